@@ -1,0 +1,1 @@
+"""A quantizing neural-network compiler on MLIR."""

@@ -1,0 +1,1 @@
+"""What runs: the numpy reference and the CPU."""

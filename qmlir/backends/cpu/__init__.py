@@ -1,0 +1,1 @@
+"""The llvm dialect to machine code in memory."""

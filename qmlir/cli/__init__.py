@@ -1,0 +1,1 @@
+"""The command-line drivers: thin shells over compiler.py."""

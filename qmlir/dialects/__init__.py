@@ -1,0 +1,1 @@
+"""The vocabulary: operations, types and attributes of every level."""

@@ -1,0 +1,1 @@
+"""The neural-network dialect: what the network computes, float or quantized."""

@@ -1,0 +1,1 @@
+"""The integer dialect: the same computation in integers only."""

@@ -1,0 +1,76 @@
+"""What goes wrong with a user's input, as typed errors.
+
+Each constructor demands the facts a reader needs: where it happened, what was needed, what was got instead and
+what to do about it. `str(error)` is one paragraph; the drivers print it and exit with status 1. Our own
+invariants are plain asserts and never reach this module.
+"""
+
+
+class QmlirError(Exception):
+    """An error in what the user gave: never a bug of ours.
+
+    where   the file, node, option or tensor the error is about, or None
+    need    the requirement, as a sentence without its subject or full stop
+    got     what was found instead
+    remedy  what the user can do, in the imperative
+    """
+
+    where: str | None
+    need: str
+    got: str | None
+    remedy: str | None
+
+    def __init__(self, need: str, *, where: str | None = None, got: str | None = None, remedy: str | None = None):
+        self.where, self.need, self.got, self.remedy = where, need, got, remedy
+        text = f"{where}: {need}" if where else need
+        if got is not None:
+            text += f", got {got}"
+        if remedy is not None:
+            text += f"; {remedy}"
+        super().__init__(text)
+
+
+class FileError(QmlirError):
+    """A file that is missing, truncated, of another format, or that lies about its contents."""
+
+    def __init__(self, file: object, need: str, *, got: str | None = None, remedy: str | None = None):
+        super().__init__(need, where=str(file), got=got, remedy=remedy)
+
+
+class NodeError(QmlirError):
+    """A node or operation that breaks a requirement: `conv2d "features.3": weights must be …`."""
+
+    def __init__(self, kind: str, name: str, need: str, *, got: str | None = None, remedy: str | None = None):
+        super().__init__(need, where=f'{kind} "{name}"', got=got, remedy=remedy)
+
+
+class OptionError(QmlirError):
+    """A command-line or pass option that is unknown or has an unusable value."""
+
+    def __init__(self, option: str, need: str, *, got: str | None = None, remedy: str | None = None):
+        super().__init__(need, where=option, got=got, remedy=remedy)
+
+
+class PipelineError(QmlirError):
+    """A pass that cannot run on this module: a precondition that the IR does not meet."""
+
+    def __init__(self, pass_name: str, need: str, *, got: str | None = None, remedy: str | None = None):
+        super().__init__(need, where=pass_name, got=got, remedy=remedy)
+
+
+class LoweringError(NodeError):
+    """An operation, attribute or type that a lowering or back end cannot honour, and refuses."""
+
+
+class ProfileError(QmlirError):
+    """A profile or calibration data that cannot be used: empty, not finite, of another model."""
+
+    def __init__(self, source: str, need: str, *, got: str | None = None, remedy: str | None = None):
+        super().__init__(need, where=source, got=got, remedy=remedy)
+
+
+class InputError(QmlirError):
+    """An array given to a compiled model that does not fit its signature."""
+
+    def __init__(self, tensor: str, need: str, *, got: str | None = None, remedy: str | None = None):
+        super().__init__(need, where=f'input "{tensor}"', got=got, remedy=remedy)

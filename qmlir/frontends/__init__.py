@@ -1,0 +1,1 @@
+"""Readers: a model file becomes the nn dialect."""

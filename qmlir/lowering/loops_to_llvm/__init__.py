@@ -1,0 +1,1 @@
+"""Loops, arithmetic and memory to the llvm dialect."""

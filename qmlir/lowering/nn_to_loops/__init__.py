@@ -1,0 +1,1 @@
+"""Float nn and the quantize/dequantize casts to loops."""

@@ -1,0 +1,1 @@
+"""Quantized nn to integers only."""

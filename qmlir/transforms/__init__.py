@@ -1,0 +1,1 @@
+"""Passes that stay on their level; one per file, the file named like the pass."""

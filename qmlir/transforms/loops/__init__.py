@@ -1,0 +1,1 @@
+"""Memory planning on the loops level."""

@@ -1,0 +1,1 @@
+"""From observed ranges to quantized types."""
