@@ -1,0 +1,193 @@
+"""The project's own attributes and odd operations, for every level.
+
+`#qmlir.name` carries the source model's names through every rewrite, `#qmlir.decision` what the quantizer decided
+about an operation and why, `#qmlir.weights` (weights.py) constant data. `qmlir.opaque` stands for an operation of
+the source model that has no meaning here, so that one import lists every such operation; `qmlir.constant_buffer`
+is a constant in memory, before the memory planner gives it an address.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, StringAttr
+from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.weights import WeightsAttr, dtype_of
+
+NAME = "qmlir.name"
+"""The attribute key under which an operation carries its `NameAttr`, and a function argument its tensor's name."""
+
+DECISION = "qmlir.decision"
+"""The attribute key of a `DecisionAttr`."""
+
+
+@irdl_attr_definition
+class NameAttr(ParametrizedAttribute):
+    """Source names of an operation: `#qmlir.name<nodes ["conv1", "relu1"], tensors ["relu1_out"], absorbed ["conv1_out"]>`.
+
+    nodes     the source nodes it stands for, in graph order (exporters often leave them empty: then none)
+    tensors   one name for each result
+    absorbed  tensors of the source model that lived between fused nodes and are values no more
+    """
+
+    name = "qmlir.name"
+    nodes: ArrayAttr[StringAttr]
+    tensors: ArrayAttr[StringAttr]
+    absorbed: ArrayAttr[StringAttr]
+
+    @staticmethod
+    def of(nodes: Iterable[str] = (), tensors: Iterable[str] = (), absorbed: Iterable[str] = ()) -> "NameAttr":
+        """A name from plain strings; empty and repeated node names are left out."""
+
+        def strings(names: Iterable[str]) -> ArrayAttr[StringAttr]:
+            return ArrayAttr([StringAttr(n) for n in names])
+
+        return NameAttr(
+            strings(dict.fromkeys(n for n in nodes if n)), strings(tensors), strings(dict.fromkeys(absorbed))
+        )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        def strings() -> list[str]:
+            return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
+
+        with parser.in_angle_brackets():
+            fields: dict[str, list[str]] = {}
+            while not fields or parser.parse_optional_punctuation(","):
+                keyword = next((k for k in ("nodes", "tensors", "absorbed") if parser.parse_optional_keyword(k)), None)
+                if keyword is None:
+                    parser.raise_error("expected nodes, tensors or absorbed")
+                fields[keyword] = strings()
+        return cls.of(**fields).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        fields = (("nodes", self.nodes), ("tensors", self.tensors), ("absorbed", self.absorbed))
+        with printer.in_angle_brackets():
+            for i, (keyword, names) in enumerate([f for f in fields if len(f[1])] or [fields[1]]):
+                printer.print_string(", " if i else "")
+                printer.print_string(keyword + " ")
+                printer.print_attribute(names)
+
+
+@irdl_attr_definition
+class DecisionAttr(ParametrizedAttribute):
+    """What the quantizer decided about an operation: `#qmlir.decision<float, "no-range", "tensor \\"x\\" has no range">`.
+
+    outcome  `quantized` or `float`
+    code     a short, stable reason code (ledger.py lists them)
+    reason   one sentence for people, with what would change the decision
+    """
+
+    name = "qmlir.decision"
+    outcome: StringAttr
+    code: StringAttr
+    reason: StringAttr
+
+    OUTCOMES: ClassVar = ("quantized", "float")
+
+    @staticmethod
+    def of(outcome: str, code: str, reason: str) -> "DecisionAttr":
+        """A decision from plain strings."""
+        return DecisionAttr(StringAttr(outcome), StringAttr(code), StringAttr(reason))
+
+    def verify(self) -> None:
+        if self.outcome.data not in self.OUTCOMES:
+            raise VerifyException(f"a decision is {' or '.join(self.OUTCOMES)}, got {self.outcome.data}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            outcome = parser.parse_identifier()
+            parser.parse_punctuation(",")
+            code = parser.parse_str_literal()
+            parser.parse_punctuation(",")
+            return cls.of(outcome, code, parser.parse_str_literal()).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.outcome.data + ", ")
+            printer.print_string_literal(self.code.data)
+            printer.print_string(", ")
+            printer.print_string_literal(self.reason.data)
+
+
+@irdl_op_definition
+class OpaqueOp(IRDLOperation):
+    """An operation of the source model that qmlir does not know, kept with all it says.
+
+    Graph passes leave it alone, lowerings refuse it; `kind` is `domain.Name`, `version` the operator set's.
+    """
+
+    name = "qmlir.opaque"
+    inputs = var_operand_def()
+    kind = prop_def(StringAttr)
+    reason = prop_def(StringAttr)
+    source = prop_def(DictionaryAttr)
+    outputs = var_result_def()
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)"
+
+    def __init__(
+        self,
+        kind: str,
+        inputs: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        *,
+        reason: str,
+        source: dict[str, Attribute],
+    ):
+        super().__init__(
+            operands=[inputs],
+            result_types=[result_types],
+            properties={"kind": StringAttr(kind), "reason": StringAttr(reason), "source": DictionaryAttr(source)},
+        )
+
+
+@irdl_op_definition
+class ConstantBufferOp(IRDLOperation):
+    """A constant in memory, laid out as its reader wants it.
+
+    (C1) the memref has the shape and the element type of the weights.
+    """
+
+    name = "qmlir.constant_buffer"
+    value = prop_def(WeightsAttr)
+    result = result_def(MemRefType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$value attr-dict `:` type($result)"
+
+    def __init__(self, value: WeightsAttr, type: MemRefType[Attribute] | None = None):
+        type = type or MemRefType(value.type.element_type, value.type.get_shape())
+        super().__init__(result_types=[type], properties={"value": value})
+
+    def verify_(self) -> None:
+        type, array = self.result.type, self.value.array
+        if type.get_shape() != array.shape or dtype_of(type.element_type) != array.dtype:  # C1
+            raise VerifyException(f"the buffer must have the weights' type {self.value.type}, got {type}")
+
+
+def names_of(op: Operation) -> NameAttr:
+    """The operation's names; empty ones where it has none."""
+    name = op.attributes.get(NAME)
+    return name if isinstance(name, NameAttr) else NameAttr.of()
+
+
+QMLIR = Dialect("qmlir", [OpaqueOp, ConstantBufferOp], [WeightsAttr, NameAttr, DecisionAttr])

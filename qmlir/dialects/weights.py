@@ -1,0 +1,299 @@
+"""`#qmlir.weights`: constant data as an attribute around a read-only array.
+
+xDSL's dense attributes unpack every element to print, compare or fold; a network of 25 M weights is unusable in
+them. Here the array is the attribute: cloning shares it, equality tries identity first, the hash looks at shape,
+type and a few bytes, and the text form depends on size and on who prints:
+
+    #qmlir.weights<tensor<3xf32>, [1.0, -0.5, 0x7fc00000]>                 at most 64 elements: always inline
+    #qmlir.weights<tensor<8x5x5x1xf32>, "net.safetensors#conv1.weight">    `-o net.mlir`: a side file, mapped on load
+    #qmlir.weights<tensor<8x5x5x1xf32>, "0x0000803f…">                      `--inline-weights`: little-endian bytes
+    #qmlir.weights<tensor<8x5x5x1xf32>, elided>                             anything else; cannot be parsed back
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from io import StringIO
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import (
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute, Data, Operation
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from qmlir.errors import FileError
+
+Array = npt.NDArray[Any]
+
+INLINE_LIMIT = 64
+"""Arrays with at most this many elements print their values whoever prints them."""
+
+_HASHED_BYTES = 64
+
+_ELEMENT_TYPES: dict[str, Attribute] = {
+    "float16": Float16Type(),
+    "float32": Float32Type(),
+    "float64": Float64Type(),
+    "bool": IntegerType(1),
+    **{f"int{n}": IntegerType(n) for n in (8, 16, 32, 64)},
+    **{f"uint{n}": IntegerType(n, Signedness.UNSIGNED) for n in (8, 16, 32, 64)},
+}
+
+
+def element_type_of(dtype: npt.DTypeLike) -> Attribute:
+    """The MLIR element type of a numpy dtype: float32 → f32, int8 → i8, uint8 → ui8, bool → i1."""
+    return _ELEMENT_TYPES[np.dtype(dtype).name]
+
+
+def dtype_of(element: Attribute) -> np.dtype[Any]:
+    """The numpy dtype of an MLIR element type; the inverse of `element_type_of`."""
+    for name, known in _ELEMENT_TYPES.items():
+        if known == element:
+            return np.dtype(name)
+    raise KeyError(f"no numpy dtype for {element}")
+
+
+class Weights:
+    """A read-only C-contiguous array with cheap equality and hash."""
+
+    __slots__ = ("_hash", "array")
+
+    array: Array
+
+    def __init__(self, array: Array):
+        array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes scalars 1-D
+        if array.flags.writeable:
+            array = array.view()
+            array.flags.writeable = False
+        self.array = array
+        self._hash: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Weights):
+            return False
+        a, b = self.array, other.array
+        if a.dtype != b.dtype or a.shape != b.shape or hash(self) != hash(other):
+            return False
+        return a is b or a.tobytes() == b.tobytes()
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            start = self.array.reshape(-1)[: _HASHED_BYTES // max(1, self.array.itemsize)]
+            self._hash = hash((self.array.shape, self.array.dtype.str, start.tobytes()))
+        return self._hash
+
+
+class WeightsMode(Enum):
+    """How a printer writes arrays above `INLINE_LIMIT`."""
+
+    ELIDED = "elided"
+    INLINE = "inline"
+    SIDE_FILE = "side file"
+
+
+@runtime_checkable
+class HasWeightsFolder(Protocol):
+    """A parsing context that knows in which folder the side files of its module lie."""
+
+    weights_folder: Path | None
+
+
+@irdl_attr_definition
+class WeightsAttr(Data[Weights]):
+    """Constant data; see the module docstring for its text forms."""
+
+    name = "qmlir.weights"
+
+    def __init__(self, data: Weights | Array):
+        super().__init__(data if isinstance(data, Weights) else Weights(data))
+
+    @property
+    def array(self) -> Array:
+        """The values, read-only."""
+        return self.data.array
+
+    @property
+    def type(self) -> TensorType[Attribute]:
+        """The tensor type of the values as stored."""
+        return TensorType(element_type_of(self.array.dtype), self.array.shape)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Weights:
+        with parser.in_angle_brackets():
+            start = parser.pos
+            tensor = parser.parse_type()
+            if not isinstance(tensor, TensorType):
+                parser.raise_error("expected the tensor type of the weights", start)
+            try:
+                dtype = dtype_of(tensor.element_type)
+            except KeyError:
+                parser.raise_error(f"weights cannot hold elements of type {tensor.element_type}", start)
+            shape = tensor.get_shape()
+            parser.parse_punctuation(",")
+            at = parser.pos
+            if parser.parse_optional_keyword("elided"):
+                parser.raise_error("these weights were elided when the module was printed; write it with -o", at)
+            if (text := parser.parse_optional_str_literal()) is None:
+                values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_value(parser, dtype))
+                array = np.array(values, dtype)
+            elif text.startswith("0x"):
+                array = np.frombuffer(bytes.fromhex(text[2:]), dtype)
+            else:
+                array = _from_side_file(parser, text, dtype)
+            if array.size != int(np.prod(shape)):
+                parser.raise_error(f"expected {int(np.prod(shape))} values for {tensor}, got {array.size}", at)
+            return Weights(array.reshape(shape))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.type)
+            printer.print_string(", ")
+            array = self.array
+            mode = printer.mode if isinstance(printer, WeightsPrinter) else WeightsMode.ELIDED
+            if array.size <= INLINE_LIMIT:
+                printer.print_string("[" + ", ".join(_value_text(v) for v in array.reshape(-1)) + "]")
+            elif isinstance(printer, WeightsPrinter) and mode is WeightsMode.SIDE_FILE:
+                printer.print_string_literal(printer.side_file_reference(self.data))
+            elif mode is WeightsMode.INLINE:
+                printer.print_string(f'"0x{array.tobytes().hex()}"')
+            else:
+                printer.print_string("elided")
+
+
+def _value_text(value: Any) -> str:
+    if value.dtype.kind == "b":
+        return "true" if value else "false"
+    if value.dtype.kind != "f":
+        return str(value)
+    if not np.isfinite(value):
+        return "0x" + value.tobytes()[::-1].hex()
+    text = repr(value.item()) if value.dtype == np.float64 else str(value)
+    mantissa, _, exponent = text.partition("e")  # MLIR wants a point in every float
+    mantissa = mantissa if "." in mantissa else mantissa + ".0"
+    return f"{mantissa}e{exponent}" if exponent else mantissa
+
+
+def _parse_value(parser: AttrParser, dtype: np.dtype[Any]) -> Any:
+    at = parser.pos
+    if dtype.kind == "b":
+        return parser.parse_boolean()
+    value = parser.parse_number(allow_boolean=False)
+    if dtype.kind == "f":
+        # A bare integer token in a float list is a bit pattern (0x7fc00000): NaN and infinities have no decimal form.
+        return np.array([value], f"u{dtype.itemsize}").view(dtype)[0] if isinstance(value, int) else value
+    if not isinstance(value, int) or not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        parser.raise_error(f"{value} is not a value of {dtype.name}", at)
+    return value
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Side files
+
+
+def map_side_file(path: Path) -> dict[str, Array]:
+    """The arrays of a safetensors file, mapped, not read: the file's pages are loaded as they are touched.
+
+    The safetensors package copies each tensor on access; the format (a length, a JSON header, raw bytes) is small
+    enough to map here.
+    """
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header: dict[str, Any] = json.loads(file.read(length)) if length < path.stat().st_size else {}
+        if not header:
+            raise ValueError
+        data = np.memmap(path, np.uint8, "r", offset=8 + length)
+        names = {"F64": "f8", "F32": "f4", "F16": "f2", "BOOL": "?"}
+        arrays: dict[str, Array] = {}
+        for key, entry in header.items():
+            if key == "__metadata__":
+                continue
+            code: str = entry["dtype"]
+            dtype = np.dtype(names.get(code) or f"{'u' if code[0] == 'U' else 'i'}{int(code[1:]) // 8}")
+            begin, end = entry["data_offsets"]
+            arrays[key] = data[begin:end].view(dtype).reshape(entry["shape"])
+        return arrays
+    except FileNotFoundError:
+        raise FileError(
+            path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise FileError(
+            path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
+        ) from None
+
+
+_mapped: dict[tuple[str, int, int], dict[str, Array]] = {}
+
+
+def _from_side_file(parser: AttrParser, reference: str, dtype: np.dtype[Any]) -> Array:
+    file, _, key = reference.partition("#")
+    folder = parser.ctx.weights_folder if isinstance(parser.ctx, HasWeightsFolder) else None
+    path = (folder or Path()) / file
+    stat = path.stat() if path.exists() else None
+    identity = (str(path.absolute()), stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0)
+    if identity not in _mapped:
+        _mapped.clear()  # one file is open at a time; parsing a module touches one
+        _mapped[identity] = map_side_file(path)
+    if key not in _mapped[identity]:
+        raise FileError(path, f'must hold the tensor "{key}"', remedy="write the module and its side file again")
+    array = _mapped[identity][key]
+    if array.dtype != dtype:
+        raise FileError(path, f'must hold "{key}" as {dtype.name}', got=array.dtype.name)
+    return array
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Printing
+
+
+@dataclass(eq=False, repr=False)
+class WeightsPrinter(Printer):
+    """A printer that writes large weights as `mode` says and remembers which it sent to the side file."""
+
+    mode: WeightsMode = field(default=WeightsMode.ELIDED, kw_only=True)
+    side_file: str = field(default="", kw_only=True)
+    """File name of the side file, without a folder: it lies beside the module."""
+    key_of: Callable[[Operation | None], str] | None = field(default=None, kw_only=True)
+    side_arrays: dict[str, Array] = field(default_factory=dict[str, Array], kw_only=True)
+    """What the module just printed expects to find in the side file."""
+    _keys: dict[int, str] = field(default_factory=dict[int, str], kw_only=True)
+    _current: Operation | None = field(default=None, kw_only=True)
+
+    def print_op(self, op: Operation) -> None:
+        outer, self._current = self._current, op
+        super().print_op(op)
+        self._current = outer
+
+    def side_file_reference(self, weights: Weights) -> str:
+        """The reference `file#key` of an array, which is stored once however often it is printed."""
+        identity = id(weights.array)
+        if identity not in self._keys:
+            wanted = (self.key_of(self._current) if self.key_of else "") or "weights"
+            key, n = wanted, 1
+            while key in self.side_arrays:
+                key, n = f"{wanted}.{n}", n + 1
+            self._keys[identity] = key
+            self.side_arrays[key] = weights.array
+        return f"{self.side_file}#{self._keys[identity]}"
+
+
+def module_text(module: Operation, mode: WeightsMode, *, generic: bool = False) -> str:
+    """A module as text, weights elided or inline."""
+    out = StringIO()
+    WeightsPrinter(out, mode=mode, print_generic_format=generic).print_op(module)
+    return out.getvalue() + "\n"
