@@ -1,0 +1,67 @@
+"""The state of one compilation: xDSL's `Context` with our dialects, the target and the folder of the weights.
+
+Dialects are registered by name and imported when the first of their operations is parsed, so that a driver starts
+fast. A dialect of ours wins over one of the same name in xDSL, should xDSL ship one some day.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects import get_all_dialects
+from xdsl.ir import Dialect
+
+DIALECTS = {
+    "quant": "qmlir.dialects.quant:QUANT",
+    "calib": "qmlir.dialects.calib:CALIB",
+    "qmlir": "qmlir.dialects.qmlir:QMLIR",
+    "nn": "qmlir.dialects.nn:NN",
+    "qint": "qmlir.dialects.qint:QINT",
+    "simd": "qmlir.dialects.simd:SIMD",
+}
+"""Our dialects: name → `module:attribute`, imported on first use."""
+
+
+@dataclass
+class QmlirContext(Context):
+    """What passes and the parser may ask about the compilation they serve.
+
+    weights_folder  where the side files of the module being parsed lie; None: the working directory
+    target          the `Target` the compiler chose, or None before it has
+    """
+
+    weights_folder: Path | None = None
+    target: object | None = None
+
+    def clone(self) -> "QmlirContext":
+        """A copy that can load further dialects without this one noticing."""
+        return QmlirContext(
+            self.allow_unregistered,
+            self._loaded_dialects.copy(),
+            self._loaded_ops.copy(),
+            self._loaded_attrs.copy(),
+            self._loaded_types.copy(),
+            self._registered_dialects.copy(),
+            self.weights_folder,
+            self.target,
+        )
+
+
+def _lazily(reference: str) -> Callable[[], Dialect]:
+    def load() -> Dialect:
+        module, _, attribute = reference.partition(":")
+        dialect = getattr(import_module(module), attribute)
+        assert isinstance(dialect, Dialect)
+        return dialect
+
+    return load
+
+
+def make_context() -> QmlirContext:
+    """A fresh context that knows every dialect of xDSL and of ours."""
+    context = QmlirContext()
+    for name, factory in {**get_all_dialects(), **{n: _lazily(r) for n, r in DIALECTS.items()}}.items():
+        context.register_dialect(name, factory)
+    return context
