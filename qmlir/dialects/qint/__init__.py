@@ -1,1 +1,26 @@
-"""The integer dialect: the same computation in integers only."""
+"""The integer dialect: the same computation in integers only; no float type anywhere, by verifier rule."""
+
+from xdsl.ir import Dialect
+
+from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.dialects.qint.lookup import LookupOp
+from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
+from qmlir.dialects.qint.requantize import RequantizeOp
+
+QINT = Dialect(
+    "qint",
+    [
+        Conv2DOp,
+        DepthwiseConv2DOp,
+        FullyConnectedOp,
+        MatMulOp,
+        RequantizeOp,
+        AddOp,
+        MulOp,
+        MaxPool2DOp,
+        AveragePool2DOp,
+        GlobalSumPoolOp,
+        LookupOp,
+    ],
+)

@@ -1,0 +1,106 @@
+"""What an operation on tensors must say about itself, whatever its level.
+
+Everything that is true of an operation everywhere stands on its class: the shapes its operands imply and its
+meaning on numpy arrays. Verification of result types, construction, constant folding and the reference backend
+are derived from these two, once.
+"""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy.typing as npt
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+
+def tensor_type(value: SSAValue) -> TensorType[Attribute]:
+    """The type of a value known to be a tensor."""
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The static shape of a tensor value."""
+    return tensor_type(value).get_shape()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a tensor value."""
+    return tensor_type(value).element_type
+
+
+class TensorOp(IRDLOperation, abc.ABC):
+    """A pure operation on statically shaped tensors that carries its own meaning."""
+
+    traits = traits_def(Pure())
+
+    @abc.abstractmethod
+    def infer_shapes(self) -> Sequence[Shape]:
+        """The shape of each result, from operands and properties alone; raises VerifyException if they do not fit."""
+
+    @abc.abstractmethod
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        """The element type of each result, from operands and properties alone; None where the result is free to choose."""
+
+    @abc.abstractmethod
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        """The results on numpy arrays; bit for bit what every back end computes."""
+
+    def verify_(self) -> None:
+        """(C0) each result has the shape and the element type that the operands imply."""
+        shapes, elements = self.infer_shapes(), self.infer_elements()
+        for i, (result, shape, element) in enumerate(zip(self.results, shapes, elements, strict=True)):
+            implied = TensorType(element_of(result) if element is None else element, shape)
+            if result.type != implied:
+                raise VerifyException(
+                    f"'{self.name}' result #{i} must be {implied} as its operands imply, got {result.type}"
+                )
+
+    @classmethod
+    def make(
+        cls,
+        operands: Sequence[SSAValue | Sequence[SSAValue]],
+        properties: Mapping[str, Attribute | None] | None = None,
+        *,
+        element: Attribute | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Self:
+        """Builds the operation with the result types its operands imply.
+
+        Args:
+            operands: As the operation declares them; an empty sequence for an absent optional operand.
+            properties: Entries that are None are left out.
+            element: The element type of results that are free to choose, such as a quantized result's.
+            attributes: Discardable attributes, such as names.
+        """
+        present = {k: v for k, v in (properties or {}).items() if v is not None}
+        count = len(cls.get_irdl_definition().results)
+        # Shapes are methods of the operation: ask a provisional one, whose result types nobody has read yet.
+        probe = cls(operands=operands, result_types=[TensorType(element or element_of(_first(operands)), [])] * count,
+                    properties=present)  # fmt: skip
+        types: list[TensorType[Attribute]] = []
+        for shape, inferred in zip(probe.infer_shapes(), probe.infer_elements(), strict=True):
+            kind = element if inferred is None else inferred
+            types.append(TensorType(kind if kind is not None else element_of(_first(operands)), shape))
+        probe.erase()
+        return cls(operands=operands, result_types=types, properties=present, attributes=attributes)
+
+
+def _first(operands: Sequence[SSAValue | Sequence[SSAValue]]) -> SSAValue:
+    first = operands[0]
+    return first if isinstance(first, SSAValue) else first[0]
+
+
+class ScalarOp(TensorOp, abc.ABC):
+    """An operation that maps each element by itself; its `scalar` also makes its lookup tables."""
+
+    @abc.abstractmethod
+    def scalar(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The function on float64 values."""

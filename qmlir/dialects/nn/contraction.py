@@ -1,0 +1,189 @@
+"""Contractions: convolutions, fully connected layers and matrix products."""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
+from qmlir.dialects.windows import WindowOp
+
+
+class WeightedOp(Clamped, abc.ABC):
+    """A contraction of data with weights and an optional bias.
+
+    The bias is f32 [O], or quantized i32 with scale s_x·s_w[o] and zero point 0 (rule AccumulatorScale); between
+    `quantize-ops` and `quantize-bias` a quantized operation has an f32 bias.
+
+    (C1) the bias has one element for each output channel
+    """
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    b = opt_operand_def(TensorType)
+    y = result_def(TensorType)
+
+    traits = traits_def(FreeScale(), AccumulatorScale(data=0, weights=1, bias=2))
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x `,` $w (`,` $b^)? attr-dict `:` type($x) `,` type($w) (`,` type($b)^)? `->` type($y)"
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return (self.x, self.w)
+
+    @abc.abstractmethod
+    def output_channels(self) -> int:
+        """The number of output channels, as the weights say."""
+
+    def check_bias(self) -> None:
+        """Raises VerifyException if the bias does not fit the weights."""
+        if self.b is not None and shape_of(self.b) != (self.output_channels(),):  # C1
+            raise VerifyException(
+                f"'{self.name}' needs a bias of shape [{self.output_channels()}], got {list(shape_of(self.b))}"
+            )
+
+    def start(self, shape: Shape, bias: tuple[Array, ...]) -> Array:
+        """The accumulators before the first product: the bias, or zeros."""
+        start = bias[0].astype(np.float32) if bias else np.zeros(self.output_channels(), np.float32)
+        return np.broadcast_to(start, shape).copy()
+
+
+@irdl_op_definition
+class Conv2DOp(WeightedOp, WindowOp):
+    """y[n,h,w,o] = b[o] + Σ_{i,j,c} x[n, h·s+i·d−top, w·s+j·d−left, c] · w[o,i,j,c], then the clamp.
+
+    x [N,H,W,C], w [O,KH,KW,C] (OHWI), b [O], y [N,OH,OW,O]; see WindowOp for strides, padding and dilations.
+
+    (C1) the bias has one element for each output channel
+    (C2) w has rank 4 and as many input channels as x
+    """
+
+    name = "nn.conv2d"
+
+    def output_channels(self) -> int:
+        return shape_of(self.w)[0]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, w = shape_of(self.x), shape_of(self.w)
+        if len(w) != 4 or len(x) != 4 or w[3] != x[3]:  # C2
+            raise VerifyException(
+                f"'{self.name}' needs weights [O, KH, KW, C] with the input's channels {list(x)[3:]}, got {list(w)}"
+            )
+        self.check_bias()
+        return [(x[0], *self.window_output(x, (w[1], w[2])), w[0])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, *bias = inputs
+        windows = self.windows(x, (w.shape[1], w.shape[2]), 0.0)
+        y = self.start((*windows.shape[:3], w.shape[0]), tuple(bias))
+        for i, j, c in np.ndindex(w.shape[1:]):
+            y += windows[:, :, :, i, j, c, None] * w[:, i, j, c]
+        return (self.clamp(y),)
+
+
+@irdl_op_definition
+class DepthwiseConv2DOp(WeightedOp, WindowOp):
+    """y[n,h,w,o] = b[o] + Σ_{i,j} x[n, h·s+i·d−top, w·s+j·d−left, o div m] · w[0,i,j,o], then the clamp.
+
+    x [N,H,W,C], w [1,KH,KW,C·m] with m outputs for each input channel, b [C·m], y [N,OH,OW,C·m].
+
+    (C1) the bias has one element for each output channel
+    (C2) w has rank 4, first dimension 1 and a multiple of the input's channels last
+    """
+
+    name = "nn.depthwise_conv2d"
+
+    def output_channels(self) -> int:
+        return shape_of(self.w)[-1]
+
+    def multiplier(self) -> int:
+        """Outputs for each input channel."""
+        return shape_of(self.w)[3] // shape_of(self.x)[3]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, w = shape_of(self.x), shape_of(self.w)
+        if len(w) != 4 or len(x) != 4 or w[0] != 1 or x[3] == 0 or w[3] % x[3]:  # C2
+            raise VerifyException(
+                f"'{self.name}' needs weights [1, KH, KW, C·m] for the input's channels {list(x)[3:]}, got {list(w)}"
+            )
+        self.check_bias()
+        return [(x[0], *self.window_output(x, (w[1], w[2])), w[3])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, *bias = inputs
+        windows = np.repeat(self.windows(x, (w.shape[1], w.shape[2]), 0.0), w.shape[3] // x.shape[3], axis=5)
+        y = self.start((*windows.shape[:3], w.shape[3]), tuple(bias))
+        for i, j in np.ndindex(w.shape[1:3]):
+            y += windows[:, :, :, i, j] * w[0, i, j]
+        return (self.clamp(y),)
+
+
+@irdl_op_definition
+class FullyConnectedOp(WeightedOp):
+    """y[n,o] = b[o] + Σ_i x[n,i] · w[o,i], then the clamp.
+
+    x [N,I], w [O,I], b [O], y [N,O].
+
+    (C1) the bias has one element for each output channel
+    (C2) x and w have rank 2 and the same last dimension
+    """
+
+    name = "nn.fully_connected"
+
+    def output_channels(self) -> int:
+        return shape_of(self.w)[0]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, w = shape_of(self.x), shape_of(self.w)
+        if len(x) != 2 or len(w) != 2 or x[1] != w[1]:  # C2
+            raise VerifyException(f"'{self.name}' needs x [N, I] and w [O, I], got {list(x)} and {list(w)}")
+        self.check_bias()
+        return [(x[0], w[0])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, *bias = inputs
+        y = self.start((x.shape[0], w.shape[0]), tuple(bias))
+        for i in range(w.shape[1]):
+            y += x[:, i, None] * w[:, i]
+        return (self.clamp(y),)
+
+
+@irdl_op_definition
+class MatMulOp(Clamped):
+    """y[…,m,n] = Σ_k lhs[…,m,k] · rhs[…,k,n], then the clamp; both operands may be computed values.
+
+    lhs [B…,M,K], rhs [B…,K,N], y [B…,M,N]; the leading dimensions broadcast as in numpy.
+
+    (C1) both have rank 2 or more and agree on K
+    """
+
+    name = "nn.matmul"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    traits = traits_def(FreeScale())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        a, b = shape_of(self.lhs), shape_of(self.rhs)
+        if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:  # C1
+            raise VerifyException(f"'{self.name}' needs [B…, M, K] and [B…, K, N], got {list(a)} and {list(b)}")
+        try:
+            batch = np.broadcast_shapes(a[:-2], b[:-2])
+        except ValueError:
+            raise VerifyException(f"'{self.name}' batch dimensions do not broadcast: {list(a)} and {list(b)}") from None
+        return [(*batch, a[-2], b[-1])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        lhs, rhs = inputs
+        y = np.zeros(self.infer_shapes()[0], np.float32)
+        for k in range(lhs.shape[-1]):
+            y += lhs[..., :, k, None] * rhs[..., k, None, :]
+        return (self.clamp(y),)

@@ -1,0 +1,112 @@
+"""Pools over the two spatial axes of [N, H, W, C]."""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, TensorType, i64
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.nn.base import NNOp
+from qmlir.dialects.quant.rules import FreeScale, SameScale
+from qmlir.dialects.windows import WindowOp
+
+
+class PoolOp(NNOp, WindowOp, abc.ABC):
+    """A pool with a window; x [N,H,W,C], y [N,OH,OW,C].
+
+    (C1) the window is two positive extents, and padding is smaller than the window
+    """
+
+    x = operand_def(TensorType)
+    window = prop_def(DenseArrayBase.constr(i64))
+    y = result_def(TensorType)
+
+    traits = traits_def(SameScale())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def window_values(self) -> tuple[int, int]:
+        """The window's (rows, columns)."""
+        rows, columns = self.window.get_values()
+        return rows, columns
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x = shape_of(self.x)
+        if len(self.window) != 2 or min(self.window.get_values()) < 1:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs a window of two positive extents, got {self.window.get_values()}"
+            )
+        output = self.window_output(x, self.window_values())
+        spans = [(k - 1) * d + 1 for k, d in zip(self.window_values(), self.dilation_values(), strict=True)]
+        if any(pad >= span for pad, span in zip(self.padding_values(), np.repeat(spans, 2), strict=True)):  # C1
+            raise VerifyException(f"'{self.name}' padding must be smaller than its window, got {self.padding_values()}")
+        return [(x[0], *output, x[3])]
+
+
+@irdl_op_definition
+class MaxPool2DOp(PoolOp):
+    """y = the maximum over the window; padded elements do not take part."""
+
+    name = "nn.max_pool2d"
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        return (self.windows(x, self.window_values(), -np.inf).max(axis=(3, 4)),)
+
+
+@irdl_op_definition
+class AveragePool2DOp(PoolOp):
+    """y = the sum over the window divided by the number of its elements inside the image.
+
+    With `count_include_pad` the divisor is the window's size everywhere.
+    """
+
+    name = "nn.average_pool2d"
+    count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+
+    def counts(self) -> Array:
+        """The divisor of each output position, int64 [OH, OW]."""
+        x, window = shape_of(self.x), self.window_values()
+        ones = np.ones((1, x[1], x[2], 1), np.int64)
+        return self.windows(ones, window, int(bool(self.count_include_pad))).sum(axis=(3, 4))[0, :, :, 0]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        windows = self.windows(x, self.window_values(), 0.0)
+        total = np.zeros(self.infer_shapes()[0], np.float32)
+        for i, j in np.ndindex(*self.window_values()):
+            total += windows[:, :, :, i, j]
+        return (total / self.counts()[None, :, :, None].astype(np.float32),)
+
+
+@irdl_op_definition
+class GlobalAveragePoolOp(NNOp):
+    """y[n,0,0,c] = the mean of x[n,:,:,c].
+
+    x [N,H,W,C], y [N,1,1,C]. Its result has a range, and so a scale, of its own: a mean is narrower than its input.
+
+    (C1) x has rank 4
+    """
+
+    name = "nn.global_average_pool"
+    x = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    traits = traits_def(FreeScale())
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x = shape_of(self.x)
+        if len(x) != 4:  # C1
+            raise VerifyException(f"'{self.name}' needs an input of rank 4 [N, H, W, C], got rank {len(x)}")
+        return [(x[0], 1, 1, x[3])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        rows = x.reshape(x.shape[0], -1, x.shape[3])
+        # accumulate adds in order, where sum would pair elements.
+        total = np.add.accumulate(rows, axis=1, dtype=np.float32)[:, -1]
+        return ((total / np.float32(rows.shape[1]))[:, None, None, :],)

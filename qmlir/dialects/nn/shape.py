@@ -1,0 +1,197 @@
+"""Constants and data movement: the operations that compute nothing.
+
+They take elements of any type, float, quantized or integer, and so serve on every tensor level.
+"""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, FloatAttr, IntegerAttr, IntegerType, TensorType, i64
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import ConstantLike
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.dialects.quant.rules import SameScale
+from qmlir.dialects.quant.types import UniformType, storage_tensor
+from qmlir.dialects.weights import WeightsAttr
+
+
+@irdl_op_definition
+class ConstantOp(TensorOp):
+    """A constant; of a quantized type it holds the stored integers.
+
+    (C1) the weights have the result's type, or its storage type where the result is quantized
+    """
+
+    name = "nn.constant"
+    value = prop_def(WeightsAttr)
+    y = result_def(TensorType)
+
+    traits = traits_def(ConstantLike())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$value attr-dict `:` type($y)"
+
+    def __init__(
+        self,
+        value: WeightsAttr | Array,
+        type: TensorType[Attribute] | None = None,
+        attributes: dict[str, Attribute] | None = None,
+    ):
+        weights = value if isinstance(value, WeightsAttr) else WeightsAttr(value)
+        super().__init__(result_types=[type or weights.type], properties={"value": weights}, attributes=attributes)
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [self.value.array.shape]
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [None if isinstance(element_of(self.y), UniformType) else self.value.type.element_type]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (self.value.array,)
+
+    def verify_(self) -> None:
+        super().verify_()
+        element = element_of(self.y)
+        if isinstance(element, UniformType) and np.dtype(element.numpy_dtype) != self.value.array.dtype:  # C1
+            raise VerifyException(
+                f"'{self.name}' of type {self.y.type} must hold {storage_tensor(self.y.type)}, got {self.value.type}"
+            )
+
+
+class MovementOp(TensorOp, abc.ABC):
+    """An operation that moves elements of any type unchanged."""
+
+    y = result_def(TensorType)
+
+    traits = traits_def(SameScale())
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [element_of(self.operands[0])]
+
+
+@irdl_op_definition
+class ReshapeOp(MovementOp):
+    """The same elements in row-major order under another shape.
+
+    (C1) the number of elements stays
+    """
+
+    name = "nn.reshape"
+    x = operand_def(TensorType)
+    shape = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape = tuple(self.shape.get_values())
+        if np.prod(shape, dtype=np.int64) != np.prod(shape_of(self.x), dtype=np.int64):  # C1
+            raise VerifyException(f"'{self.name}' cannot turn {list(shape_of(self.x))} into {list(shape)}")
+        return [shape]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (inputs[0].reshape(self.infer_shapes()[0]),)
+
+
+@irdl_op_definition
+class TransposeOp(MovementOp):
+    """Dimension i of the result is dimension permutation[i] of the operand.
+
+    (C1) the permutation names each dimension once
+    """
+
+    name = "nn.transpose"
+    x = operand_def(TensorType)
+    permutation = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, permutation = shape_of(self.x), self.permutation.get_values()
+        if sorted(permutation) != list(range(len(x))):  # C1
+            raise VerifyException(
+                f"'{self.name}' needs a permutation of {len(x)} dimensions, got {list(permutation)}"
+            )
+        return [tuple(x[p] for p in permutation)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.ascontiguousarray(inputs[0].transpose(self.permutation.get_values())),)
+
+
+@irdl_op_definition
+class ConcatOp(MovementOp):
+    """The operands one after another along `axis`.
+
+    (C1) at least one operand; all agree in element type and in every other dimension
+    """
+
+    name = "nn.concat"
+    inputs = var_operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+
+    assembly_format = "$inputs attr-dict `:` type($inputs) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shapes, axis = [shape_of(x) for x in self.inputs], self.axis.value.data
+        fits = bool(shapes) and 0 <= axis < len(shapes[0])
+        rest = {(*s[:axis], *s[axis + 1 :], element_of(x)) for s, x in zip(shapes, self.inputs, strict=True)}
+        if not fits or len({len(s) for s in shapes}) != 1 or len(rest) != 1:  # C1
+            kinds = ", ".join(str(x.type) for x in self.inputs)
+            raise VerifyException(
+                f"'{self.name}' needs operands that differ along axis {axis} only, got {kinds or 'none'}"
+            )
+        return [(*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.concatenate(inputs, axis=self.axis.value.data),)
+
+
+@irdl_op_definition
+class PadOp(MovementOp):
+    """Adds `low[i]` elements before and `high[i]` after the operand along each dimension i.
+
+    `value` is the real value of the new elements: a float for float and quantized tensors, the integer itself for
+    integer tensors.
+
+    (C1) one low and one high, not negative, for each dimension
+    (C2) the value is a float unless the elements are integers
+    """
+
+    name = "nn.pad"
+    x = operand_def(TensorType)
+    low = prop_def(DenseArrayBase.constr(i64))
+    high = prop_def(DenseArrayBase.constr(i64))
+    value = prop_def(FloatAttr[AnyFloat] | IntegerAttr)
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def pads(self) -> list[tuple[int, int]]:
+        """(low, high) for each dimension."""
+        return list(zip(self.low.get_values(), self.high.get_values(), strict=True))
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x = shape_of(self.x)
+        if not len(self.low) == len(self.high) == len(x) or min(min(p) for p in [*self.pads(), (0, 0)]) < 0:  # C1
+            raise VerifyException(f"'{self.name}' needs {len(x)} paddings low and high, none negative")
+        if isinstance(self.value, FloatAttr) != self.takes_real_value():  # C2
+            raise VerifyException(f"'{self.name}' of {element_of(self.x)} cannot pad with {self.value}")
+        return [tuple(low + size + high for size, (low, high) in zip(x, self.pads(), strict=True))]
+
+    def takes_real_value(self) -> bool:
+        """Whether the elements stand for real numbers, so that the padding does too."""
+        return not isinstance(element_of(self.x), IntegerType)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        return (np.pad(x, self.pads(), constant_values=x.dtype.type(self.value.value.data)),)

@@ -1,0 +1,183 @@
+"""Integer contractions: i32 accumulators of zero-point-corrected products.
+
+`evaluate` multiplies in f64: products and sums stay below 2^53, so every step is exact, and numpy's matrix product
+is compiled for f64 but not for integers.
+"""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
+from xdsl.ir import SSAValue
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
+from qmlir.dialects.qint.base import ZERO, AccumulatingOp
+from qmlir.dialects.windows import WindowOp
+
+
+class WeightedOp(AccumulatingOp, abc.ABC):
+    """A contraction of data with weights, whose zero point is 0, and an optional i32 bias.
+
+    (C1) the bias is i32 with one element for each output channel
+    """
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    b = opt_operand_def(TensorType)
+    zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    acc = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x `,` $w (`,` $b^)? attr-dict `:` type($x) `,` type($w) (`,` type($b)^)? `->` type($acc)"
+
+    def narrow_operands(self) -> Sequence[SSAValue]:
+        return (self.x, self.w)
+
+    @abc.abstractmethod
+    def output_channels(self) -> int:
+        """The number of output channels, as the weights say."""
+
+    def check_bias(self) -> None:
+        """Raises VerifyException if the bias does not fit the weights."""
+        if self.b is None:
+            return
+        if shape_of(self.b) != (self.output_channels(),) or element_of(self.b) != i32:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs a bias of type tensor<{self.output_channels()}xi32>, got {self.b.type}"
+            )
+
+    def centred(self, x: Array) -> Array:
+        """The data minus its zero point, f64."""
+        return x.astype(np.float64) - self.zero_point.value.data
+
+    @staticmethod
+    def accumulate(products: Array, bias: tuple[Array, ...]) -> Array:
+        """Exact f64 sums plus bias as i32."""
+        return (products + bias[0] if bias else products).astype(np.int32)
+
+
+@irdl_op_definition
+class Conv2DOp(WeightedOp, WindowOp):
+    """acc[n,h,w,o] = b[o] + Σ_{i,j,c} (x[n, h·s+i·d−top, w·s+j·d−left, c] − zero_point) · w[o,i,j,c].
+
+    x [N,H,W,C], w [O,KH,KW,C], b [O], acc [N,OH,OW,O] i32. Padded elements contribute nothing.
+
+    (C1) the bias is i32 with one element for each output channel
+    (C2) w has rank 4 and as many input channels as x
+    """
+
+    name = "qint.conv2d"
+
+    def output_channels(self) -> int:
+        return shape_of(self.w)[0]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, w = shape_of(self.x), shape_of(self.w)
+        if len(w) != 4 or len(x) != 4 or w[3] != x[3]:  # C2
+            raise VerifyException(
+                f"'{self.name}' needs weights [O, KH, KW, C] with the input's channels {list(x)[3:]}, got {list(w)}"
+            )
+        self.check_bias()
+        return [(x[0], *self.window_output(x, (w[1], w[2])), w[0])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, *bias = inputs
+        windows = self.windows(self.centred(x), (w.shape[1], w.shape[2]), 0.0)
+        rows = windows.reshape(*windows.shape[:3], -1)
+        return (self.accumulate(rows @ w.reshape(w.shape[0], -1).astype(np.float64).T, tuple(bias)),)
+
+
+@irdl_op_definition
+class DepthwiseConv2DOp(WeightedOp, WindowOp):
+    """acc[n,h,w,o] = b[o] + Σ_{i,j} (x[n, h·s+i·d−top, w·s+j·d−left, o div m] − zero_point) · w[0,i,j,o].
+
+    x [N,H,W,C], w [1,KH,KW,C·m], b [C·m], acc [N,OH,OW,C·m] i32. Padded elements contribute nothing.
+
+    (C1) the bias is i32 with one element for each output channel
+    (C2) w has rank 4, first dimension 1 and a multiple of the input's channels last
+    """
+
+    name = "qint.depthwise_conv2d"
+
+    def output_channels(self) -> int:
+        return shape_of(self.w)[-1]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, w = shape_of(self.x), shape_of(self.w)
+        if len(w) != 4 or len(x) != 4 or w[0] != 1 or x[3] == 0 or w[3] % x[3]:  # C2
+            raise VerifyException(
+                f"'{self.name}' needs weights [1, KH, KW, C·m] for the input's channels {list(x)[3:]}, got {list(w)}"
+            )
+        self.check_bias()
+        return [(x[0], *self.window_output(x, (w[1], w[2])), w[3])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, *bias = inputs
+        windows = self.windows(self.centred(x), (w.shape[1], w.shape[2]), 0.0)
+        windows = np.repeat(windows, w.shape[3] // x.shape[3], axis=5)
+        return (self.accumulate((windows * w[0].astype(np.float64)).sum(axis=(3, 4)), tuple(bias)),)
+
+
+@irdl_op_definition
+class FullyConnectedOp(WeightedOp):
+    """acc[n,o] = b[o] + Σ_i (x[n,i] − zero_point) · w[o,i].
+
+    x [N,I], w [O,I], b [O], acc [N,O] i32.
+
+    (C1) the bias is i32 with one element for each output channel
+    (C2) x and w have rank 2 and the same last dimension
+    """
+
+    name = "qint.fully_connected"
+
+    def output_channels(self) -> int:
+        return shape_of(self.w)[0]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, w = shape_of(self.x), shape_of(self.w)
+        if len(x) != 2 or len(w) != 2 or x[1] != w[1]:  # C2
+            raise VerifyException(f"'{self.name}' needs x [N, I] and w [O, I], got {list(x)} and {list(w)}")
+        self.check_bias()
+        return [(x[0], w[0])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, *bias = inputs
+        return (self.accumulate(self.centred(x) @ w.astype(np.float64).T, tuple(bias)),)
+
+
+@irdl_op_definition
+class MatMulOp(AccumulatingOp):
+    """acc[…,m,n] = Σ_k (lhs[…,m,k] − lhs_zero_point) · (rhs[…,k,n] − rhs_zero_point).
+
+    lhs [B…,M,K], rhs [B…,K,N], acc [B…,M,N] i32; the leading dimensions broadcast.
+
+    (C1) both have rank 2 or more and agree on K
+    """
+
+    name = "qint.matmul"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    acc = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($acc)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        a, b = shape_of(self.lhs), shape_of(self.rhs)
+        if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:  # C1
+            raise VerifyException(f"'{self.name}' needs [B…, M, K] and [B…, K, N], got {list(a)} and {list(b)}")
+        try:
+            batch = np.broadcast_shapes(a[:-2], b[:-2])
+        except ValueError:
+            raise VerifyException(f"'{self.name}' batch dimensions do not broadcast: {list(a)} and {list(b)}") from None
+        return [(*batch, a[-2], b[-1])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        lhs = inputs[0].astype(np.float64) - self.lhs_zero_point.value.data
+        rhs = inputs[1].astype(np.float64) - self.rhs_zero_point.value.data
+        return ((lhs @ rhs).astype(np.int32),)

@@ -1,0 +1,88 @@
+"""Integer sums and products of two tensors."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i32, i64
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp
+from qmlir.dialects.qint.requantize import NarrowingOp
+
+
+def broadcast(op: QIntOp, lhs: Shape, rhs: Shape) -> Shape:
+    """The common shape of two operands; raises VerifyException if there is none."""
+    try:
+        return np.broadcast_shapes(lhs, rhs)
+    except ValueError:
+        raise VerifyException(f"'{op.name}' shapes do not broadcast: {list(lhs)} and {list(rhs)}") from None
+
+
+@irdl_op_definition
+class AddOp(NarrowingOp):
+    """y = clamp(zero_point + ((lhs − z_l)·m_l + (rhs − z_r)·m_r + 2^(shift−1)) >> shift, min, max).
+
+    The two scales become integer multipliers over one power of two, so the sum is rounded once, half up. m_i =
+    round(s_i / s_y · 2^shift), and shift is chosen so that the larger multiplier has 31 bits.
+
+    (R1) min ≤ max, and both fit the result's element type
+    (A1) the shapes broadcast
+    (A2) two multipliers of magnitude below 2^31, a shift in [1, 62]
+    """
+
+    name = "qint.add"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    multipliers = prop_def(DenseArrayBase.constr(i64))
+    shift = prop_def(IntegerAttr.constr(i32))
+
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [broadcast(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        lhs = inputs[0].astype(np.int64) - self.lhs_zero_point.value.data
+        rhs = inputs[1].astype(np.int64) - self.rhs_zero_point.value.data
+        m_lhs, m_rhs = self.multipliers.get_values()
+        shift = self.shift.value.data
+        return (self.narrow((lhs * m_lhs + rhs * m_rhs + (1 << shift - 1)) >> shift),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        multipliers = self.multipliers.get_values()
+        small = len(multipliers) == 2 and all(abs(m) < 1 << 31 for m in multipliers)
+        if not small or not 1 <= self.shift.value.data <= 62:  # A2
+            raise VerifyException(
+                f"'{self.name}' needs two multipliers below 2^31 and a shift in [1, 62], "
+                f"got {list(multipliers)} and {self.shift.value.data}"
+            )
+
+
+@irdl_op_definition
+class MulOp(AccumulatingOp):
+    """acc = (lhs − lhs_zero_point) · (rhs − rhs_zero_point), i32.
+
+    (A1) the shapes broadcast
+    """
+
+    name = "qint.mul"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    acc = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($acc)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [broadcast(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        lhs = inputs[0].astype(np.int32) - np.int32(self.lhs_zero_point.value.data)
+        return (lhs * (inputs[1].astype(np.int32) - np.int32(self.rhs_zero_point.value.data)),)

@@ -1,0 +1,110 @@
+"""Integer pools over the two spatial axes of [N, H, W, C]."""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, TensorType, i32, i64
+from xdsl.ir import Attribute
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
+from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp
+from qmlir.dialects.windows import WindowOp
+
+
+class PoolOp(QIntOp, WindowOp, abc.ABC):
+    """A pool with a window that keeps the input's scale; x [N,H,W,C], y [N,OH,OW,C].
+
+    (C1) the window is two positive extents
+    """
+
+    x = operand_def(TensorType)
+    window = prop_def(DenseArrayBase.constr(i64))
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def window_values(self) -> tuple[int, int]:
+        """The window's (rows, columns)."""
+        rows, columns = self.window.get_values()
+        return rows, columns
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [element_of(self.x)]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x = shape_of(self.x)
+        if len(self.window) != 2 or min(self.window.get_values()) < 1:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs a window of two positive extents, got {self.window.get_values()}"
+            )
+        return [(x[0], *self.window_output(x, self.window_values()), x[3])]
+
+
+@irdl_op_definition
+class MaxPool2DOp(PoolOp):
+    """y = the maximum over the window; padded elements do not take part."""
+
+    name = "qint.max_pool2d"
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        return (self.windows(x, self.window_values(), np.iinfo(x.dtype).min).max(axis=(3, 4)),)
+
+
+@irdl_op_definition
+class AveragePool2DOp(PoolOp):
+    """y = Σ x / count rounded to nearest, halves away from zero; padded elements count `zero_point`.
+
+    The sum runs over the stored integers, and count is the number of elements inside the image, or the window's size
+    with `count_include_pad`; the scale stays. This is the TFLite contract for average pools.
+    """
+
+    name = "qint.average_pool2d"
+    zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+
+    def counts(self) -> Array:
+        """The divisor of each output position, int64 [OH, OW]."""
+        x = shape_of(self.x)
+        ones = np.ones((1, x[1], x[2], 1), np.int64)
+        return self.windows(ones, self.window_values(), int(bool(self.count_include_pad))).sum(axis=(3, 4))[0, :, :, 0]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        fill = self.zero_point.value.data if bool(self.count_include_pad) else 0
+        total = self.windows(x.astype(np.int64), self.window_values(), fill).sum(axis=(3, 4))
+        counts = self.counts()[None, :, :, None]
+        half = counts // 2
+        return (np.where(total >= 0, (total + half) // counts, -((-total + half) // counts)).astype(x.dtype),)
+
+
+@irdl_op_definition
+class GlobalSumPoolOp(AccumulatingOp):
+    """acc[n,0,0,c] = Σ_{h,w} (x[n,h,w,c] − zero_point), i32; a requantization then divides.
+
+    x [N,H,W,C], acc [N,1,1,C].
+
+    (C1) x has rank 4
+    """
+
+    name = "qint.global_sum_pool"
+    x = operand_def(TensorType)
+    zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    acc = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($acc)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x = shape_of(self.x)
+        if len(x) != 4:  # C1
+            raise VerifyException(f"'{self.name}' needs an input of rank 4 [N, H, W, C], got rank {len(x)}")
+        return [(x[0], 1, 1, x[3])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x = inputs[0].astype(np.int32) - np.int32(self.zero_point.value.data)
+        return (x.sum(axis=(1, 2), keepdims=True, dtype=np.int32),)

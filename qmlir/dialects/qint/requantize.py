@@ -1,0 +1,92 @@
+"""From accumulators, or from another scale, to narrow integers: multiplier, shift and a named rounding contract."""
+
+import abc
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, StringAttr, TensorType, i32
+from xdsl.ir import Attribute
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
+from qmlir.dialects.qint.base import ZERO, QIntOp
+from qmlir.dialects.quant import numerics
+
+
+class NarrowingOp(QIntOp, abc.ABC):
+    """An operation that ends by adding its output zero point and clamping to [min, max].
+
+    (R1) min ≤ max, and both fit the result's element type
+    """
+
+    zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    lower = prop_def(IntegerAttr.constr(i32), prop_name="min")
+    upper = prop_def(IntegerAttr.constr(i32), prop_name="max")
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [None]
+
+    def narrow(self, value: Array) -> Array:
+        """Adds the zero point to int64 values, clamps, and casts to the result's type."""
+        element = cast(IntegerType, element_of(self.y))
+        y = np.clip(value + self.zero_point.value.data, self.lower.value.data, self.upper.value.data)
+        return y.astype(f"i{element.width.data // 8}")
+
+    def verify_(self) -> None:
+        super().verify_()
+        low, high, element = self.lower.value.data, self.upper.value.data, cast(IntegerType, element_of(self.y))
+        bits = element.width.data
+        if bits not in (8, 16, 32) or not -(1 << bits - 1) <= low <= high < 1 << bits - 1:  # R1
+            raise VerifyException(f"'{self.name}' clamps to [{low}, {high}], which is no range of {element}")
+
+
+@irdl_op_definition
+class RequantizeOp(NarrowingOp):
+    """y = clamp(zero_point + round((x − input_zero_point) · multiplier · 2^(shift − 31)), min, max).
+
+    multiplier and shift hold one entry, or one for each element of x's last axis; `contract` names the rounding
+    (dialects/quant/numerics.py).
+
+    (R1) min ≤ max, and both fit the result's element type
+    (R2) multiplier and shift have 1 entry or one for each channel
+    (R3) the contract is a known one; multipliers are 0 or in [2^30, 2^31); shifts are in [−31, 30]
+    """
+
+    name = "qint.requantize"
+    x = operand_def(TensorType)
+    input_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    multiplier = prop_def(DenseArrayBase.constr(i32))
+    shift = prop_def(DenseArrayBase.constr(i32))
+    contract = prop_def(StringAttr)
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [shape_of(self.x)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x = inputs[0].astype(np.int64) - self.input_zero_point.value.data
+        multiplier, shift = (np.array(v.get_values(), np.int64) for v in (self.multiplier, self.shift))
+        return (self.narrow(numerics.requantize(x, multiplier, shift, self.contract.data)),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        channels = (shape_of(self.x) or (1,))[-1]
+        if len(self.multiplier) != len(self.shift) or len(self.shift) not in (1, channels):  # R2
+            raise VerifyException(
+                f"'{self.name}' needs 1 or {channels} multipliers and as many shifts, "
+                f"got {len(self.multiplier)} and {len(self.shift)}"
+            )
+        known = numerics.CONTRACTS
+        if self.contract.data not in known:  # R3
+            raise VerifyException(f"'{self.name}' contract must be one of {', '.join(known)}, got {self.contract.data}")
+        for multiplier, shift in zip(self.multiplier.get_values(), self.shift.get_values(), strict=True):
+            if (multiplier and not 1 << 30 <= multiplier < 1 << 31) or not -31 <= shift <= 30:  # R3
+                raise VerifyException(
+                    f"'{self.name}' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got {multiplier}, {shift}"
+                )
