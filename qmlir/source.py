@@ -1,0 +1,162 @@
+"""MLIR text in, a module out, and for every operation the place where it stands in the text.
+
+xDSL's parser forgets where an operation came from unless the text says `loc(…)`, and reports many errors at the token
+*after* the one that is wrong, often a line too late. Everything a user reads about a module starts with
+`file:line:col`, so `SourceParser`
+
+* gives each operation the location of its first token (`location_of` reads it back; an explicit `loc` wins). Rewrites
+  that clone an operation keep it, as in mlir-opt, and `--mlir-print-debuginfo` prints it;
+* reports a construct that ends at the end of a line on that line, an unknown operation at its name, an attribute that
+  does not verify at the attribute, and a value that is never defined at its first use.
+
+`parse_text` is the way in for drivers and for the Python API: it raises `SourceError` only, or a typed error of
+ours from inside an attribute (a missing side file).
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NoReturn, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Location, Position, Span, Token
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from qmlir.errors import QmlirError
+from qmlir.near_misses import near_misses
+
+
+class SourceError(QmlirError):
+    """Something wrong in MLIR text: a syntax error, or an operation that does not verify.
+
+    location  file, line and column, or None for an operation that no text holds
+    message   what is wrong, without the location
+    """
+
+    location: Location | None
+    message: str
+
+    def __init__(self, message: str, location: Location | None, *, remedy: str | None = None):
+        self.location, self.message = location, message if remedy is None else f"{message}; {remedy}"
+        super().__init__(message, where=str(location) if location else None, remedy=remedy)
+
+
+def one_line(error: Exception | str) -> str:
+    """The message of an exception as one line; notes, where xDSL puts a dump of the module, are left out."""
+    text = error if isinstance(error, str) else error.msg if isinstance(error, ParseError) else str(error)
+    return " ".join(text.split())
+
+
+def location_of(op: Operation) -> Location | None:
+    """Where the operation, or else the nearest one around it, stands in the text it was parsed from."""
+    at: Operation | None = op
+    while at is not None:
+        if isinstance(at.location, FileLineColLoc):
+            return Location(at.location.filename.data, at.location.line.data, at.location.column.data)
+        at = at.parent_op()
+    return None
+
+
+class SourceParser(Parser):
+    """A parser that records locations and reports errors where they are; see the module docstring."""
+
+    _name: StringAttr
+    _line_starts: list[Position]
+    _previous: Span
+    _first_use: dict[str, Span]
+
+    def __init__(self, ctx: Context, text: str, name: str):
+        # The lexer reads a first token in here already, so it may raise ParseError.
+        self._name = StringAttr(name)
+        self._line_starts = [0] + [i + 1 for i, c in enumerate(text) if c == "\n"]
+        self._first_use = {}
+        super().__init__(ctx, text, name)
+        self._previous = self._current_token.span
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span
+        try:
+            op = super().parse_operation()
+        except VerifyException as error:  # a constructor called by the operation's own `parse`
+            raise ParseError(start, one_line(error)) from None
+        if isinstance(op.location, UnknownLoc):
+            line = bisect_right(self._line_starts, start.start)
+            column = start.start - self._line_starts[line - 1] + 1
+            op.location = FileLineColLoc(self._name, IntAttr(line), IntAttr(column))
+        return op
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        start = self._current_token.span
+        try:
+            return super().parse_optional_type()
+        except VerifyException as error:
+            raise ParseError(start, one_line(error)) from None
+
+    def parse_optional_attribute(self) -> Attribute | None:
+        start = self._current_token.span
+        try:
+            return super().parse_optional_attribute()
+        except VerifyException as error:
+            raise ParseError(start, one_line(error)) from None
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue[Attribute]:
+        self._first_use.setdefault(operand.operand_name, operand.span)
+        return super().resolve_operand(operand, type)
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError as error:
+            undefined = next((n for n in self.forward_ssa_references if n in self._first_use), None)
+            if undefined is not None and error.msg.startswith("values used but not defined"):
+                raise ParseError(self._first_use[undefined], f"%{undefined} is used but not defined") from None
+            raise
+
+    def raise_error(
+        self, msg: str, at_position: Span | Position | None = None, end_position: Position | None = None
+    ) -> NoReturn:
+        token = self._current_token.span
+        if at_position is None or at_position is token:
+            # The parser found out at the next token; when that one is on a later line, the fault is on this one.
+            line_is_over = self._line_of(token.start) > self._line_of(self._previous.start)
+            at_position = self._previous if line_is_over and msg != "Could not parse entire input!" else token
+        if end_position is not None and isinstance(at_position, Position):
+            at_position = Span(at_position, end_position, self.lexer.input)
+        super().raise_error(msg, at_position)
+
+    def _consume_token(self, expected_kind: MLIRTokenKind | None = None) -> Token[MLIRTokenKind, str]:
+        self._previous = self._current_token.span
+        return super()._consume_token(expected_kind)
+
+    def _line_of(self, position: Position) -> int:
+        return bisect_right(self._line_starts, position)
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        stack: Sequence[str] = self._parser_state.dialect_stack
+        if (op_type := self.ctx.get_optional_op(name, dialect_stack=stack)) is not None:
+            return op_type
+        dialect = name.partition(".")[0] + "."
+        remedy = near_misses(name, [op.name for op in self.ctx.loaded_ops if op.name.startswith(dialect)])
+        self.raise_error(f"operation {name} is not registered" + (f"; {remedy}" if remedy else ""), self._previous)
+
+
+def parse_text(ctx: Context, text: str, name: str, *, first_line: int = 1) -> ModuleOp:
+    """The module that MLIR text stands for, not yet verified.
+
+    Args:
+        ctx: Knows the dialects; a `QmlirContext` also knows where side files lie.
+        text: One module, or operations that get one around them.
+        name: The file's name, for locations.
+        first_line: The number of the text's first line, when the text is a piece of a file.
+
+    Raises:
+        SourceError: The text is not valid MLIR, or uses an operation or a type that nobody registered.
+    """
+    text = "\n" * (first_line - 1) + text
+    try:
+        return SourceParser(ctx, text, name).parse_module()
+    except ParseError as error:
+        raise SourceError(one_line(error), cast("Span[str]", error.span).get_location()) from error

@@ -1,0 +1,96 @@
+"""A module in, everything that is wrong with it out, each with its place in the text.
+
+xDSL's `verify` stops at the first error and hangs a dump of the module on it. Here each function (each operation
+directly in the module) is verified by itself and contributes its first error, as in mlir-opt. On top of xDSL's
+checks comes dominance, which xDSL leaves out: inside a block, a value must be defined before it is used.
+"""
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.qmlir import names_of
+from qmlir.source import SourceError, location_of, one_line
+
+
+def verify(module: ModuleOp) -> None:
+    """Check a module.
+
+    Raises:
+        SourceError: The first thing that is wrong.
+    """
+    if errors := verification_errors(module):
+        raise errors[0]
+
+
+def verification_errors(module: ModuleOp) -> list[SourceError]:
+    """What is wrong with a module: one error for each operation directly in it, and its own."""
+    errors: list[SourceError] = []
+    for op in module.body.ops:
+        try:
+            op.verify()
+        except VerifyException as error:
+            errors.append(_find(op, error))
+        else:
+            errors += _dominance_error(op)
+    try:
+        module.verify(verify_nested_ops=False)
+    except VerifyException as error:
+        errors.append(_at(module, error))
+    return errors
+
+
+def _find(outer: Operation, error: VerifyException) -> SourceError:
+    """The error at the operation that raised it: verify one by one, innermost first, until one raises."""
+    for op in outer.walk(region_first=True):
+        try:
+            op.verify(verify_nested_ops=False)
+            for block in op.walk_blocks():
+                if block.is_empty:
+                    block.verify()
+        except VerifyException as found:
+            return _at(op, found)
+    return _at(outer, error)
+
+
+def _at(op: Operation, error: VerifyException | str) -> SourceError:
+    message = one_line(error)
+    if not message.removeprefix("'").startswith(op.name):
+        nodes = names_of(op).nodes.data
+        name = f' "{nodes[0].data}"' if nodes else ""
+        message = f"{op.name}{name}: {message}"
+    return SourceError(message, location_of(op))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Dominance
+
+
+def _dominance_error(outer: Operation) -> list[SourceError]:
+    """The first operand inside `outer` that is not defined where it is used, or nothing.
+
+    Between the blocks of one region control flow decides; that is not looked into.
+    """
+    order = {op: number for number, op in enumerate(outer.walk())}
+    for op in order:
+        for index, operand in enumerate(op.operands):
+            if (wrong := _misuse(operand, op, order)) is not None:
+                return [_at(op, f"operand #{index} is {wrong}")]
+    return []
+
+
+def _misuse(value: SSAValue, op: Operation, order: dict[Operation, int]) -> str | None:
+    """What is wrong with the use of `value` by `op`, given the position of each operation in the text."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    around: Operation | None = op
+    while around is not None and around.parent is not block:
+        if around.parent is not None and block is not None and around.parent.parent is block.parent:
+            return None  # another block of the same region
+        around = around.parent_op()
+    if around is None:
+        return "defined in a region that is not around this operation"
+    # An owner without a number stands directly in the module, where any order is allowed, as in MLIR.
+    if isinstance(owner, Operation) and order.get(owner, -1) >= order.get(around, 0):
+        return "used before it is defined"
+    return None
