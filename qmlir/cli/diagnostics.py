@@ -1,0 +1,100 @@
+"""Exceptions in, diagnostics out: what a driver tells the user when something goes wrong.
+
+A diagnostic is one paragraph, `error: model.mlir:3:8: what is wrong; what to do`. Three kinds of exceptions arrive:
+
+* typed errors of ours, which say everything already;
+* xDSL's, whose notes hold a dump of the module (xDSL prints it, we never do: with weights it can have 200 MB) and
+  whose place is found from the operation they were raised at;
+* anything else, which is a bug of ours and asks to be reported.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import DiagnosticException, ParseError, UnregisteredConstructException
+from xdsl.utils.lexer import Location
+
+from qmlir.errors import QmlirError
+from qmlir.source import SourceError, location_of, one_line
+
+Severity = Literal["error", "warning", "remark", "note"]
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One thing to tell the user; `location` is None where the text of no file is to blame."""
+
+    severity: Severity
+    message: str
+    location: Location | None = None
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {f'{self.location}: ' if self.location else ''}{self.message}"
+
+
+def diagnostic_of(error: Exception, *, doing: str) -> Diagnostic:
+    """The diagnostic for an exception.
+
+    Args:
+        error: What was raised.
+        doing: What the driver was about, for the report of a bug: `pass "quantize"`.
+    """
+    match error:
+        case SourceError():
+            return Diagnostic("error", error.message, error.location)
+        case ParseError():
+            return Diagnostic("error", one_line(error), error.span.get_location())
+        case QmlirError() | DiagnosticException() | UnregisteredConstructException():
+            return Diagnostic("error", one_line(error), location_of_error(error))
+        case FileNotFoundError() | PermissionError() | IsADirectoryError() | NotADirectoryError():
+            return Diagnostic("error", f"{error.filename}: {(error.strerror or 'cannot be read').lower()}")
+        case _:
+            return Diagnostic("error", _bug_report(error, doing), location_of_error(error))
+
+
+def _bug_report(error: Exception, doing: str) -> str:
+    where = ""
+    for frame in _frames(error.__traceback__):
+        path = Path(frame.tb_frame.f_code.co_filename)
+        where = f" at {path.parent.name}/{path.name}:{frame.tb_lineno}"
+    what = one_line(error)
+    what = f"{type(error).__name__}: {what[:200]}" if what else type(error).__name__
+    return (
+        f"{doing} failed with {what}{where}; this is a bug in qmlir: please report it with the command and its input "
+        "(--debug shows the traceback)"
+    )
+
+
+def location_of_error(error: BaseException) -> Location | None:
+    """The place of the operation an error was raised about, or None.
+
+    xDSL's pattern rewriter passes an exception through `Operation.emit_error` of the operation it was at. A pass
+    that loops over operations itself has it in a variable called `op`, in this code base's usage; the innermost
+    frame with one decides. The module itself is no place: it is all of the file.
+    """
+    found: Operation | None = None
+    for frame in _frames(error.__traceback__):
+        variables = frame.tb_frame.f_locals
+        if frame.tb_frame.f_code is _EMIT_ERROR.__code__:
+            found = variables["self"]
+            break
+        op = variables.get("op")
+        if isinstance(op, Operation) and not isinstance(op, ModuleOp):
+            found = op
+    return location_of(found) if found is not None else None
+
+
+_EMIT_ERROR: Callable[..., object] = Operation.emit_error
+
+
+def _frames(traceback: TracebackType | None) -> list[TracebackType]:
+    frames: list[TracebackType] = []
+    while traceback is not None:
+        frames.append(traceback)
+        traceback = traceback.tb_next
+    return frames

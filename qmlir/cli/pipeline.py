@@ -1,0 +1,79 @@
+"""A pass run the way mlir-opt lets one watch: dumps of the IR, verification, time.
+
+Dumps go to standard error under the header mlir-opt uses, large weights elided.
+"""
+
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.source import SourceError
+from qmlir.verify import verification_errors
+
+
+@dataclass
+class Stopwatch:
+    """Wall time in seconds, by what was done; the same thing done twice adds up."""
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    @contextmanager
+    def measure(self, what: str) -> Generator[None, None, None]:
+        """Add the time spent inside to `what`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - start
+
+    def report(self) -> str:
+        """The table of `--mlir-timing`."""
+        total = sum(self.seconds.values())
+        rule = "===" + "-" * 73 + "==="
+        title = "... Execution time report ...".center(len(rule)).rstrip()
+        rows = [f"  {s:8.4f} ({s / max(total, 1e-9):6.1%})  {what}" for what, s in self.seconds.items()]
+        table = "\n".join([*rows, f"  {total:8.4f} ({1:6.1%})  Total"])
+        return f"{rule}\n{title}\n{rule}\n  Total Execution Time: {total:.4f} seconds\n\n  ----Wall Time----  ----Name----\n{table}\n"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Which passes to dump the IR before and after; `all_before` and `all_after` stand for every one."""
+
+    before: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    all_before: bool = False
+    all_after: bool = False
+
+
+def run_pass(
+    ctx: Context, module: ModuleOp, each: ModulePass, *, watch: Watch, stopwatch: Stopwatch, verify: bool
+) -> list[SourceError]:
+    """Run one pass on `module`, in place, then verify.
+
+    Returns:
+        What the pass left invalid. The pass's own exceptions are not caught.
+    """
+    if watch.all_before or each.name in watch.before:
+        _dump(module, f"Before {each.name}")
+    with stopwatch.measure(each.name):
+        each.apply(ctx, module)
+    if watch.all_after or each.name in watch.after:
+        _dump(module, f"After {each.name}")
+    if not verify:
+        return []
+    with stopwatch.measure("(verify)"):
+        errors = verification_errors(module)
+    return [SourceError(f'pass "{each.name}" left invalid IR: {e.message}', e.location) for e in errors]
+
+
+def _dump(module: ModuleOp, when: str) -> None:
+    sys.stderr.write(f"// -----// IR Dump {when} //----- //\n{module_text(module, WeightsMode.ELIDED)}\n")
+    sys.stderr.flush()
