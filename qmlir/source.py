@@ -107,6 +107,8 @@ class SourceParser(Parser):
         return super().resolve_operand(operand, type)
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        if self._current_token.kind == MLIRTokenKind.EOF:
+            return ModuleOp([])  # nothing but comments: an empty module, as in mlir-opt
         try:
             return super().parse_module(allow_implicit_module)
         except ParseError as error:

@@ -67,9 +67,9 @@ def parse_arguments(argv: Sequence[str]) -> Request:
         raise _unknown(unknown[0], parser)
     message = None
     if flags.help:
-        message = parser.format_help() + "\n" + pass_list()
+        message = parser.format_help() + "\n" + pass_list(with_xdsl=False)
     elif flags.list_passes:
-        message = pass_list()
+        message = pass_list(with_xdsl=True)
     elif flags.version:
         message = f"qmlir {version('qmlir')} (xDSL {version('xdsl')})\n"
     return Request(
@@ -158,6 +158,7 @@ def _argument_parser() -> _ArgumentParser:
         prog="qmlir-opt",
         usage="qmlir-opt [--PASS[=OPTIONS] …] [FLAGS] [FILE]",
         description="Run passes over MLIR text (or a model file) and print the result. Passes run in the order given.",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=34, width=118),
         add_help=False,
         allow_abbrev=False,
     )

@@ -16,7 +16,7 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
 
@@ -158,7 +158,7 @@ def _convert(option: str, text: str, annotation: Any) -> object:
     if origin in (Union, types.UnionType):
         return _convert_union(option, text, arguments)
     if origin is Literal:
-        by_text = {_literal_text(a): a for a in arguments}
+        by_text = {value_text(a): a for a in arguments}
         if text not in by_text:
             raise OptionError(
                 option, f"must be one of {', '.join(by_text)}", got=text or "nothing", remedy=_near(text, by_text)
@@ -228,19 +228,13 @@ def option_infos(pass_type: type[ModulePass]) -> list[OptionInfo]:
             continue
         default = None
         if field.default is not dataclasses.MISSING:
-            default = _value_text(field.default)
+            default = value_text(field.default)
         elif field.default_factory is not dataclasses.MISSING:
-            default = _value_text(field.default_factory())
+            default = value_text(field.default_factory())
         infos.append(
             OptionInfo(_spelled(field.name), _type_text(hints[field.name]), default, option_help(pass_type, field.name))
         )
     return infos
-
-
-def summary(pass_type: type[ModulePass]) -> str:
-    """The first sentence of a pass's docstring, as one line."""
-    text = " ".join((pass_type.__doc__ or "").split("\n\n")[0].split())
-    return "" if text.startswith(f"{pass_type.__name__}(") else text.rstrip(".")  # a dataclass without docstring
 
 
 def _type_text(annotation: Any) -> str:
@@ -248,19 +242,22 @@ def _type_text(annotation: Any) -> str:
     if origin in (Union, types.UnionType):
         return " | ".join("none" if a is type(None) else _type_text(a) for a in arguments)
     if origin is Literal:
-        return " | ".join(_literal_text(a) for a in arguments)
+        return " | ".join(value_text(a) for a in arguments)
     if origin is tuple:
         return ",".join("…" if a is ... else _type_text(a) for a in arguments)
     return {bool: "bool", int: "int", float: "float", str: "text"}.get(annotation, str(annotation))
 
 
-def _literal_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _value_text(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, tuple):
-        return ",".join(_value_text(v) for v in value) or "empty"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return _literal_text(value) if value != "" else '""'
+def value_text(value: object) -> str:
+    """A value as the user would write it."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case "" | ():
+            return '""'
+        case tuple():
+            return ",".join(value_text(v) for v in cast("tuple[object, ...]", value))
+        case _:
+            return str(value)

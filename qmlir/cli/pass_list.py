@@ -1,29 +1,131 @@
-"""The list of passes for `--help` and `--list-passes`: what each does, and each option's type, default and meaning."""
+"""The list of passes for `--help` and `--list-passes`: what each does, and each option's type, default and meaning.
 
+Importing every pass takes longer than a person waits for a help text (xDSL's llvm dialect alone costs 0.13 s), so
+this reads the class as it stands in its source file, which says it all:
+
+    class QuantizePass(ModulePass):
+        \"\"\"Integers instead of floats.\"\"\"
+        schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
+
+A test compares the outcome with that of importing (`options.option_infos`) for every pass.
+"""
+
+import ast
+import re
 import textwrap
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 
 from xdsl.transforms import get_all_passes
 
-from qmlir.cli.options import option_infos, summary
-from qmlir.compiler import PASSES, pass_class
+from qmlir.cli.options import OptionInfo, value_text
+from qmlir.compiler import PASSES
 
 _WIDTH = 118
+_PLAIN_TYPES = {"str": "text", "None": "none"}
 
 
-def pass_list() -> str:
-    """All passes as text: ours with their options, then the names of xDSL's."""
+def pass_list(*, with_xdsl: bool) -> str:
+    """All passes as text, each with its options; xDSL's other passes by name, or only where to find them."""
     entries = "".join(_entry(name) for name in sorted(PASSES))
+    if not with_xdsl:
+        return f"passes:\n{entries}\nxDSL's passes can be used alike; --list-passes names them.\n"
     others = ", ".join(sorted(set(get_all_passes()) - set(PASSES)))
     others = textwrap.fill(others, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return f"passes:\n{entries}\npasses of xDSL, usable alike:\n{others}\n"
 
 
 def _entry(name: str) -> str:
-    pass_type = pass_class(name)
-    text = textwrap.fill(summary(pass_type), _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
-    lines = [f"  --{name}", *([text] if text.strip() else [])]
-    for option in option_infos(pass_type):
+    summary, options = read_pass(PASSES[name])
+    lines = [f"  --{name}", *_wrapped(summary, 6)]
+    for option in options:
         default = "required" if option.default is None else f"default: {option.default}"
-        head = f"      {option.name}=<{option.type}> ({default})"
-        lines += [head, *([textwrap.indent(textwrap.fill(option.help, _WIDTH - 10), " " * 10)] if option.help else [])]
+        lines += [f"      {option.name}=<{option.type}> ({default})", *_wrapped(option.help, 10)]
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    margin = " " * indent
+    return textwrap.wrap(text, _WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+
+
+def read_pass(reference: str) -> tuple[str, list[OptionInfo]]:
+    """The summary and the options of the pass at `module:Class`, from its source."""
+    module, _, name = reference.partition(":")
+    source = _source(module)
+    match = re.search(rf"^class {name}\b.*?(?=^\S|\Z)", source, re.MULTILINE | re.DOTALL)
+    assert match is not None, f"{module} must define the class {name} itself, for --help reads its source"
+    (definition,) = ast.parse(match[0]).body
+    assert isinstance(definition, ast.ClassDef)
+    options = [
+        _option(module, field)
+        for field in definition.body
+        if isinstance(field, ast.AnnAssign) and not ast.unparse(field.annotation).startswith("ClassVar")
+    ]
+    return first_sentence(ast.get_docstring(definition) or ""), options
+
+
+def first_sentence(docstring: str) -> str:
+    """The first sentence of a docstring as one line without its full stop."""
+    paragraph = " ".join(docstring.split("\n\n")[0].split())
+    return re.split(r"\.\s+(?=[A-Z])", paragraph)[0].rstrip(".")
+
+
+def _option(module: str, field: ast.AnnAssign) -> OptionInfo:
+    assert isinstance(field.target, ast.Name)
+    name, type = field.target.id.replace("_", "-"), _type_text(module, field.annotation)
+    match field.value:
+        case None:
+            return OptionInfo(name, type, None, "")
+        case ast.Call(func=ast.Name(id="option"), args=[default, ast.Constant(value=str(help))]):
+            return OptionInfo(name, type, value_text(ast.literal_eval(default)), help)
+        case value:
+            return OptionInfo(name, type, value_text(ast.literal_eval(value)), "")
+
+
+def _type_text(module: str, annotation: ast.expr) -> str:
+    match annotation:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return f"{_type_text(module, left)} | {_type_text(module, right)}"
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=values):
+            return " | ".join(value_text(ast.literal_eval(v)) for v in _elements(values))
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=members):
+            return ",".join(_type_text(module, m) for m in _elements(members))
+        case ast.Constant(value=value):
+            return "…" if value is ... else _PLAIN_TYPES.get(str(value), str(value))
+        case ast.Name(id=name) if name[0].isupper() and (found := _alias(module, name)):
+            return _type_text(*found)
+        case _:
+            text = ast.unparse(annotation)
+            return _PLAIN_TYPES.get(text, text)
+
+
+def _elements(slice: ast.expr) -> list[ast.expr]:
+    return slice.elts if isinstance(slice, ast.Tuple) else [slice]
+
+
+@lru_cache
+def _alias(module: str, name: str) -> tuple[str, ast.expr] | None:
+    """The module that gives a type alias its meaning, and the meaning: `Schema = Literal["asymmetric", …]`."""
+    for statement in ast.parse(_source(module)).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                return module, value
+            case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value) if target == name:
+                return module, value
+            case ast.ImportFrom(module=str(other), names=names) if any(n.name == name for n in names):
+                return _alias(other, name)
+            case _:
+                pass
+    return None
+
+
+@lru_cache
+def _source(module: str) -> str:
+    package, *path = module.split(".")
+    spec = find_spec(package)
+    assert spec is not None and spec.origin is not None
+    file = Path(spec.origin).parent.joinpath(*path)
+    file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+    return file.read_text(encoding="utf-8")
