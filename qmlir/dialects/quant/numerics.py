@@ -1,0 +1,345 @@
+"""Fixed-point arithmetic and the project's own exp: the one place where the numbers are true. numpy only.
+
+Everything here is bit for bit what the CPU's code and the simulators compute; a back end that cannot honour an
+equation below refuses. q are stored integers, S scales and Z zero points (gemmlowp's letters):
+
+    real = S · (q − Z)                                                            (1)
+
+A change of scale multiplies an integer by a real M > 0, which is kept as two integers:
+
+    M ≈ multiplier · 2^(shift − 31),   multiplier in [2^30, 2^31) or 0            (2)
+
+and how the product is rounded is a *named contract*, because runtimes differ (see `CONTRACTS`).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.errors import QmlirError
+
+Array = npt.NDArray[Any]
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+
+class NumericsError(QmlirError):
+    """A number outside the limits of fixed-point arithmetic: a scale ratio too large, an accumulator too wide."""
+
+
+# Between real values and stored integers.
+
+
+def quantize(
+    x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, qmin: int, qmax: int, dtype: npt.DTypeLike
+) -> Array:
+    """q = clamp(rint(x / S) + Z, qmin, qmax)                                      (3)
+
+    Division and rint (half to even) in float64; Z is added after rounding, as ONNX has it. NaN gives Z, clamped;
+    infinities saturate. S and Z broadcast against x: per-axis callers reshape them (`UniformType.parameters_along`).
+    """
+    points = np.asarray(zero_point, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.rint(np.asarray(x, np.float64) / np.asarray(scale, np.float64)) + points
+    rounded = np.where(np.isnan(rounded), points, rounded)
+    return np.clip(rounded, qmin, qmax).astype(dtype)
+
+
+def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> Array:
+    """x = dtype(S · (q − Z)): exact integer difference, one product in float64, one rounding to `dtype`.   (4)"""
+    difference = np.asarray(q, np.int64) - np.asarray(zero_point, np.int64)
+    with np.errstate(over="ignore"):
+        return (difference.astype(np.float64) * np.asarray(scale, np.float64)).astype(dtype)
+
+
+def lookup_table(
+    function: Callable[[Float64s], Float64s],
+    in_scale: float,
+    in_zero_point: int,
+    out_scale: float,
+    out_zero_point: int,
+    *,
+    in_range: tuple[int, int] = (-128, 127),
+    out_range: tuple[int, int] = (-128, 127),
+    dtype: npt.DTypeLike = np.int8,
+) -> Array:
+    """The values of a function at every stored integer of `in_range`, in order, as stored integers.
+
+    Entry for q = quantize(function(S_in · (q − Z_in))): the argument, the function and the division by S_out are in
+    float64 with no float32 between, rounding is half to even. For a function exact in float64 the table is correctly
+    rounded; a real tie after an inexact one may fall either way. Shape [in_range's length], 256 for int8.
+    """
+    q = np.arange(in_range[0], in_range[1] + 1)
+    x = (q - in_zero_point).astype(np.float64) * in_scale
+    return quantize(function(x), out_scale, out_zero_point, *out_range, dtype)
+
+
+# A real multiplier as integers.
+
+MULTIPLIER_BITS = 31
+
+MAX_SHIFT = 30
+"""Largest shift of (2): multipliers below 2^30."""
+
+MIN_SHIFT = -31
+"""Smallest shift of (2); smaller multipliers are flushed to zero."""
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """(multiplier, shift) of (2) for one real multiplier, in [0, 2^30); multiplier = round(frac · 2^31), half up.
+
+    With frexp, real = frac · 2^shift and frac in [1/2, 1). A rounding up to 2^31 carries into the shift; below 2^-32
+    the result is (0, 0). TFLite's and TVM's decomposition; the relative error is at most 2^-31.
+
+    Raises:
+        NumericsError: The multiplier is negative, not finite, or at least 2^30.
+    """
+    if not 0.0 <= real < math.inf:  # false for NaN too
+        raise NumericsError("a requantization multiplier must be a finite number ≥ 0", got=str(real))
+    fraction, shift = math.frexp(real)
+    multiplier = math.floor(fraction * (1 << MULTIPLIER_BITS) + 0.5)
+    if multiplier == 1 << MULTIPLIER_BITS:
+        multiplier, shift = multiplier >> 1, shift + 1
+    if shift < MIN_SHIFT or multiplier == 0:
+        return 0, 0
+    if shift > MAX_SHIFT:
+        raise NumericsError(
+            "a requantization multiplier must be below 2^30",
+            got=str(real),
+            remedy="the scales of input and output are too far apart; profile on representative data",
+        )
+    return multiplier, shift
+
+
+def quantize_multipliers(reals: npt.ArrayLike) -> tuple[Int64s, Int64s]:
+    """`quantize_multiplier` of each element: (multipliers, shifts) of the same shape."""
+    array = np.asarray(reals, np.float64)
+    pairs = [quantize_multiplier(float(real)) for real in array.reshape(-1)]
+    both = np.array(pairs, np.int64).reshape(*array.shape, 2)
+    return both[..., 0], both[..., 1]
+
+
+def float_multiplier(real: float) -> tuple[int, int]:
+    """(multiplier, shift) of float32(real), exactly: what the contract `float_even` takes.
+
+    A float32 has a 24-bit significand, so the multiplier is a multiple of 2^7.
+    """
+    with np.errstate(over="ignore"):
+        return quantize_multiplier(float(np.float32(real)))
+
+
+def shift_multiplier(exponent: int) -> tuple[int, int]:
+    """(multiplier, shift) of 2^exponent, exactly: what the contract `shift` takes."""
+    return quantize_multiplier(math.ldexp(1.0, exponent))
+
+
+# Products and their rounding. All arithmetic is on int64.
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One way to round a · M.
+
+    compute     (a, multiplier, shift), int64 arrays of one shape → int64 array
+    limit       the largest |a| for which no step overflows int64, at any multiplier and shift
+    step        each multiplier is a multiple of this; 2^30 admits powers of two only
+    meaning     the equation, for reports
+    """
+
+    compute: Callable[[Int64s, Int64s, Int64s], Int64s]
+    limit: int
+    step: int
+    meaning: str
+
+
+def _half_up(value: Int64s, bits: Int64s | int) -> Int64s:
+    """value · 2^-bits rounded half up (toward +∞), for bits ≥ 0."""
+    # Adding half before the shift; for bits = 0 the half is 0.
+    half = np.left_shift(np.int64(1), bits) >> 1
+    return (value + half) >> bits
+
+
+def _half_away(value: Int64s, bits: Int64s) -> Int64s:
+    """value · 2^-bits rounded half away from zero, for bits ≥ 0: gemmlowp's RoundingDivideByPOT."""
+    mask = np.left_shift(np.int64(1), bits) - 1
+    return (value >> bits) + ((value & mask) > (mask >> 1) + (value < 0)).astype(np.int64)
+
+
+def _half_even(value: Int64s, bits: Int64s) -> Int64s:
+    """value · 2^-bits rounded half to even, for bits in [0, 62]."""
+    floor = value >> bits
+    twice_rest = (value - (floor << bits)) << 1
+    one = np.left_shift(np.int64(1), bits)
+    # One more where the rest is above half, or is half (never for bits = 0) and the floor is odd.
+    return floor + ((twice_rest > one) | ((twice_rest == one) & (floor & 1 == 1))).astype(np.int64)
+
+
+def _left(a: Int64s, shift: Int64s) -> Int64s:
+    """a · 2^max(shift, 0), saturated to int32 as the two-step contracts need it.
+
+    Exact first: |a| < 2^32 and shift ≤ 30 stay within int64. The saturation is ours: TFLite leaves it undefined. It
+    cannot be seen after a clamp to 30 bits or fewer, as M ≥ 2^(shift − 1).
+    """
+    return np.clip(a << np.maximum(shift, 0), -(1 << 31), (1 << 31) - 1)
+
+
+def _single(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
+    return _half_up(a * multiplier, MULTIPLIER_BITS - shift)
+
+
+def _double(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
+    product = _left(a, shift) * multiplier
+    # Round half away from zero, then divide truncating: (product ± 2^30) / 2^31.
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    high = np.sign(nudged) * (np.abs(nudged) >> MULTIPLIER_BITS)
+    return _half_away(high, np.maximum(-shift, 0))
+
+
+def _upup(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
+    return _half_up(_half_up(_left(a, shift) * multiplier, MULTIPLIER_BITS), np.maximum(-shift, 0))
+
+
+def _bit_length(value: Int64s) -> Int64s:
+    """Bits of each value ≥ 0: 0 for 0, 1 for 1, 2 for 2 and 3, …"""
+    length = np.zeros_like(value)
+    for step in (32, 16, 8, 4, 2, 1):
+        above = (value >> step) > 0
+        length += np.where(above, step, 0)
+        value = np.where(above, value >> step, value)
+    return length + value
+
+
+def _to_significand(value: Int64s) -> Int64s:
+    """Each value rounded to 24 significant bits, half to even: its float32, as an integer."""
+    dropped = np.maximum(_bit_length(np.abs(value)) - 24, 0)
+    return _half_even(value, dropped) << dropped
+
+
+def _float_even(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
+    # M = (multiplier / 2^7) · 2^(shift − 24): significands of 24 bits, whose product of 48 is exact.
+    product = _to_significand(_to_significand(a) * (multiplier >> 7))
+    exponent = shift - 24
+    return _half_even(product << np.maximum(exponent, 0), np.maximum(-exponent, 0))
+
+
+CONTRACTS: Mapping[str, Contract] = {
+    "single": Contract(
+        _single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up"
+    ),  # |a|·(2^31 − 1) + 2^61 < 2^63
+    "double": Contract(
+        _double, 1 << 32, 1, "round(round(a·2^max(s,0)·q / 2^31) / 2^max(−s,0)), both half away: TFLite's reference"
+    ),
+    "upup": Contract(_upup, 1 << 32, 1, "the two roundings of `double`, both half up: TFLite's optimized kernels"),
+    "float_even": Contract(
+        _float_even, 1 << 32, 1 << 7, "rint(float32(a)·float32(M)), half to even: ONNX Runtime and XNNPACK"
+    ),
+    "shift": Contract(_single, 3 << 30, 1 << 30, "a·2^(s−1), one rounding, half up: scales that are powers of two"),
+}
+"""The contracts by name; a is the accumulator, q the multiplier, s the shift of (2)."""
+
+
+def requantize(acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, contract: str = "single") -> Int64s:
+    """acc · M, rounded to integers by a contract; neither zero point nor clamp is applied here.
+
+    Args:
+        acc: Integers; any shape.
+        multiplier, shift: As (2); scalars or arrays that broadcast, such as one entry per channel of the last axis.
+        contract: A name in `CONTRACTS`.
+
+    Returns:
+        int64, the shape of acc and multiplier broadcast together.
+
+    Raises:
+        NumericsError: An accumulator beyond the contract's limit, or a multiplier or shift outside (2).
+    """
+    rule = CONTRACTS[contract]
+    m, s = np.broadcast_arrays(np.asarray(multiplier, np.int64), np.asarray(shift, np.int64))
+    fits = ((m == 0) | ((m >= 1 << 30) & (m < 1 << 31))) & (m % rule.step == 0) & (s >= MIN_SHIFT) & (s <= MAX_SHIFT)
+    if not fits.all():
+        where = int(np.argmin(fits.reshape(-1)))
+        raise NumericsError(
+            f"contract {contract} needs multipliers 0 or in [2^30, 2^31) that are multiples of {rule.step}, "
+            f"and shifts in [{MIN_SHIFT}, {MAX_SHIFT}]",
+            got=f"multiplier {m.reshape(-1)[where]}, shift {s.reshape(-1)[where]}",
+        )
+    a, m, s = np.broadcast_arrays(np.asarray(acc, np.int64), m, s)
+    if a.size and (a.max() > rule.limit or a.min() < -rule.limit):
+        raise NumericsError(f"contract {contract} needs accumulators within ±{rule.limit}", got=str(np.abs(a).max()))
+    return rule.compute(a, m, s)
+
+
+# exp, sigmoid and tanh in float64, from IEEE operations in a fixed order: no library's version can change a bit, and
+# the CPU lowering emits the same operations. Each `a * b + c` below is a product and a sum, rounded separately.
+
+LOG2_E = float.fromhex("0x1.71547652b82fep+0")
+
+LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
+"""The leading 33 bits of ln 2: n · LN2_HIGH is exact for |n| < 2^20."""
+
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+"""ln 2 − LN2_HIGH."""
+
+EXP_LOWEST, EXP_HIGHEST = -708.0, 709.0
+"""Arguments are clamped to these: 2^n and the result stay normal numbers."""
+
+EXP_COEFFICIENTS: tuple[float, ...] = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
+"""1/13!, …, 1/2!, 1, 1: Taylor's for exp(r), |r| ≤ ln 2 / 2, in the order of Horner's scheme; truncation < 2^-57."""
+
+
+def exp(x: Array) -> Float64s:
+    """e^x in float64, within 1.1 ulp for x in [−708, 709], clamped to that range beyond; NaN stays NaN.
+
+    c = x > −708 ? x : −708;  c = c < 709 ? c : 709
+    n = rint(c · LOG2_E)                                half to even
+    r = (c − n · LN2_HIGH) − n · LN2_LOW
+    p = EXP_COEFFICIENTS[0];  p = p · r + k             for each further coefficient k
+    y = p · 2^n                                         2^n is the float64 with exponent bits n + 1023
+    result = x == x ? y : x
+    """
+    x = np.asarray(x, np.float64)
+    c = np.where(x > EXP_LOWEST, x, EXP_LOWEST)
+    c = np.where(c < EXP_HIGHEST, c, EXP_HIGHEST)
+    n = np.rint(c * LOG2_E)
+    r = (c - n * LN2_HIGH) - n * LN2_LOW
+    p = np.full_like(r, EXP_COEFFICIENTS[0])
+    for coefficient in EXP_COEFFICIENTS[1:]:
+        p = p * r + coefficient
+    power = ((n.astype(np.int64) + 1023) << 52).view(np.float64)
+    return np.where(x == x, p * power, x)
+
+
+def sigmoid(x: Array) -> Float64s:
+    """1 / (1 + exp(0 − x)): within 2 ulp, also where the result is tiny; NaN stays NaN."""
+    x = np.asarray(x, np.float64)
+    return 1.0 / (1.0 + exp(0.0 - x))
+
+
+TANH_SMALL = 2.0**-12
+"""Below this square of the argument tanh is its series: (e − 1) would lose the leading bits."""
+
+TANH_COEFFICIENTS: tuple[float, ...] = (62 / 2835, -17 / 315, 2 / 15, -1 / 3)
+"""Taylor's for tanh(x)/x − 1 in t = x², highest power first, in the order of Horner's scheme."""
+
+
+def tanh(x: Array) -> Float64s:
+    """tanh(x) in float64, relative error below 2^-46 (far under a float32's last bit); NaN stays NaN.
+
+    t = x · x
+    s = TANH_COEFFICIENTS[0];  s = s · t + k            for each further coefficient k
+    small = x · (s · t) + x
+    e = exp(2 · x)
+    result = t < 2^-12 ? small : (e − 1) / (e + 1)
+    """
+    x = np.asarray(x, np.float64)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        t = x * x
+        s = np.full_like(t, TANH_COEFFICIENTS[0])
+        for coefficient in TANH_COEFFICIENTS[1:]:
+            s = s * t + coefficient
+        small = x * (s * t) + x
+    e = exp(2.0 * x)
+    return np.where(t < TANH_SMALL, small, (e - 1.0) / (e + 1.0))

@@ -1,0 +1,238 @@
+"""The casts between float, quantized and stored values, with upstream's assembly, verifiers and names.
+
+    %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.1:3>>     quantize
+    %y = quant.dcast %q : tensor<4x!quant.uniform<i8:f32, 0.1:3>> to tensor<4xf32>     dequantize
+    %i = quant.scast %q : tensor<4x!quant.uniform<i8:f32, 0.1:3>> to tensor<4xi8>      the stored integers, or back
+
+As upstream, a cast takes a scalar or a tensor, also one of dynamic or unknown shape. Two things differ on purpose.
+Upstream's own lowering of `qcast` truncates; ours rounds (numerics.quantize). Upstream folds a `dcast` of a `qcast`
+away; here that pair is how a graph says "this value is quantized" until `quantize-ops` consumes it, so nothing folds.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import QmlirError
+
+Array = npt.NDArray[Any]
+
+DYNAMIC = -1
+
+MATCHING_SHAPES = "input and result are both scalars or both tensors with matching shape"
+
+
+class CastOp(IRDLOperation, abc.ABC):
+    """A cast of each element: one input, one result.
+
+    (Q1) each side is a scalar or a tensor of the element kind its position calls for
+    (Q2) input and result are both scalars, or both tensors with the same shape
+    (Q3) a per-axis type is used on a tensor, its axis is within the rank, and the dimension there is as long as it
+         has scales, where rank and dimension are known
+    (Q4) the float or integer type on one side is the expressed or storage type of the quantized type on the other
+    """
+
+    input = operand_def(Attribute)
+    result = result_def(Attribute)
+
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    def __init__(self, input: SSAValue, result_type: Attribute):
+        super().__init__(operands=[input], result_types=[result_type])
+
+    @property
+    @abc.abstractmethod
+    def quantized(self) -> UniformType:
+        """The quantized element type, on whichever side it is."""
+
+    @abc.abstractmethod
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        """The result on numpy arrays; quantized values are their stored integers in `numpy_dtype`."""
+
+    @abc.abstractmethod
+    def verify_elements(self) -> None:
+        """Checks Q1 and Q4."""
+
+    def verify_(self) -> None:
+        input_type, result_type = self.input.type, self.result.type
+        input_shape, result_shape = _shape(input_type), _shape(result_type)
+        self.verify_elements()
+        if input_shape != result_shape:  # Q2
+            raise VerifyException(f"'{self.name}' {MATCHING_SHAPES}: got {input_type} and {result_type}")
+        quantized = self.quantized
+        if quantized.axis is None or input_shape == UNRANKED:
+            return
+        if input_shape is None:  # Q3
+            raise VerifyException(f"'{self.name}' scalar types may not use per-axis quantization: got {quantized}")
+        if quantized.axis >= len(input_shape):  # Q3
+            raise VerifyException(
+                f"'{self.name}' quantized dimension must be less than tensor rank: "
+                f"got dimension {quantized.axis} of rank {len(input_shape)}"
+            )
+        length, count = input_shape[quantized.axis], len(quantized.scales)
+        if length not in (DYNAMIC, count):  # Q3
+            raise VerifyException(
+                f"'{self.name}' quantized dimension size does not match number of scales: "
+                f"dimension {quantized.axis} has size {length}, and there are {count} scales"
+            )
+
+    def _require(self, value: SSAValue, position: str, kind: str, holds: Callable[[Attribute], bool]) -> None:
+        """Q1 for one side."""
+        if not holds(_element(value.type)):
+            raise VerifyException(f"'{self.name}' {position} #0 must be scalar or tensor of {kind}, got {value.type}")
+
+    def _require_expressed(self, value: SSAValue) -> None:
+        """Q4 for the float side."""
+        if _element(value.type) != self.quantized.expressed:
+            raise VerifyException(
+                f"'{self.name}' expressed type in quantized type expected to match float type: "
+                f"got {self.quantized.expressed} and {_element(value.type)}"
+            )
+
+
+@irdl_op_definition
+class QuantizeCastOp(CastOp):
+    """q = clamp(rint(x / scale) + zero_point, storage_min, storage_max), in float64, half to even.
+
+    NaN gives the zero point.
+    """
+
+    name = "quant.qcast"
+
+    @property
+    def quantized(self) -> UniformType:
+        return cast(UniformType, _element(self.result.type))
+
+    def verify_elements(self) -> None:
+        self._require(self.input, "operand", "floating-point", _is_float)
+        self._require(self.result, "result", "quantized type", _is_quantized)
+        self._require_expressed(self.input)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,), q = inputs, self.quantized
+        scale, zero_point = q.parameters_along(x.ndim)
+        return (numerics.quantize(x, scale, zero_point, q.storage_min, q.storage_max, q.numpy_dtype),)
+
+
+@irdl_op_definition
+class DequantizeCastOp(CastOp):
+    """x = (q − zero_point) · scale, in float64, rounded once to the expressed type."""
+
+    name = "quant.dcast"
+
+    @property
+    def quantized(self) -> UniformType:
+        return cast(UniformType, _element(self.input.type))
+
+    def verify_elements(self) -> None:
+        self._require(self.input, "operand", "quantized type", _is_quantized)
+        self._require(self.result, "result", "floating-point", _is_float)
+        self._require_expressed(self.result)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (stored,), q = inputs, self.quantized
+        scale, zero_point = q.parameters_along(stored.ndim)
+        return (numerics.dequantize(stored, scale, zero_point, _float_dtype(q.expressed)),)
+
+
+@irdl_op_definition
+class StorageCastOp(CastOp):
+    """The same bits as integers, or integers as a quantized type; nothing is computed.
+
+    Integers are signless, as upstream has it: the stored 200 of a `u8` type is −56 as an `i8`.
+    """
+
+    name = "quant.scast"
+
+    @property
+    def to_storage(self) -> bool:
+        """Whether it casts from the quantized to the integer type."""
+        return _is_quantized(_element(self.input.type))
+
+    @property
+    def quantized(self) -> UniformType:
+        return cast(UniformType, _element((self.input if self.to_storage else self.result).type))
+
+    def verify_elements(self) -> None:
+        kind = "signless integer or quantized type"
+        self._require(self.input, "operand", kind, lambda e: _is_quantized(e) or _is_signless(e))
+        self._require(self.result, "result", kind, lambda e: _is_quantized(e) or _is_signless(e))
+        input_element, result_element = _element(self.input.type), _element(self.result.type)
+        if _is_quantized(input_element) == _is_quantized(result_element):  # Q1
+            raise VerifyException(
+                f"'{self.name}' input must be integer and result must be quantized, or vice versa: "
+                f"got {input_element} and {result_element}"
+            )
+        integer = result_element if self.to_storage else input_element
+        if integer != self.quantized.storage_type:  # Q4
+            raise VerifyException(
+                f"'{self.name}' storage type in quantized type expected to match integer type: "
+                f"got {self.quantized.storage_type} and {integer}"
+            )
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,), q = inputs, self.quantized
+        bits = q.storage_width
+        wide = x.astype(np.int64) & ((1 << bits) - 1)
+        signed = q.is_signed or self.to_storage
+        wide = wide - ((wide >> bits - 1) << bits) if signed else wide
+        container = q.numpy_dtype if not self.to_storage else np.dtype(f"int{q.numpy_dtype.itemsize * 8}")
+        return (wide.astype(container),)
+
+
+UNRANKED = (None,)
+"""The shape of a tensor of unknown rank."""
+
+
+def _shape(type: Attribute) -> tuple[int | None, ...] | None:
+    """A tensor's shape, `UNRANKED`, or None for a scalar."""
+    if isinstance(type, TensorType):
+        return cast(TensorType[Attribute], type).get_shape()
+    return UNRANKED if isinstance(type, UnrankedTensorType) else None
+
+
+def _element(type: Attribute) -> Attribute:
+    """A tensor's element type, or the scalar type itself."""
+    if isinstance(type, TensorType | UnrankedTensorType):
+        return cast(TensorType[Attribute], type).element_type
+    return type
+
+
+def _float_dtype(expressed: Attribute) -> np.dtype[Any]:
+    """The numpy type of an expressed type."""
+    known = {Float16Type: "float16", Float32Type: "float32", Float64Type: "float64"}
+    if type(expressed) not in known:
+        raise QmlirError("numpy has no type for it", where=f"quant.dcast to {expressed}", remedy="express it as f32")
+    return np.dtype(known[type(expressed)])
+
+
+def _is_float(element: Attribute) -> bool:
+    return isinstance(element, AnyFloat)
+
+
+def _is_quantized(element: Attribute) -> bool:
+    return isinstance(element, UniformType)
+
+
+def _is_signless(element: Attribute) -> bool:
+    return isinstance(element, IntegerType) and element.signedness.data == Signedness.SIGNLESS
