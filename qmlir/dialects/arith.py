@@ -1,0 +1,140 @@
+"""xDSL's arith dialect, completed: conversions that also take vectors, as upstream's do.
+
+xDSL 0.74 has `arith.extsi` and its like for scalars only; kernels widen and narrow whole vectors. The operations
+below have upstream's names, syntax and rules. Enters: nothing. Leaves: `ARITH`, to be registered in place of xDSL's
+dialect of the same name. When xDSL's own conversions take vectors, delete this file.
+"""
+
+from abc import ABC
+from typing import ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, AnyFloatConstr, IntegerType, SignlessIntegerConstraint, VectorType
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+_INTEGERS = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
+_FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
+
+
+def _lanes(type: Attribute) -> tuple[int, ...]:
+    return type.get_shape() if isinstance(type, VectorType) else ()
+
+
+def _bits(type: Attribute) -> int:
+    element = type.element_type if isinstance(type, VectorType) else type
+    if isinstance(element, IntegerType):
+        return element.width.data
+    assert isinstance(element, AnyFloat)
+    return element.bitwidth
+
+
+class ConversionOp(IRDLOperation, ABC):
+    """Another type for each element: a scalar's, or lane by lane a vector's.
+
+    (C1) operand and result have as many lanes
+    (C2) an extension widens, a truncation narrows
+    """
+
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    WIDENS: ClassVar[bool | None] = None
+    """Whether the result must have more bits (True) or fewer (False); None where any width goes."""
+
+    def __init__(self, input: SSAValue, result_type: Attribute):
+        super().__init__(operands=[input], result_types=[result_type])
+
+    def verify_(self) -> None:
+        source, result = self.operands[0].type, self.results[0].type
+        if _lanes(source) != _lanes(result):  # C1
+            raise VerifyException(f"'{self.name}' must keep the lanes, got {source} to {result}")
+        if self.WIDENS is True and _bits(result) <= _bits(source):  # C2
+            raise VerifyException(f"'{self.name}' must widen, got {source} to {result}")
+        if self.WIDENS is False and _bits(result) >= _bits(source):  # C2
+            raise VerifyException(f"'{self.name}' must narrow, got {source} to {result}")
+
+
+class IntegerConversionOp(ConversionOp, ABC):
+    """An integer of another width."""
+
+    input = operand_def(_INTEGERS)
+    result = result_def(_INTEGERS)
+
+
+class IntegerToFloatOp(ConversionOp, ABC):
+    """An integer as a float, rounded to nearest, ties to even."""
+
+    input = operand_def(_INTEGERS)
+    result = result_def(_FLOATS)
+
+
+class FloatToIntegerOp(ConversionOp, ABC):
+    """A float rounded toward zero; poison where it does not fit."""
+
+    input = operand_def(_FLOATS)
+    result = result_def(_INTEGERS)
+
+
+@irdl_op_definition
+class ExtSIOp(IntegerConversionOp):
+    """Widens by copies of the sign."""
+
+    name = "arith.extsi"
+    WIDENS = True
+
+
+@irdl_op_definition
+class ExtUIOp(IntegerConversionOp):
+    """Widens by zeros."""
+
+    name = "arith.extui"
+    WIDENS = True
+
+
+@irdl_op_definition
+class TruncIOp(IntegerConversionOp):
+    """Drops the leading bits."""
+
+    name = "arith.trunci"
+    WIDENS = False
+
+
+@irdl_op_definition
+class SIToFPOp(IntegerToFloatOp):
+    """From a signed integer."""
+
+    name = "arith.sitofp"
+
+
+@irdl_op_definition
+class UIToFPOp(IntegerToFloatOp):
+    """From an unsigned integer."""
+
+    name = "arith.uitofp"
+
+
+@irdl_op_definition
+class FPToSIOp(FloatToIntegerOp):
+    """To a signed integer."""
+
+    name = "arith.fptosi"
+
+
+@irdl_op_definition
+class FPToUIOp(FloatToIntegerOp):
+    """To an unsigned integer."""
+
+    name = "arith.fptoui"
+
+
+COMPLETED = (ExtSIOp, ExtUIOp, TruncIOp, SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp)
+"""What stands here in place of xDSL's operation of the same name."""
+
+_NAMES = {op.name for op in COMPLETED}
+
+ARITH = Dialect(
+    "arith", [*(op for op in arith.Arith.operations if op.name not in _NAMES), *COMPLETED], [*arith.Arith.attributes]
+)
