@@ -83,7 +83,7 @@ class ExtSIOp(IntegerConversionOp):
     """Widens by copies of the sign."""
 
     name = "arith.extsi"
-    WIDENS = True
+    WIDENS: ClassVar = True
 
 
 @irdl_op_definition
@@ -91,7 +91,7 @@ class ExtUIOp(IntegerConversionOp):
     """Widens by zeros."""
 
     name = "arith.extui"
-    WIDENS = True
+    WIDENS: ClassVar = True
 
 
 @irdl_op_definition
@@ -99,7 +99,7 @@ class TruncIOp(IntegerConversionOp):
     """Drops the leading bits."""
 
     name = "arith.trunci"
-    WIDENS = False
+    WIDENS: ClassVar = False
 
 
 @irdl_op_definition
