@@ -1,0 +1,457 @@
+"""The llvm dialect as LLVM IR text.
+
+Enters: a module of `llvm.func`. Leaves: text that LLVM's parser takes. Written for what loops-to-llvm produces:
+linkage, argument and function attributes, alignments and flags are all printed, and an operation or attribute this
+file does not know is refused, never dropped. Constants are printed where they are used; block arguments become phis.
+
+    ^bb1(%i: i64):                               b1:
+      %p = llvm.getelementptr inbounds %x[%i]      %v3 = phi i64 [ 0, %b0 ], [ %v9, %b2 ]
+                                                   %v4 = getelementptr inbounds float, ptr %v0, i64 %v3
+"""
+
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    UnitAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from qmlir.dialects.llvm import ExtractElementOp, FPToSIOp, FPToUIOp, UIToFPOp
+from qmlir.errors import LoweringError
+
+LINKAGES = {"internal": "internal ", "external": "", "private": "private "}
+
+FUNCTION_PROPERTIES = {
+    "sym_name",
+    "function_type",
+    "CConv",
+    "linkage",
+    "visibility_",
+    "unnamed_addr",
+    "arg_attrs",
+    "no_inline",
+    "no_unwind",
+}
+
+ARGUMENT_ATTRIBUTES: Mapping[str, str] = {
+    "llvm.noalias": "noalias",
+    "llvm.readonly": "readonly",
+    "llvm.writeonly": "writeonly",
+}
+
+INTEGER_PREDICATES = tuple(llvm.ICmpPredicateFlag)
+FLOAT_PREDICATES = tuple(flag.value.strip("_") for flag in llvm.FCmpPredicateFlag)
+
+FLOAT_NAMES: Mapping[type[Attribute], str] = {
+    Float16Type: "half",
+    BFloat16Type: "bfloat",
+    Float32Type: "float",
+    Float64Type: "double",
+}
+
+
+def emit_llvm_ir(module: ModuleOp) -> str:
+    """LLVM IR text of a module in the llvm dialect.
+
+    Raises:
+        LoweringError: names the first operation, attribute or type that has no text here.
+    """
+    parts: list[str] = []
+    declarations: dict[str, str] = {}
+    for op in module.body.block.ops:
+        if not isinstance(op, llvm.FuncOp):
+            raise LoweringError(
+                op.name, "module", "must be lowered to llvm functions", remedy="run loops-to-llvm first"
+            )
+        parts.append(_FunctionWriter(op, declarations).text())
+    return "\n".join([*parts, *declarations.values(), ""])
+
+
+# -- types and constants ----------------------------------------------------------------------------------------
+
+
+def type_text(type: Attribute) -> str:
+    """A type as LLVM writes it.
+
+    Raises:
+        KeyError: for a type that has no form here.
+    """
+    if isinstance(type, IntegerType):
+        return f"i{type.width.data}"
+    if isinstance(type, llvm.LLVMPointerType):
+        return "ptr"
+    if isinstance(type, VectorType):
+        (lanes,) = type.get_shape()
+        return f"<{lanes} x {type_text(type.element_type)}>"
+    if isinstance(type, llvm.LLVMVoidType):
+        return "void"
+    return FLOAT_NAMES[type.__class__]
+
+
+def float_text(value: float, type: Attribute) -> str:
+    """A float constant by its bits, so that nothing is rounded on the way."""
+    if isinstance(type, Float64Type):
+        return f"0x{struct.pack('>d', value).hex().upper()}"
+    if isinstance(type, Float32Type):  # LLVM writes a float as the double of the same value
+        (single,) = struct.unpack(">f", struct.pack(">f", value))
+        return f"0x{struct.pack('>d', single).hex().upper()}"
+    if isinstance(type, Float16Type):
+        return f"0xH{struct.pack('>e', value).hex().upper()}"
+    raise KeyError(type)
+
+
+def constant_text(value: Attribute) -> str:
+    """The value of a constant, without its type."""
+    if isinstance(value, IntegerAttr):
+        number = value.value.data
+        if value.type == IntegerType(1):
+            return "true" if number else "false"
+        return str(number)
+    if isinstance(value, FloatAttr):
+        return float_text(value.value.data, value.type)
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        element = value.get_element_type()
+        name = type_text(element)
+        numbers: Iterable[Any] = value.get_values()
+        if isinstance(element, AnyFloat):
+            texts = [float_text(number, element) for number in numbers]
+        elif element == IntegerType(1):
+            texts = ["true" if number else "false" for number in numbers]
+        else:
+            texts = [str(number) for number in numbers]
+        if len(set(texts)) == 1:
+            return f"splat ({name} {texts[0]})"
+        return "<" + ", ".join(f"{name} {text}" for text in texts) + ">"
+    raise KeyError(value)
+
+
+# -- functions --------------------------------------------------------------------------------------------------
+
+
+class _FunctionWriter:
+    """Writes one function. Values are named, and constants spelled, before the first line: phis look ahead."""
+
+    def __init__(self, function: llvm.FuncOp, declarations: dict[str, str]):
+        self.function = function
+        self.declarations = declarations
+        self.names: dict[SSAValue, str] = {}
+        self.labels: dict[Block, str] = {}
+
+    def text(self) -> str:
+        """The whole definition."""
+        function = self.function
+        self.check()
+        try:
+            self.name_everything()
+            signature = self.signature()
+            phis = self.phis()
+            lines: list[str] = []
+            for block in function.body.blocks:
+                lines.append(f"{self.labels[block]}:")
+                lines += phis.get(block, ())
+                for op in block.ops:
+                    if type(op) not in SPELLED_IN_PLACE:
+                        lines.append("  " + self.instruction(op))
+        except KeyError as error:
+            self.refuse(function, "must use types and constants that LLVM IR has", got=str(error.args[0]))
+        linkage = LINKAGES[function.linkage.linkage.data]
+        return f"define {linkage}{signature} {{\n" + "\n".join(lines) + "\n}\n"
+
+    def refuse(self, op: Operation, need: str, *, got: str | None = None) -> NoReturn:
+        raise LoweringError(op.name, self.function.sym_name.data, need, got=got)
+
+    def check(self) -> None:
+        """Refuses what the definition's first line cannot say."""
+        function = self.function
+        unknown = [key for key in (*function.properties, *function.attributes) if key not in FUNCTION_PROPERTIES]
+        if unknown:
+            self.refuse(function, "must carry attributes that are printed", got=", ".join(unknown))
+        if function.linkage.linkage.data not in LINKAGES:
+            self.refuse(function, "must be internal, private or external", got=function.linkage.linkage.data)
+        if function.function_type.is_variadic or function.CConv.cconv_name != "ccc":
+            self.refuse(function, "must have fixed arguments and the C calling convention")
+        if function.visibility_.value.data or (function.unnamed_addr and function.unnamed_addr.value.data):
+            self.refuse(function, "must have default visibility and a significant address")
+        if not function.body.blocks:
+            self.refuse(function, "must have a body: nothing is linked from outside")
+
+    def name_everything(self) -> None:
+        names, count = self.names, 0
+        for i, block in enumerate(self.function.body.blocks):
+            self.labels[block] = f"b{i}"
+            for arg in block.args:
+                names[arg] = f"%v{count}"
+                count += 1
+            for op in block.ops:
+                for result in op.results:
+                    if isinstance(op, llvm.ConstantOp):
+                        names[result] = constant_text(op.value)
+                    elif isinstance(op, llvm.UndefOp):
+                        names[result] = "poison"  # nobody reads an undefined lane: the stronger word optimizes better
+                    else:
+                        names[result] = f"%v{count}"
+                        count += 1
+
+    def signature(self) -> str:
+        function = self.function
+        first = function.body.blocks.first
+        assert first is not None
+        attributes = function.arg_attrs.data if function.arg_attrs else [DictionaryAttr({})] * len(first.args)
+        arguments = [
+            " ".join([type_text(arg.type), *self.argument_attributes(entry), self.names[arg]])
+            for arg, entry in zip(first.args, attributes, strict=True)
+        ]
+        flags = (" nounwind" if function.no_unwind else "") + (" noinline" if function.no_inline else "")
+        result = type_text(function.function_type.output)
+        return f"{result} @{symbol(function.sym_name.data)}({', '.join(arguments)}){flags}"
+
+    def argument_attributes(self, entry: DictionaryAttr) -> list[str]:
+        words: list[str] = []
+        for key, value in entry.data.items():
+            if key == "llvm.align" and isinstance(value, IntegerAttr):
+                words.append(f"align {value.value.data}")
+            elif key in ARGUMENT_ATTRIBUTES and isinstance(value, UnitAttr):
+                words.append(ARGUMENT_ATTRIBUTES[key])
+            else:
+                self.refuse(self.function, "must have argument attributes that are printed", got=key)
+        return words
+
+    def phis(self) -> dict[Block, list[str]]:
+        """The phi instructions of each block with arguments, from the branches that reach it."""
+        incoming: dict[Block, list[tuple[str, Sequence[SSAValue]]]] = {}
+        for block in self.function.body.blocks:
+            last = block.last_op
+            if isinstance(last, llvm.BrOp):
+                incoming.setdefault(last.successor, []).append((self.labels[block], last.operands))
+            elif isinstance(last, llvm.CondBrOp):
+                then, otherwise = last.then_arguments, last.else_arguments
+                if last.then_block is last.else_block and tuple(then) != tuple(otherwise):
+                    self.refuse(last, "must not reach one block with different values")
+                incoming.setdefault(last.then_block, []).append((self.labels[block], then))
+                incoming.setdefault(last.else_block, []).append((self.labels[block], otherwise))
+        lines: dict[Block, list[str]] = {}
+        for block, edges in incoming.items():
+            for i, arg in enumerate(block.args):
+                values = ", ".join(f"[ {self.names[operands[i]]}, %{label} ]" for label, operands in edges)
+                lines.setdefault(block, []).append(f"  {self.names[arg]} = phi {type_text(arg.type)} {values}")
+        return lines
+
+    # -- instructions ------------------------------------------------------------------------------------------
+
+    def instruction(self, op: Operation) -> str:
+        """One operation as one instruction, with its result's name."""
+        write = INSTRUCTIONS.get(type(op))
+        if write is None:
+            self.refuse(op, "has no LLVM IR text here")
+        if op.attributes:
+            self.refuse(op, "must carry attributes that are printed", got=", ".join(op.attributes))
+        text = write(self, op)
+        return f"{self.names[op.results[0]]} = {text}" if op.results else text
+
+    def typed(self, value: SSAValue) -> str:
+        """An operand with its type."""
+        return f"{type_text(value.type)} {self.names[value]}"
+
+
+Instruction: TypeAlias = Callable[[_FunctionWriter, Any], str]
+
+
+def symbol(name: str) -> str:
+    """A global name, quoted and escaped where LLVM wants it."""
+    if re.fullmatch(r"[A-Za-z_.$][\w.$]*", name, re.ASCII):
+        return name
+    escaped = "".join(
+        chr(b) if b < 128 and (chr(b).isalnum() or chr(b) in "._-$") else f"\\{b:02X}" for b in name.encode()
+    )
+    return f'"{escaped}"'
+
+
+def _binary(mnemonic: str) -> Instruction:
+    def write(w: _FunctionWriter, op: Operation) -> str:
+        lhs, rhs = op.operands
+        flags = ""
+        for key, value in op.properties.items():
+            if key == "overflowFlags" and isinstance(value, IntegerAttr):
+                flags = OVERFLOW_FLAGS[value.value.data]
+            elif key == "isExact":
+                flags = " exact"
+            elif key == "isDisjoint":
+                flags = " disjoint"
+            else:
+                _refuse_fastmath(w, op)
+        return f"{mnemonic}{flags} {type_text(lhs.type)} {w.names[lhs]}, {w.names[rhs]}"
+
+    return write
+
+
+def _refuse_fastmath(w: _FunctionWriter, op: Operation) -> None:
+    flags = op.properties.get("fastmathFlags")
+    if isinstance(flags, llvm.FastMathAttr) and flags.data:
+        w.refuse(op, "must not carry fast-math flags: results are exact", got=str(flags))
+
+
+def _negate(w: _FunctionWriter, op: llvm.FNegOp) -> str:
+    _refuse_fastmath(w, op)
+    return f"fneg {w.typed(op.arg)}"
+
+
+def _cast(mnemonic: str) -> Instruction:
+    def write(w: _FunctionWriter, op: Operation) -> str:
+        flags = " nneg" if "nonNeg" in op.properties else ""
+        overflow = op.properties.get("overflowFlags")
+        if isinstance(overflow, llvm.OverflowAttr) and overflow.data:
+            w.refuse(op, "must be a plain conversion", got=str(overflow))
+        return f"{mnemonic}{flags} {w.typed(op.operands[0])} to {type_text(op.results[0].type)}"
+
+    return write
+
+
+def _compare_integers(w: _FunctionWriter, op: llvm.ICmpOp) -> str:
+    lhs, rhs = op.operands
+    return f"icmp {INTEGER_PREDICATES[op.predicate.value.data]} {w.typed(lhs)}, {w.names[rhs]}"
+
+
+def _compare_floats(w: _FunctionWriter, op: llvm.FCmpOp) -> str:
+    _refuse_fastmath(w, op)
+    lhs, rhs = op.operands
+    return f"fcmp {FLOAT_PREDICATES[op.predicate.value.data]} {w.typed(lhs)}, {w.names[rhs]}"
+
+
+def _select(w: _FunctionWriter, op: llvm.SelectOp) -> str:
+    _refuse_fastmath(w, op)
+    return "select " + ", ".join(w.typed(value) for value in op.operands)
+
+
+def _address(w: _FunctionWriter, op: llvm.GEPOp) -> str:
+    dynamic = iter(op.ssa_indices)
+    indices = [
+        w.typed(next(dynamic)) if index == llvm.GEP_USE_SSA_VAL else f"i64 {index}"
+        for index in op.rawConstantIndices.get_values()
+    ]
+    inbounds = " inbounds" if op.inbounds is not None else ""
+    return ", ".join([f"getelementptr{inbounds} {type_text(op.elem_type)}", w.typed(op.ptr), *indices])
+
+
+def _load(w: _FunctionWriter, op: llvm.LoadOp) -> str:
+    if op.ordering.value.data:
+        w.refuse(op, "must not be atomic")
+    return f"load {type_text(op.results[0].type)}, {w.typed(op.operands[0])}{_alignment(op)}"
+
+
+def _store(w: _FunctionWriter, op: llvm.StoreOp) -> str:
+    if (op.ordering and op.ordering.value.data) or op.volatile_ is not None or op.nontemporal is not None:
+        w.refuse(op, "must be a plain store")
+    value, pointer = op.operands
+    return f"store {w.typed(value)}, {w.typed(pointer)}{_alignment(op)}"
+
+
+def _stack_slot(w: _FunctionWriter, op: llvm.AllocaOp) -> str:
+    return f"alloca {type_text(op.elem_type)}, {w.typed(op.size)}{_alignment(op)}"
+
+
+def _alignment(op: Operation) -> str:
+    alignment = op.properties.get("alignment")
+    return f", align {alignment.value.data}" if isinstance(alignment, IntegerAttr) else ""
+
+
+def _call(w: _FunctionWriter, op: llvm.CallOp) -> str:
+    _refuse_fastmath(w, op)
+    plain = op.CConv.cconv_name == "ccc" and not op.op_bundle_operands and op.var_callee_type is None
+    if op.callee is None or not plain:
+        w.refuse(op, "must call a function by name, in the C convention")
+    result = type_text(op.results[0].type) if op.results else "void"
+    return f"call {result} @{symbol(op.callee.string_value())}({', '.join(w.typed(a) for a in op.args)})"
+
+
+def _intrinsic(w: _FunctionWriter, op: llvm.CallIntrinsicOp) -> str:
+    _refuse_fastmath(w, op)
+    if op.op_bundle_operands:
+        w.refuse(op, "must not have operand bundles")
+    name = op.intrin.data
+    arguments = list(op.args)
+    result = type_text(op.results[0].type) if op.results else "void"
+    types = ", ".join(type_text(a.type) for a in arguments)
+    w.declarations.setdefault(name, f"declare {result} @{name}({types})")
+    return f"call {result} @{name}({', '.join(w.typed(a) for a in arguments)})"
+
+
+def _insert_element(w: _FunctionWriter, op: llvm.InsertElementOp) -> str:
+    return "insertelement " + ", ".join(w.typed(value) for value in op.operands)
+
+
+def _extract_element(w: _FunctionWriter, op: ExtractElementOp) -> str:
+    return "extractelement " + ", ".join(w.typed(value) for value in op.operands)
+
+
+def _shuffle(w: _FunctionWriter, op: llvm.ShuffleVectorOp) -> str:
+    lanes = ["i32 poison" if lane < 0 else f"i32 {lane}" for lane in op.mask.get_values()]
+    mask = f"<{len(lanes)} x i32> <{', '.join(lanes)}>"
+    return f"shufflevector {w.typed(op.operands[0])}, {w.typed(op.operands[1])}, {mask}"
+
+
+def _branch(w: _FunctionWriter, op: llvm.BrOp) -> str:
+    return f"br label %{w.labels[op.successor]}"
+
+
+def _branch_if(w: _FunctionWriter, op: llvm.CondBrOp) -> str:
+    then, otherwise = w.labels[op.then_block], w.labels[op.else_block]
+    return f"br i1 {w.names[op.operands[0]]}, label %{then}, label %{otherwise}"
+
+
+def _return(w: _FunctionWriter, op: llvm.ReturnOp) -> str:
+    return f"ret {w.typed(op.operands[0])}" if op.operands else "ret void"
+
+
+SPELLED_IN_PLACE = (llvm.ConstantOp, llvm.UndefOp)
+
+OVERFLOW_FLAGS = ("", " nsw", " nuw", " nuw nsw")
+
+INSTRUCTIONS: Mapping[type[Operation], Instruction] = {
+    **{
+        kind: _binary(kind.name.removeprefix("llvm."))
+        for kind in (
+            *(llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.UDivOp, llvm.SDivOp, llvm.URemOp, llvm.SRemOp),
+            *(llvm.AndOp, llvm.OrOp, llvm.XOrOp, llvm.ShlOp, llvm.LShrOp, llvm.AShrOp),
+            *(llvm.FAddOp, llvm.FSubOp, llvm.FMulOp, llvm.FDivOp),
+        )
+    },
+    **{
+        kind: _cast(kind.name.removeprefix("llvm."))
+        for kind in (
+            *(llvm.SExtOp, llvm.ZExtOp, llvm.TruncOp, llvm.FPExtOp, llvm.FPTruncOp, llvm.BitcastOp),
+            *(llvm.SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp),
+        )
+    },
+    llvm.FNegOp: _negate,
+    llvm.ICmpOp: _compare_integers,
+    llvm.FCmpOp: _compare_floats,
+    llvm.SelectOp: _select,
+    llvm.GEPOp: _address,
+    llvm.LoadOp: _load,
+    llvm.StoreOp: _store,
+    llvm.AllocaOp: _stack_slot,
+    llvm.CallOp: _call,
+    llvm.CallIntrinsicOp: _intrinsic,
+    llvm.InsertElementOp: _insert_element,
+    ExtractElementOp: _extract_element,
+    llvm.ShuffleVectorOp: _shuffle,
+    llvm.BrOp: _branch,
+    llvm.CondBrOp: _branch_if,
+    llvm.ReturnOp: _return,
+}

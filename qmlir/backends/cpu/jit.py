@@ -1,0 +1,172 @@
+"""A compiled network as a Python callable: arrays in, arrays out.
+
+    exe = Executable(text, weights=blob, arena_size=4096, inputs=[TensorSpec("x", (1, 8), float32)], outputs=[…])
+    y = exe(x)                          # one input, one output
+    ys = exe({"a": a, "b": b})          # several: dicts by tensor name
+
+The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It
+keeps no state: weights are read-only, and each call in flight has an arena of its own, taken from a free list. So an
+executable may be called from many threads at once; ctypes lets go of the interpreter's lock meanwhile.
+"""
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_assembly, compile_object
+from qmlir.errors import InputError
+
+Array = npt.NDArray[Any]
+
+ALIGNMENT = 64
+"""Bytes; the code assumes it of the arena and of the weights."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output: its tensor's name, its shape and its dtype as numpy sees them."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes: of machine code, of weights, and of scratch memory for each call in flight."""
+
+    code: int
+    weights: int
+    arena: int
+
+
+class Executable:
+    """A network compiled for one processor.
+
+    llvm_ir  the module's text before optimization
+    object   the object file it became: symbol `entry`, everything else internal
+    sizes    bytes of code, weights and arena
+    """
+
+    def __init__(
+        self,
+        llvm_ir: str,
+        *,
+        weights: Array,
+        arena_size: int,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        entry: str = "main",
+        machine: Machine | None = None,
+    ):
+        """Optimizes and loads the code.
+
+        Args:
+            llvm_ir: Text of a module with the external function `entry` of the ABI above.
+            weights: The weights blob, of any dtype; kept as it is if it is aligned, copied otherwise.
+            arena_size: Bytes of scratch memory the code wants.
+            inputs, outputs: What the two tables of the ABI point to, in order.
+            machine: The processor; this machine's by default.
+        """
+        self.llvm_ir = llvm_ir
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.machine = machine or Machine.host()
+        self._weights = _aligned(weights)
+        self._arena_size = arena_size
+        self._free: list[Array] = []
+        self._lock = Lock()
+        self.object = compile_object(llvm_ir, self.machine)
+        self._loaded = LoadedObject(self.object)
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        address = self._loaded.address_of(entry)
+        assert address, f"the module has no function {entry}"
+        self._function = prototype(address)
+        self.sizes = Sizes(self._loaded.code_bytes, weights.nbytes, arena_size)
+
+    def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
+        """Runs the network.
+
+        Args:
+            inputs: The array of the only input, or arrays by tensor name.
+
+        Returns:
+            The array of the only output, or arrays by tensor name.
+
+        Raises:
+            InputError: an input is missing, unknown, or of another shape or dtype than the network's.
+        """
+        arrays = self._checked(inputs)
+        results = [np.empty(spec.shape, spec.dtype) for spec in self.outputs]
+        with self._arena() as arena:
+            self._function(self._weights.ctypes.data, arena.ctypes.data, _table(arrays), _table(results))
+        return results[0] if len(results) == 1 else {s.name: r for s, r in zip(self.outputs, results, strict=True)}
+
+    def assembly(self) -> str:
+        """The optimized code as text, generated anew: for people, not for running."""
+        return compile_assembly(self.llvm_ir, self.machine)
+
+    def _checked(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
+        """The inputs in the ABI's order, C-contiguous."""
+        if not isinstance(inputs, Mapping):
+            if len(self.inputs) != 1:
+                names = ", ".join(spec.name for spec in self.inputs)
+                raise InputError(names, "must be given by name", got="one array", remedy="pass a dict of arrays")
+            inputs = {self.inputs[0].name: inputs}
+        known = {spec.name for spec in self.inputs}
+        for name in inputs:
+            if name not in known:
+                raise InputError(str(name), f"must be one of {', '.join(sorted(known)) or 'none at all'}")
+        arrays: list[Array] = []
+        for spec in self.inputs:
+            array = inputs.get(spec.name)
+            if not isinstance(array, np.ndarray):
+                got = "nothing" if array is None else type(array).__name__
+                raise InputError(spec.name, f"must be given as an array {spec}", got=got)
+            if array.shape != spec.shape or array.dtype != spec.dtype:
+                got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
+                raise InputError(spec.name, f"must be {spec}", got=got)
+            arrays.append(np.require(array, requirements=("C", "A")))
+        return arrays
+
+    @contextmanager
+    def _arena(self) -> Iterator[Array]:
+        """An arena nobody else uses, given back afterwards."""
+        with self._lock:
+            arena = self._free.pop() if self._free else None
+        if arena is None:
+            arena = _aligned_empty(self._arena_size)
+        try:
+            yield arena
+        finally:
+            with self._lock:
+                self._free.append(arena)
+
+
+def _table(arrays: Sequence[Array]) -> Any:
+    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+
+
+def _aligned_empty(size: int) -> Array:
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+def _aligned(array: Array) -> Array:
+    """The array's bytes, starting on a cache line."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    if data.ctypes.data % ALIGNMENT == 0:
+        return data
+    copy = _aligned_empty(data.size)
+    copy[:] = data
+    return copy

@@ -1,0 +1,120 @@
+"""LLVM's half of the CPU back end: text in, optimized machine code out, for this processor or a named one.
+
+    text ──parse, verify──► module ──O3, loop and SLP vectorization──► module ──code generation──► object file
+
+Nothing here may change a result: no fast-math, no contraction of products and sums (LLVM forms no FMA unless the IR
+or the target options allow it; neither does). llvmlite is imported when first needed.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from qmlir.errors import OptionError
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef, TargetMachine
+
+
+@cache
+def _llvm() -> Any:
+    """llvmlite's binding, initialized."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def host_cpu() -> str:
+    """LLVM's name of this machine's processor."""
+    return str(_llvm().get_host_cpu_name())
+
+
+def host_features() -> str:
+    """What this machine's processor can do, as LLVM writes it: `+avx2,-avx512f,…`. An option of loops-to-llvm."""
+    return str(_llvm().get_host_cpu_features().flatten())
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A processor to generate code for.
+
+    cpu       LLVM's name, such as `haswell`; empty is the most generic of this architecture
+    features  what to switch on or off beyond what the name implies: `+avx2,-fma`
+    """
+
+    cpu: str
+    features: str
+
+    @staticmethod
+    def host() -> "Machine":
+        """The machine this runs on."""
+        return Machine(host_cpu(), host_features())
+
+    @staticmethod
+    def named(cpu: str | None) -> "Machine":
+        """The processor called `cpu`; the host's if it is None or "host"."""
+        return Machine.host() if cpu in (None, "host") else Machine(str(cpu), "")
+
+    def target_machine(self) -> "TargetMachine":
+        """LLVM's object for it, of position-independent code.
+
+        Raises:
+            OptionError: LLVM does not know the processor.
+        """
+        llvm = _llvm()
+        try:
+            target = llvm.Target.from_default_triple()
+            return target.create_target_machine(
+                cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small"
+            )
+        except RuntimeError as error:
+            raise OptionError("cpu", "must be a processor that LLVM knows", got=f"{self.cpu}: {error}") from error
+
+
+def optimize(llvm_ir: str, machine: "TargetMachine") -> "ModuleRef":
+    """Parses, verifies and optimizes a module, in an LLVM context of its own that goes with it."""
+    llvm = _llvm()
+    module = llvm.parse_assembly(llvm_ir, llvm.create_context())
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    module.verify()
+    tuning = llvm.PipelineTuningOptions(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = True
+    tuning.loop_interleaving = tuning.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def compile_object(llvm_ir: str, machine: Machine) -> bytes:
+    """An object file of optimized, relocatable code."""
+    target = machine.target_machine()
+    return bytes(target.emit_object(optimize(llvm_ir, target)))
+
+
+def compile_assembly(llvm_ir: str, machine: Machine) -> str:
+    """Optimized code as the assembler reads it, to look at."""
+    target = machine.target_machine()
+    return str(target.emit_assembly(optimize(llvm_ir, target)))
+
+
+class LoadedObject:
+    """An object file in memory, linked and executable. Its code lives as long as this object."""
+
+    def __init__(self, data: bytes):
+        llvm = _llvm()
+        file = llvm.ObjectFileRef.from_data(data)
+        self.code_bytes = sum(section.size() for section in file.sections() if section.is_text())
+        # MCJIT wants a module to start from; the code comes as an object, which can be kept and written as well.
+        # The small code model reaches 2 GB: llvmlite's memory manager puts all sections of an object side by side.
+        empty = llvm.parse_assembly("")
+        machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+        self._engine = llvm.create_mcjit_compiler(empty, machine, use_lmm=True)
+        self._engine.add_object_file(file)
+        self._engine.finalize_object()
+
+    def address_of(self, symbol: str) -> int:
+        """Address of an external function; 0 if there is none of that name."""
+        return int(self._engine.get_function_address(symbol))

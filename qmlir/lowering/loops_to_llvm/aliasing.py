@@ -1,0 +1,135 @@
+"""Which memory an access touches: views followed to the buffer they look into.
+
+LLVM vectorizes a loop without run-time checks only if it knows that what the loop writes is not what it reads. The
+memory plan knows: every argument of every kernel call is a range of bytes in the arena, in the weights or in one of
+the caller's arrays. `argument_facts` turns that into `noalias`, `readonly` and an alignment for each kernel
+argument, where it holds at every call.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.ir import SSAValue
+
+from qmlir.lowering.loops_to_llvm.types import CACHE_LINE, UnsupportedType, byte_size, element_bytes
+
+VIEWS = (
+    memref.ViewOp,
+    memref.SubviewOp,
+    memref.ReinterpretCastOp,
+    memref.CollapseShapeOp,
+    memref.ExpandShapeOp,
+    memref.CastOp,
+)
+"""Operations whose result is another look at their first operand's memory."""
+
+
+def root_of(value: SSAValue) -> SSAValue:
+    """The memref that a chain of views starts from: an argument or what allocates."""
+    while isinstance(value.owner, VIEWS):
+        value = value.owner.operands[0]
+    return value
+
+
+def constant_index(value: SSAValue) -> int | None:
+    """The value of an `arith.constant` of an integer or index type."""
+    if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
+        return value.owner.value.value.data
+    return None
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Bytes of the buffer `root` that a memref lies in.
+
+    begin, end  the bytes it may touch; all of the buffer where they are None
+    start       the byte of its first element, where known
+    """
+
+    root: SSAValue
+    begin: int | None
+    end: int | None
+    start: int | None
+
+    def overlaps(self, other: "Extent") -> bool:
+        """Whether the two may share a byte. Different roots never do: the planner and the ABI see to it."""
+        if self.root is not other.root:
+            return False
+        if self.begin is None or self.end is None or other.begin is None or other.end is None:
+            return True
+        return self.begin < other.end and other.begin < self.end
+
+    @property
+    def alignment(self) -> int:
+        """Bytes the first element's address is a multiple of, if the root starts on a cache line."""
+        return 1 if self.start is None else gcd(self.start, CACHE_LINE)
+
+
+def extent_of(value: SSAValue) -> Extent:
+    """The bytes that a memref covers in its root."""
+    view = value.owner
+    if not isinstance(view, VIEWS):
+        return Extent(value, 0, _size(value), 0)
+    source = extent_of(view.operands[0])
+    if isinstance(view, memref.ViewOp):
+        shift, size = constant_index(view.byte_shift), _size(value)
+        if source.start is None or shift is None or size is None:
+            return Extent(source.root, None, None, None)
+        begin = source.start + shift
+        return Extent(source.root, begin, begin + size, begin)
+    if isinstance(view, memref.SubviewOp | memref.ReinterpretCastOp):
+        # Within the source's bytes; that is near enough to tell buffers apart.
+        still = all(offset == 0 for offset in view.static_offsets.get_values())
+        return Extent(source.root, source.begin, source.end, source.start if still else None)
+    return source
+
+
+def _size(value: SSAValue) -> int | None:
+    try:
+        return byte_size(value.type) if isinstance(value.type, MemRefType) else None
+    except UnsupportedType:
+        return None
+
+
+@dataclass
+class ArgumentFacts:
+    """What holds for one memref argument at all calls of its kernel; alignments in bytes, `natural` an element's own."""
+
+    readonly: bool
+    noalias: bool
+    alignment: int
+    natural: int
+
+
+def argument_facts(
+    kernel: func.FuncOp,
+    written: Iterable[SSAValue],
+    calls: Sequence[func.CallOp],
+    aligned_roots: Iterable[SSAValue],
+) -> Mapping[int, ArgumentFacts]:
+    """Facts for each memref argument of `kernel`, by position.
+
+    Args:
+        written: The arguments (roots) that the kernel may store to.
+        calls: All calls of the kernel, if all stand in the entry function; none otherwise.
+        aligned_roots: Buffers known to start on a cache line.
+    """
+    written, aligned = set(written), set(aligned_roots)
+    facts: dict[int, ArgumentFacts] = {}
+    for i, arg in enumerate(kernel.args):
+        if isinstance(arg.type, MemRefType):
+            natural = element_bytes(arg.type.element_type)
+            facts[i] = ArgumentFacts(arg not in written, bool(calls), CACHE_LINE if calls else natural, natural)
+    for call in calls:
+        extents = {i: extent_of(call.arguments[i]) for i in facts}
+        for i, extent in extents.items():
+            known = extent.alignment if extent.root in aligned else 1
+            facts[i].alignment = max(facts[i].natural, min(facts[i].alignment, known))
+            for j, other in extents.items():
+                conflict = not (facts[i].readonly and facts[j].readonly)
+                if i != j and conflict and extent.overlaps(other):
+                    facts[i].noalias = False
+    return facts

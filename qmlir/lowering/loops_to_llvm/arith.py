@@ -1,0 +1,221 @@
+"""arith → llvm: integers, floats, comparisons, conversions and constants, scalars and vectors alike.
+
+Float operations keep their order and their roundings: fast-math flags are refused, and nothing here lets LLVM
+contract a product and a sum. `maxnumf` and `minnumf` become `maximumnum` and `minimumnum`, which differ from LLVM's
+`maxnum` and `minnum` only in ordering −0 before +0: the same bits whoever folds them.
+"""
+
+from collections.abc import Mapping
+
+from xdsl.dialects import arith, llvm
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qmlir.dialects import arith as conversions
+from qmlir.dialects.llvm import FPToSIOp, FPToUIOp, UIToFPOp
+from qmlir.lowering.loops_to_llvm.lowering import COMPARISONS, WRAP, FunctionLowering, Rule, mangled
+from qmlir.lowering.loops_to_llvm.types import element_bits
+
+OVERFLOW_FLAGS = {"nsw": 1, "nuw": 2}
+
+
+def refuse_fastmath(f: FunctionLowering, op: Operation) -> None:
+    """No operation may loosen the rounding of floats: results are bit-exact across machines."""
+    flags = op.properties.get("fastmath")
+    if isinstance(flags, arith.FastMathFlagsAttr) and flags.data:
+        f.refuse(op, "must not carry fast-math flags", got=str(flags), remedy="remove them")
+
+
+def _binary(kind: type[Operation], properties: Mapping[str, Attribute] = {}) -> Rule:
+    def rule(f: FunctionLowering, op: Operation) -> None:
+        lhs, rhs = f.values(op.operands)
+        f.define(op.results[0], f.binary(kind, lhs, rhs, properties))
+
+    return rule
+
+
+def _overflowing(kind: type[Operation]) -> Rule:
+    def rule(f: FunctionLowering, op: Operation) -> None:
+        lhs, rhs = f.values(op.operands)
+        flags = op.properties.get("overflowFlags")
+        properties = WRAP
+        if isinstance(flags, arith.IntegerOverflowAttr) and flags.data:
+            properties = {"overflowFlags": IntegerAttr(sum(OVERFLOW_FLAGS[flag] for flag in flags.data), 32)}
+        f.define(op.results[0], f.binary(kind, lhs, rhs, properties))
+
+    return rule
+
+
+def _float(kind: type[Operation]) -> Rule:
+    def rule(f: FunctionLowering, op: Operation) -> None:
+        refuse_fastmath(f, op)
+        operands = f.values(op.operands)
+        properties = {"fastmathFlags": llvm.FastMathAttr(None)}
+        result = kind.create(operands=operands, result_types=[operands[0].type], properties=properties)
+        f.define(op.results[0], f.emit(result))
+
+    return rule
+
+
+def elementwise_intrinsic(name: str) -> Rule:
+    """A rule for an operation whose operands and result have one type, and which LLVM has as `name.<type>`."""
+
+    def rule(f: FunctionLowering, op: Operation) -> None:
+        refuse_fastmath(f, op)
+        operands = f.values(op.operands)
+        type = operands[0].type
+        f.define(op.results[0], f.intrinsic(f"{name}.{mangled(type)}", operands, type))
+
+    return rule
+
+
+def _cast(kind: type[Operation]) -> Rule:
+    def rule(f: FunctionLowering, op: Operation) -> None:
+        refuse_fastmath(f, op)
+        if "roundingmode" in op.properties:
+            f.refuse(op, "must round to nearest even", got=str(op.properties["roundingmode"]))
+        f.define(op.results[0], f.cast(kind, f.value(op.operands[0]), f.lowered_type(op.results[0].type)))
+
+    return rule
+
+
+def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
+    value, type = op.value, f.lowered_type(op.result.type)
+    if isinstance(value, DenseIntOrFPElementsAttr) and type != value.type:  # lanes of index
+        value = DenseIntOrFPElementsAttr(type, value.data)
+    elif isinstance(value, IntegerAttr) and type != value.type:
+        value = IntegerAttr(value.value.data, i64)
+    elif not isinstance(value, DenseIntOrFPElementsAttr | IntegerAttr | FloatAttr):
+        f.refuse(op, "must be an integer, a float or dense values", got=str(value))
+    f.define(op.result, f.constant(value, type))
+
+
+def _compare_integers(f: FunctionLowering, op: arith.CmpiOp) -> None:
+    lhs, rhs = f.values(op.operands)
+    if isinstance(lhs.type, VectorType):
+        f.refuse(op, "must compare scalars: xDSL gives a comparison of vectors a single i1", got=str(op.lhs.type))
+    f.define(op.result, f.compare(COMPARISONS[op.predicate.value.data], lhs, rhs))
+
+
+def _compare_floats(f: FunctionLowering, op: arith.CmpfOp) -> None:
+    refuse_fastmath(f, op)
+    lhs, rhs = f.values(op.operands)
+    if isinstance(lhs.type, VectorType):
+        f.refuse(op, "must compare scalars: xDSL gives a comparison of vectors a single i1", got=str(op.lhs.type))
+    properties = {"predicate": IntegerAttr(op.predicate.value.data, i64), "fastmathFlags": llvm.FastMathAttr(None)}
+    f.define(op.result, f.emit(llvm.FCmpOp.create(operands=[lhs, rhs], result_types=[i1], properties=properties)))
+
+
+def _select(f: FunctionLowering, op: arith.SelectOp) -> None:
+    operands = f.values(op.operands)
+    properties = {"fastmathFlags": llvm.FastMathAttr(None)}
+    select = llvm.SelectOp.create(operands=operands, result_types=[operands[1].type], properties=properties)
+    f.define(op.result, f.emit(select))
+
+
+def _index_cast(f: FunctionLowering, op: arith.IndexCastOp) -> None:
+    value, type = f.value(op.input), f.lowered_type(op.result.type)
+    have, want = element_bits(value.type), element_bits(type)
+    if have != want:
+        value = f.cast(llvm.SExtOp if have < want else llvm.TruncOp, value, type)
+    f.define(op.result, value)
+
+
+def _bitcast(f: FunctionLowering, op: arith.BitcastOp) -> None:
+    value, type = f.value(op.input), f.lowered_type(op.result.type)
+    f.define(op.result, value if value.type == type else f.cast(llvm.BitcastOp, value, type))
+
+
+def _rounded_division(round_up: bool) -> Rule:
+    """Signed division toward −∞ or +∞: truncate, then step by one where the exact quotient lies on the other side."""
+
+    def rule(f: FunctionLowering, op: Operation) -> None:
+        lhs, rhs = f.values(op.operands)
+        zero = f.splat(0, lhs.type)
+        quotient = f.binary(llvm.SDivOp, lhs, rhs)
+        remainder = f.binary(llvm.SRemOp, lhs, rhs)
+        inexact = f.compare("ne", remainder, zero)
+        # A remainder has the dividend's sign: it differs from the divisor's where the exact quotient is negative.
+        signs = f.binary(llvm.XOrOp, remainder, rhs)
+        beyond = f.compare("sge" if round_up else "slt", signs, zero)
+        step = _widened_bit(f, f.binary(llvm.AndOp, inexact, beyond), lhs.type)
+        f.define(op.results[0], f.binary(llvm.AddOp if round_up else llvm.SubOp, quotient, step, WRAP))
+
+    return rule
+
+
+def _unsigned_ceiling_division(f: FunctionLowering, op: arith.CeilDivUIOp) -> None:
+    lhs, rhs = f.values(op.operands)
+    quotient = f.binary(llvm.UDivOp, lhs, rhs)
+    inexact = f.compare("ne", f.binary(llvm.URemOp, lhs, rhs), f.splat(0, lhs.type))
+    f.define(op.result, f.binary(llvm.AddOp, quotient, _widened_bit(f, inexact, lhs.type), WRAP))
+
+
+def _widened_bit(f: FunctionLowering, bit: SSAValue, type: Attribute) -> SSAValue:
+    element = type.element_type if isinstance(type, VectorType) else type
+    assert isinstance(element, IntegerType | IndexType)
+    return bit if element == i1 else f.cast(llvm.ZExtOp, bit, type)
+
+
+RULES: Mapping[type[Operation], Rule] = {
+    arith.ConstantOp: _constant,
+    arith.AddiOp: _overflowing(llvm.AddOp),
+    arith.SubiOp: _overflowing(llvm.SubOp),
+    arith.MuliOp: _overflowing(llvm.MulOp),
+    arith.ShLIOp: _overflowing(llvm.ShlOp),
+    arith.DivSIOp: _binary(llvm.SDivOp),
+    arith.DivUIOp: _binary(llvm.UDivOp),
+    arith.RemSIOp: _binary(llvm.SRemOp),
+    arith.RemUIOp: _binary(llvm.URemOp),
+    arith.FloorDivSIOp: _rounded_division(round_up=False),
+    arith.CeilDivSIOp: _rounded_division(round_up=True),
+    arith.CeilDivUIOp: _unsigned_ceiling_division,
+    arith.AndIOp: _binary(llvm.AndOp),
+    arith.OrIOp: _binary(llvm.OrOp),
+    arith.XOrIOp: _binary(llvm.XOrOp),
+    arith.ShRSIOp: _binary(llvm.AShrOp),
+    arith.ShRUIOp: _binary(llvm.LShrOp),
+    arith.MaxSIOp: elementwise_intrinsic("llvm.smax"),
+    arith.MinSIOp: elementwise_intrinsic("llvm.smin"),
+    arith.MaxUIOp: elementwise_intrinsic("llvm.umax"),
+    arith.MinUIOp: elementwise_intrinsic("llvm.umin"),
+    arith.AddfOp: _float(llvm.FAddOp),
+    arith.SubfOp: _float(llvm.FSubOp),
+    arith.MulfOp: _float(llvm.FMulOp),
+    arith.DivfOp: _float(llvm.FDivOp),
+    arith.NegfOp: _float(llvm.FNegOp),
+    arith.MaximumfOp: elementwise_intrinsic("llvm.maximum"),
+    arith.MinimumfOp: elementwise_intrinsic("llvm.minimum"),
+    arith.MaxnumfOp: elementwise_intrinsic("llvm.maximumnum"),
+    arith.MinnumfOp: elementwise_intrinsic("llvm.minimumnum"),
+    arith.CmpiOp: _compare_integers,
+    arith.CmpfOp: _compare_floats,
+    arith.SelectOp: _select,
+    arith.ExtSIOp: _cast(llvm.SExtOp),
+    conversions.ExtSIOp: _cast(llvm.SExtOp),
+    arith.ExtUIOp: _cast(llvm.ZExtOp),
+    conversions.ExtUIOp: _cast(llvm.ZExtOp),
+    arith.TruncIOp: _cast(llvm.TruncOp),
+    conversions.TruncIOp: _cast(llvm.TruncOp),
+    arith.SIToFPOp: _cast(llvm.SIToFPOp),
+    conversions.SIToFPOp: _cast(llvm.SIToFPOp),
+    arith.UIToFPOp: _cast(UIToFPOp),
+    conversions.UIToFPOp: _cast(UIToFPOp),
+    arith.FPToSIOp: _cast(FPToSIOp),
+    conversions.FPToSIOp: _cast(FPToSIOp),
+    arith.FPToUIOp: _cast(FPToUIOp),
+    conversions.FPToUIOp: _cast(FPToUIOp),
+    arith.ExtFOp: _cast(llvm.FPExtOp),
+    arith.TruncFOp: _cast(llvm.FPTruncOp),
+    arith.IndexCastOp: _index_cast,
+    arith.BitcastOp: _bitcast,
+}

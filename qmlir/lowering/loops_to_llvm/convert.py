@@ -1,0 +1,128 @@
+"""The pass `loops-to-llvm`: a planned loops-level module becomes the llvm dialect."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func, llvm
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from qmlir.errors import LoweringError, OptionError
+from qmlir.lowering.loops_to_llvm import arith, control, function, math, memory, simd, vector
+from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
+from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
+from qmlir.passes import option
+
+RULES: Mapping[type[Operation], Rule] = {
+    **arith.RULES,
+    **math.RULES,
+    **memory.RULES,
+    **vector.RULES,
+    **simd.RULES,
+    **control.RULES,
+    **function.RULES,
+}
+"""All that can be lowered: what is not here is refused."""
+
+
+@dataclass(frozen=True)
+class LoopsToLLVMPass(ModulePass):
+    """Lowers functions on memrefs, planned by `plan-memory`, to the llvm dialect.
+
+    Before:
+
+        func.func @main(%weights: memref<0xi8>, %arena: memref<0xi8>, %x: memref<4xf32>, %y: memref<4xf32>)
+            attributes {qmlir.inputs = 1 : i64} {
+          "memref.copy"(%x, %y) : (memref<4xf32>, memref<4xf32>) -> ()
+          func.return
+        }
+
+    After:
+
+        llvm.func @main(%weights: !llvm.ptr, %arena: !llvm.ptr, %inputs: !llvm.ptr, %outputs: !llvm.ptr) {
+          %x = llvm.load %inputs : !llvm.ptr -> !llvm.ptr
+          %y = llvm.load %outputs : !llvm.ptr -> !llvm.ptr
+          llvm.call_intrinsic "llvm.memcpy.p0.p0.i64"(%y, %x, %size, %volatile) : …
+          llvm.return
+        }
+    """
+
+    name = "loops-to-llvm"
+
+    features: str = option("", "processor features to use, as in LLVM: +avx2,+fma; none is portable code")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_module(op, parse_features(self.features))
+
+
+def parse_features(text: str) -> frozenset[str]:
+    """The features that LLVM's list `+avx2,-sse4a` turns on.
+
+    Raises:
+        OptionError: for an item without a sign.
+    """
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    for item in items:
+        if item[0] not in "+-":
+            raise OptionError("features", "must be a list of +name and -name", got=item, remedy=f"write +{item}")
+    return frozenset(item[1:] for item in items if item[0] == "+")
+
+
+def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
+    """Replaces every function of `module` by its llvm form, in place.
+
+    Raises:
+        LoweringError: for whatever has no lowering; the module is unchanged then.
+    """
+    functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
+    strangers = [op for op in module.body.block.ops if not isinstance(op, func.FuncOp)]
+    if strangers:
+        raise LoweringError(strangers[0].name, "module", "must not stand beside functions")
+
+    lowered: dict[func.FuncOp, llvm.FuncOp] = {}
+    states: dict[func.FuncOp, FunctionLowering] = {}
+    calls: dict[str, list[func.CallOp]] = defaultdict(list)
+    aligned = [arg for f in functions if function.INPUTS in f.attributes for arg in f.args[:2]]
+    called_by_kernels: set[str] = set()
+    for source in functions:
+        name = source.sym_name.data
+        state = states[source] = FunctionLowering(name, RULES, features)
+        is_entry = function.INPUTS in source.attributes
+        lowered[source] = (
+            function.lower_entry(state, source, _input_count(module, source))
+            if is_entry
+            else function.lower_kernel(state, source)
+        )
+        for op in source.walk():
+            if isinstance(op, func.CallOp):
+                callee = op.callee.string_value()
+                if is_entry:
+                    calls[callee].append(op)
+                else:
+                    called_by_kernels.add(callee)
+
+    for source, target in lowered.items():
+        if function.INPUTS not in source.attributes:
+            name = source.sym_name.data
+            known_calls = [] if name in called_by_kernels else calls[name]
+            function.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
+
+    block = module.body.block
+    for source, target in lowered.items():
+        block.insert_op_before(target, source)
+    for source in lowered:
+        source.detach()
+        source.erase()
+
+
+def _input_count(module: ModuleOp, entry: func.FuncOp) -> int:
+    count = entry.attributes[function.INPUTS]
+    name = entry.sym_name.data
+    if "qmlir.arena_size" not in module.attributes or len(entry.args) < 2:
+        raise LoweringError(entry.name, name, "must have its memory planned", remedy="run plan-memory first")
+    if not isinstance(count, IntegerAttr) or not 0 <= count.value.data <= len(entry.args) - 2:
+        raise LoweringError(entry.name, name, "must say how many arguments are inputs", got=str(count))
+    return count.value.data

@@ -1,0 +1,155 @@
+"""func → llvm.func: kernels take pointers, the entry takes the four pointers of the ABI.
+
+    void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)
+
+Kernels get internal linkage and are not inlined: each is optimized by itself, with what the memory plan knows about
+its arguments (aliasing.py), and the entry stays a list of calls.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from xdsl.dialects import func, llvm
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    UnitAttr,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from qmlir.errors import LoweringError
+from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts, root_of
+from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
+from qmlir.lowering.loops_to_llvm.memory import element_pointer, load
+from qmlir.lowering.loops_to_llvm.types import CACHE_LINE, POINTER, UnsupportedType, lowered_type
+
+INPUTS = "qmlir.inputs"
+"""Attribute of the entry function: how many of its arguments are inputs; the rest, after weights and arena, are outputs."""
+
+_INTERNAL, _EXTERNAL = llvm.LinkageAttr("internal"), llvm.LinkageAttr("external")
+
+
+def lower_kernel(f: FunctionLowering, function: func.FuncOp) -> llvm.FuncOp:
+    """Lowers a function that only this module calls. Its arguments' facts are added when all calls are known."""
+    _lower_body(f, function, _signature(function))
+    return _function(function, _signature(function), f, _INTERNAL, noinline=True)
+
+
+def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm.FuncOp:
+    """Lowers the function that users call: weights and arena as they are, the rest loaded from two tables."""
+    if function.function_type.outputs.data:
+        _refuse(function, "must return nothing", "its results are trailing arguments")
+    for arg in function.args:
+        if not isinstance(arg.type, MemRefType):
+            _refuse(function, "must take memrefs only", f"an argument of type {arg.type}")
+    type = llvm.LLVMFunctionType([POINTER] * 4)
+    entry = f.place(Block(arg_types=type.inputs.data))
+    weights, arena, input_table, output_table = entry.args
+    f.define(function.args[0], weights)
+    f.define(function.args[1], arena)
+    for i, argument in enumerate(function.args[2:]):
+        table, position = (input_table, i) if i < inputs else (output_table, i - inputs)
+        slot = element_pointer(f, table, POINTER, None, position)
+        f.define(argument, load(f, slot, POINTER, 8))
+    if len(function.body.blocks) != 1:
+        _refuse(function, "must be straight code", f"{len(function.body.blocks)} blocks")
+    f.lower(function.body.block.ops)
+    aligned: dict[str, Attribute] = {"llvm.noalias": UnitAttr(), "llvm.align": IntegerAttr(CACHE_LINE, i64)}
+    readonly: dict[str, Attribute] = {"llvm.noalias": UnitAttr(), "llvm.readonly": UnitAttr()}
+    attributes = [{**aligned, **readonly}, aligned, readonly, readonly]
+    lowered = _function(function, type, f, _EXTERNAL, noinline=False)
+    lowered.properties["arg_attrs"] = ArrayAttr([DictionaryAttr(a) for a in attributes])
+    return lowered
+
+
+def set_argument_facts(kernel: llvm.FuncOp, facts: Mapping[int, ArgumentFacts]) -> None:
+    """Writes what is known about a kernel's memref arguments as LLVM's argument attributes."""
+    attributes: list[DictionaryAttr] = []
+    for i in range(len(kernel.function_type.inputs)):
+        fact = facts.get(i)
+        entries: dict[str, Attribute] = {}
+        if fact is not None:
+            entries["llvm.align"] = IntegerAttr(fact.alignment, i64)
+            if fact.noalias:
+                entries["llvm.noalias"] = UnitAttr()
+            if fact.readonly:
+                entries["llvm.readonly"] = UnitAttr()
+        attributes.append(DictionaryAttr(entries))
+    kernel.properties["arg_attrs"] = ArrayAttr(attributes)
+
+
+def _signature(function: func.FuncOp) -> llvm.LLVMFunctionType:
+    outputs = function.function_type.outputs.data
+    if len(outputs) > 1:
+        _refuse(function, "must return at most one value", f"{len(outputs)}")
+    try:
+        inputs = [lowered_type(t) for t in function.function_type.inputs]
+        return llvm.LLVMFunctionType(inputs, lowered_type(outputs[0]) if outputs else None)
+    except UnsupportedType as error:
+        _refuse(function, str(error))
+
+
+def _lower_body(f: FunctionLowering, function: func.FuncOp, type: llvm.LLVMFunctionType) -> None:
+    if function.is_declaration:
+        _refuse(function, "must have a body: nothing is linked from outside")
+    for block in function.body.blocks:
+        f.blocks[block] = Block(arg_types=[f.lowered_type(arg.type) for arg in block.args])
+        for argument, lowered in zip(block.args, f.blocks[block].args, strict=True):
+            f.define(argument, lowered)
+    for block in function.body.blocks:
+        f.place(f.blocks[block])
+        f.lower(block.ops)
+
+
+def _function(
+    source: func.FuncOp, type: llvm.LLVMFunctionType, f: FunctionLowering, linkage: llvm.LinkageAttr, *, noinline: bool
+) -> llvm.FuncOp:
+    properties: dict[str, Attribute | None] = {"no_unwind": UnitAttr()}
+    if noinline:
+        properties["no_inline"] = UnitAttr()
+    return llvm.FuncOp(source.sym_name, type, linkage, body=f.finish(), other_props=properties)
+
+
+def _refuse(function: func.FuncOp, need: str, got: str | None = None) -> NoReturn:
+    raise LoweringError(function.name, function.sym_name.data, need, got=got)
+
+
+def _call(f: FunctionLowering, op: func.CallOp) -> None:
+    if len(op.results) > 1:
+        f.refuse(op, "must return at most one value", got=f"{len(op.results)}")
+    for argument in op.arguments:
+        if isinstance(argument.type, MemRefType):
+            f.written.add(root_of(argument))  # for all that is known here
+    arguments = f.values(op.arguments)
+    call = llvm.CallOp.create(
+        operands=arguments,
+        result_types=[f.lowered_type(result.type) for result in op.results],
+        properties={**_CALL_PROPERTIES, "callee": op.callee, "operandSegmentSizes": _segments(arguments)},
+    )
+    f.add(call)
+    for result, lowered in zip(op.results, call.results, strict=True):
+        f.define(result, lowered)
+
+
+def _segments(arguments: Sequence[SSAValue]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i32, (len(arguments), 0))
+
+
+_CALL_PROPERTIES: Mapping[str, Attribute] = {
+    "fastmathFlags": llvm.FastMathAttr(None),
+    "CConv": llvm.CallingConventionAttr("ccc"),
+    "op_bundle_sizes": DenseArrayBase.from_list(i32, ()),
+    "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
+}
+
+
+def _return(f: FunctionLowering, op: func.ReturnOp) -> None:
+    f.add(llvm.ReturnOp.create(operands=f.values(op.arguments)))
+
+
+RULES: Mapping[type[Operation], Rule] = {func.CallOp: _call, func.ReturnOp: _return}

@@ -1,0 +1,259 @@
+"""The state of lowering one function: where code goes, what each value became, and the few ways to build it.
+
+The families (arith.py, memory.py, control.py, …) are tables from an operation class to a rule; a rule reads its
+operation, emits llvm operations through `FunctionLowering` and says what the results became. One walk applies them:
+no pattern is tried twice, nothing is rewritten in place, so the cost is that of building the result.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from qmlir.errors import LoweringError
+from qmlir.lowering.loops_to_llvm.types import UnsupportedType, lowered_type
+
+Rule: TypeAlias = Callable[["FunctionLowering", Any], None]
+"""Lowers one operation of the class it is filed under."""
+
+Rules: TypeAlias = Mapping[type[Operation], Rule]
+
+NO_WRAP = {"overflowFlags": IntegerAttr(1, i32)}
+"""`nsw`, for addresses and induction variables: both stay inside memory objects, which are far below 2^63 bytes."""
+
+WRAP = {"overflowFlags": IntegerAttr(0, i32)}
+
+COMPARISONS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+"""Integer predicates in the order in which arith and llvm number them."""
+
+_PREDICATES = {name: IntegerAttr(i, i64) for i, name in enumerate(COMPARISONS)}
+
+_NO_BUNDLES = DenseArrayBase.from_list(i32, ())
+_NO_FASTMATH = llvm.FastMathAttr(None)
+
+
+def mangled(type: Attribute) -> str:
+    """A type as it appears in an intrinsic's name: `f32`, `v8i32`, `p0`."""
+    if isinstance(type, IntegerType):
+        return f"i{type.width.data}"
+    if isinstance(type, AnyFloat):
+        return "bf16" if type.name == "bf16" else f"f{type.bitwidth}"
+    if isinstance(type, VectorType):
+        return f"v{type.get_shape()[0]}{mangled(type.element_type)}"
+    return "p0"
+
+
+class FunctionLowering:
+    """One function on its way to the llvm dialect.
+
+    name      the function's symbol, for errors
+    features  processor features that may be used, without their `+`
+    written   memrefs of the source function that some operation stores to, as roots (see aliasing.root_of)
+    """
+
+    def __init__(self, name: str, rules: Rules, features: frozenset[str] = frozenset()):
+        self.name = name
+        self.features = features
+        self.written: set[SSAValue] = set()
+        self.region = Region()
+        self.blocks: dict[Block, Block] = {}
+        self._rules = rules
+        self._values: dict[SSAValue, SSAValue] = {}
+        self._constants: dict[tuple[object, ...], SSAValue] = {}
+        self._known: dict[SSAValue, int] = {}
+        self._at_entry: list[Operation] = []
+        self._block = Block()
+
+    # -- the walk ----------------------------------------------------------------------------------------------
+
+    def lower(self, operations: Iterable[Operation]) -> None:
+        """Lowers operations in order at the current place."""
+        rules = self._rules
+        for op in operations:
+            rule = rules.get(type(op))
+            if rule is None:
+                self.refuse(op, "has no lowering to LLVM", remedy="express it in simpler operations before this pass")
+            try:
+                rule(self, op)
+            except UnsupportedType as error:
+                self.refuse(op, str(error))
+
+    def refuse(self, op: Operation, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
+        """Ends the lowering because of `op`."""
+        raise LoweringError(op.name, self.name, need, got=got, remedy=remedy)
+
+    def finish(self) -> Region:
+        """The lowered body; constants and stack slots stand at the top of the entry block."""
+        entry = self.region.blocks.first
+        assert entry is not None
+        if entry.first_op is None:
+            entry.add_ops(self._at_entry)
+        else:
+            entry.insert_ops_before(self._at_entry, entry.first_op)
+        return self.region
+
+    # -- blocks ------------------------------------------------------------------------------------------------
+
+    def place(self, block: Block) -> Block:
+        """Continues in `block`, which becomes the last of the function."""
+        if block.parent is None:
+            self.region.add_block(block)
+        self._block = block
+        return block
+
+    def branch(self, target: Block, arguments: Sequence[SSAValue] = ()) -> None:
+        """Ends the current block with a jump."""
+        self._block.add_op(llvm.BrOp.create(operands=arguments, successors=[target]))
+
+    def branch_if(
+        self,
+        condition: SSAValue,
+        then: Block,
+        otherwise: Block,
+        then_arguments: Sequence[SSAValue] = (),
+        else_arguments: Sequence[SSAValue] = (),
+    ) -> None:
+        """Ends the current block with a jump to one of two."""
+        sizes = DenseArrayBase.from_list(i32, (1, len(then_arguments), len(else_arguments)))
+        self._block.add_op(
+            llvm.CondBrOp.create(
+                operands=[condition, *then_arguments, *else_arguments],
+                properties={"operandSegmentSizes": sizes},
+                successors=[then, otherwise],
+            )
+        )
+
+    # -- values ------------------------------------------------------------------------------------------------
+
+    def value(self, source: SSAValue) -> SSAValue:
+        """What a value of the source function became."""
+        return self._values[source]
+
+    def values(self, sources: Iterable[SSAValue]) -> list[SSAValue]:
+        """`value` of each."""
+        return [self._values[s] for s in sources]
+
+    def define(self, source: SSAValue, lowered: SSAValue) -> None:
+        """Says what a value of the source function became."""
+        self._values[source] = lowered
+
+    def add(self, op: Operation) -> None:
+        """Emits an operation without results."""
+        self._block.add_op(op)
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Emits an operation; its first result."""
+        self._block.add_op(op)
+        return op.results[0]
+
+    def emit_at_entry(self, op: Operation) -> SSAValue:
+        """Emits an operation at the top of the function; its first result."""
+        self._at_entry.append(op)
+        return op.results[0]
+
+    def lowered_type(self, source: Attribute) -> Attribute:
+        """The LLVM type of a loops-level type."""
+        return lowered_type(source)
+
+    # -- constants ---------------------------------------------------------------------------------------------
+
+    def constant(self, value: Attribute, type: Attribute) -> SSAValue:
+        """A constant, made once a function."""
+        key = (value, type)
+        made = self._constants.get(key)
+        if made is None:
+            op = llvm.ConstantOp.create(result_types=[type], properties={"value": value})
+            made = self._constants[key] = self.emit_at_entry(op)
+            if isinstance(value, IntegerAttr):
+                self._known[made] = value.value.data
+        return made
+
+    def integer(self, value: int, type: IntegerType = i64) -> SSAValue:
+        """An integer constant."""
+        return self.constant(IntegerAttr(value, type, truncate_bits=True), type)
+
+    def splat(self, value: int | float, type: Attribute) -> SSAValue:
+        """A constant of any integer or float type, the same in every lane of a vector."""
+        if isinstance(type, VectorType):
+            dense: Any = DenseIntOrFPElementsAttr
+            return self.constant(dense.from_list(type, [value]), type)
+        if isinstance(type, IntegerType):
+            return self.integer(int(value), type)
+        assert isinstance(type, AnyFloat)
+        return self.constant(FloatAttr(float(value), type), type)
+
+    def known(self, value: SSAValue) -> int | None:
+        """The value of a lowered integer if it is a constant."""
+        return self._known.get(value)
+
+    # -- arithmetic --------------------------------------------------------------------------------------------
+
+    def binary(
+        self,
+        kind: type[Operation],
+        lhs: SSAValue,
+        rhs: SSAValue,
+        properties: Mapping[str, Attribute] = {},
+    ) -> SSAValue:
+        """An operation on two values of the result's type."""
+        return self.emit(kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=properties))
+
+    def cast(self, kind: type[Operation], value: SSAValue, type: Attribute) -> SSAValue:
+        """A conversion to `type`."""
+        return self.emit(kind.create(operands=[value], result_types=[type]))
+
+    def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """An integer comparison, lane by lane on vectors."""
+        type = lhs.type
+        result = VectorType(i1, type.get_shape()) if isinstance(type, VectorType) else i1
+        return self.emit(
+            llvm.ICmpOp.create(
+                operands=[lhs, rhs], result_types=[result], properties={"predicate": _PREDICATES[predicate]}
+            )
+        )
+
+    def shuffle(self, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
+        """A vector of lanes of `a` and `b`, which are as long as each other; −1 is a lane that does not matter."""
+        assert isinstance(a.type, VectorType)
+        return self.emit(
+            llvm.ShuffleVectorOp.create(
+                operands=[a, b],
+                result_types=[VectorType(a.type.element_type, [len(lanes)])],
+                properties={"mask": DenseArrayBase.from_list(i32, lanes)},
+            )
+        )
+
+    def intrinsic(self, name: str, arguments: Sequence[SSAValue], result: Attribute) -> SSAValue:
+        """Calls an LLVM intrinsic by its full, mangled name; its result."""
+        return self.emit(_call_intrinsic(name, arguments, (result,)))
+
+    def effect(self, name: str, arguments: Sequence[SSAValue]) -> None:
+        """Calls an LLVM intrinsic that has no result."""
+        self.add(_call_intrinsic(name, arguments, ()))
+
+
+def _call_intrinsic(name: str, arguments: Sequence[SSAValue], results: Sequence[Attribute]) -> Operation:
+    return llvm.CallIntrinsicOp.create(
+        operands=arguments,
+        result_types=results,
+        properties={
+            "intrin": StringAttr(name),
+            "fastmathFlags": _NO_FASTMATH,
+            "op_bundle_sizes": _NO_BUNDLES,
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, (len(arguments), 0)),
+        },
+    )

@@ -1,0 +1,34 @@
+"""math → llvm: the functions that IEEE 754 defines to the last bit, and no others.
+
+exp, tanh and their like are absent on purpose: LLVM would call the machine's library, whose last bits differ from
+machine to machine. Kernels compute them from arithmetic instead. `math.fma` rounds once where the reference rounds
+twice.
+"""
+
+from collections.abc import Mapping
+
+from xdsl.dialects import math
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation
+
+from qmlir.lowering.loops_to_llvm.arith import elementwise_intrinsic
+from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule, mangled
+
+
+def _absolute_integer(f: FunctionLowering, op: math.AbsIOp) -> None:
+    value = f.value(op.operands[0])
+    least_is_poison = f.integer(0, i1)
+    f.define(op.results[0], f.intrinsic(f"llvm.abs.{mangled(value.type)}", (value, least_is_poison), value.type))
+
+
+RULES: Mapping[type[Operation], Rule] = {
+    math.AbsFOp: elementwise_intrinsic("llvm.fabs"),
+    math.AbsIOp: _absolute_integer,
+    math.CeilOp: elementwise_intrinsic("llvm.ceil"),
+    math.FloorOp: elementwise_intrinsic("llvm.floor"),
+    math.RoundEvenOp: elementwise_intrinsic("llvm.roundeven"),
+    math.RoundOp: elementwise_intrinsic("llvm.round"),
+    math.TruncOp: elementwise_intrinsic("llvm.trunc"),
+    math.SqrtOp: elementwise_intrinsic("llvm.sqrt"),
+    math.CopySignOp: elementwise_intrinsic("llvm.copysign"),
+}
