@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     IntegerType,
-    Signedness,
     TensorType,
     UnrankedTensorType,
 )
@@ -31,7 +30,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.quant.types import UniformType, element_type
 from qmlir.errors import QmlirError
 
 Array = npt.NDArray[Any]
@@ -98,15 +97,15 @@ class CastOp(IRDLOperation, abc.ABC):
 
     def _require(self, value: SSAValue, position: str, kind: str, holds: Callable[[Attribute], bool]) -> None:
         """Q1 for one side."""
-        if not holds(_element(value.type)):
+        if not holds(element_type(value.type)):
             raise VerifyException(f"'{self.name}' {position} #0 must be scalar or tensor of {kind}, got {value.type}")
 
     def _require_expressed(self, value: SSAValue) -> None:
         """Q4 for the float side."""
-        if _element(value.type) != self.quantized.expressed:
+        if element_type(value.type) != self.quantized.expressed:
             raise VerifyException(
                 f"'{self.name}' expressed type in quantized type expected to match float type: "
-                f"got {self.quantized.expressed} and {_element(value.type)}"
+                f"got {self.quantized.expressed} and {element_type(value.type)}"
             )
 
 
@@ -121,7 +120,7 @@ class QuantizeCastOp(CastOp):
 
     @property
     def quantized(self) -> UniformType:
-        return cast(UniformType, _element(self.result.type))
+        return cast(UniformType, element_type(self.result.type))
 
     def verify_elements(self) -> None:
         self._require(self.input, "operand", "floating-point", _is_float)
@@ -142,7 +141,7 @@ class DequantizeCastOp(CastOp):
 
     @property
     def quantized(self) -> UniformType:
-        return cast(UniformType, _element(self.input.type))
+        return cast(UniformType, element_type(self.input.type))
 
     def verify_elements(self) -> None:
         self._require(self.input, "operand", "quantized type", _is_quantized)
@@ -167,17 +166,17 @@ class StorageCastOp(CastOp):
     @property
     def to_storage(self) -> bool:
         """Whether it casts from the quantized to the integer type."""
-        return _is_quantized(_element(self.input.type))
+        return _is_quantized(element_type(self.input.type))
 
     @property
     def quantized(self) -> UniformType:
-        return cast(UniformType, _element((self.input if self.to_storage else self.result).type))
+        return cast(UniformType, element_type((self.input if self.to_storage else self.result).type))
 
     def verify_elements(self) -> None:
         kind = "signless integer or quantized type"
         self._require(self.input, "operand", kind, lambda e: _is_quantized(e) or _is_signless(e))
         self._require(self.result, "result", kind, lambda e: _is_quantized(e) or _is_signless(e))
-        input_element, result_element = _element(self.input.type), _element(self.result.type)
+        input_element, result_element = element_type(self.input.type), element_type(self.result.type)
         if _is_quantized(input_element) == _is_quantized(result_element):  # Q1
             raise VerifyException(
                 f"'{self.name}' input must be integer and result must be quantized, or vice versa: "
@@ -200,7 +199,7 @@ class StorageCastOp(CastOp):
         return (wide.astype(container),)
 
 
-UNRANKED = (None,)
+UNRANKED: tuple[None] = (None,)
 """The shape of a tensor of unknown rank."""
 
 
@@ -211,16 +210,9 @@ def _shape(type: Attribute) -> tuple[int | None, ...] | None:
     return UNRANKED if isinstance(type, UnrankedTensorType) else None
 
 
-def _element(type: Attribute) -> Attribute:
-    """A tensor's element type, or the scalar type itself."""
-    if isinstance(type, TensorType | UnrankedTensorType):
-        return cast(TensorType[Attribute], type).element_type
-    return type
-
-
 def _float_dtype(expressed: Attribute) -> np.dtype[Any]:
     """The numpy type of an expressed type."""
-    known = {Float16Type: "float16", Float32Type: "float32", Float64Type: "float64"}
+    known: dict[type[Attribute], str] = {Float16Type: "float16", Float32Type: "float32", Float64Type: "float64"}
     if type(expressed) not in known:
         raise QmlirError("numpy has no type for it", where=f"quant.dcast to {expressed}", remedy="express it as f32")
     return np.dtype(known[type(expressed)])
@@ -235,4 +227,4 @@ def _is_quantized(element: Attribute) -> bool:
 
 
 def _is_signless(element: Attribute) -> bool:
-    return isinstance(element, IntegerType) and element.signedness.data == Signedness.SIGNLESS
+    return isinstance(element, IntegerType) and element == IntegerType(element.width.data)

@@ -32,6 +32,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     TensorType,
+    UnrankedTensorType,
     f32,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
@@ -419,9 +420,16 @@ def _parse_integer(parser: AttrParser) -> int:
 # Tensors of quantized elements.
 
 
+def element_type(type: Attribute) -> Attribute:
+    """A tensor's element type, or the scalar type itself."""
+    if isinstance(type, TensorType | UnrankedTensorType):
+        return cast(TensorType[Attribute], type).element_type
+    return type
+
+
 def quantized_element(type: Attribute) -> UniformType | None:
     """The quantized type of a tensor's elements, or of a scalar; None where it is not quantized."""
-    element = cast(TensorType[Attribute], type).element_type if isinstance(type, TensorType) else type
+    element = element_type(type)
     return element if isinstance(element, UniformType) else None
 
 

@@ -1,0 +1,218 @@
+"""From a range of real values to a scale and a zero point, by Glow's four schemas. numpy only.
+
+    asymmetric                    scale and zero point free: the integer range covers [lo, hi] exactly
+    symmetric                     zero point 0; int8 uses −128 too: scale = max(|lo| / 128, hi / 127)
+    symmetric_with_uint8          symmetric, but a range that is never negative gets all integers: zero point qmin
+    symmetric_with_power2_scale   symmetric, the scale rounded up to a power of two: rescaling is a shift
+
+Ranges first widen to contain 0, which is always represented exactly. Scales are float32 values, held as Python
+floats. Weights have rules of their own: symmetric whatever the schema, so that kernels never subtract a weight's
+zero point, and the narrow range [−127, 127], so that a product of two weights' pairs fits 16 bits.
+"""
+
+import math
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.errors import QmlirError
+
+Array = npt.NDArray[Any]
+
+Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
+Precision = Literal["int8", "uint8", "int16"]
+
+SCHEMAS: tuple[Schema, ...] = get_args(Schema)
+
+STORAGE_RANGES: dict[Precision, tuple[int, int]] = {
+    "int8": (-128, 127),
+    "uint8": (0, 255),
+    "int16": (-32768, 32767),
+}
+"""The integers of each precision."""
+
+ZERO_RANGE_SCALE = float(np.float32(0.1))
+"""The scale of a range that is only 0: any would do; this is Glow's."""
+
+ZERO_WEIGHTS_SCALE = 2.0**-7
+"""The scale of weights that are all 0: small enough for a bias beside them to keep its precision, a power of two."""
+
+SMALLEST_SCALE = 2.0**-126
+"""The least scale that is chosen: float32's smallest normal number."""
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
+
+
+class QuantizationError(QmlirError):
+    """A range, schema or precision from which no quantization parameters follow."""
+
+
+def is_symmetric(schema: Schema) -> bool:
+    """Whether a schema forces the zero point 0 on every tensor."""
+    return schema in ("symmetric", "symmetric_with_power2_scale")
+
+
+def choose_quantization(
+    lo: float,
+    hi: float,
+    schema: Schema = "asymmetric",
+    precision: Precision = "int8",
+    histogram: object | None = None,
+    calibration: str | None = None,
+    *,
+    glow_exact: bool = False,
+    where: str | None = None,
+) -> tuple[float, int]:
+    """(scale, zero_point) that store real values of [lo, hi].
+
+    With qmin, qmax the integers of the precision, lo ≤ 0 ≤ hi after widening, and lo, hi in float32:
+
+        symmetric:  r = max(lo / qmin, hi / qmax);  lo, hi = r · qmin, r · qmax
+        scale = (hi − lo) / (qmax − qmin) in float64;  0.1 if that is 0
+        zero_point = round(qmin − lo / scale) or round(qmax − hi / scale), whichever adds smaller terms, half away,
+                     within [qmin, qmax]
+        power of two:  scale = 2^ceil(log2 scale)
+
+    This is Glow's chooseQuantizationParams bit for bit with `glow_exact`. Without it three corners differ:
+    Glow sets the zero point to 0 wherever |lo + hi| ≤ 2^-23, which makes a small one-sided range such as [0, 1e-8]
+    saturate at half its height: here the tolerance is relative to the larger bound; scales are at least 2^-126, where
+    Glow yields denormal and zero scales; symmetric schemas and power-of-two scales hold their promise on extreme
+    ranges too, where Glow's assertions fail.
+
+    Args:
+        lo, hi: The range of real values, finite in float32.
+        schema, precision: How to store them; uint8 is for schemas with a free zero point.
+        histogram, calibration: For calibrated ranges; nothing but None is supported yet.
+        glow_exact: Glow's corners too.
+        where: What the range belongs to, for errors.
+
+    Raises:
+        QuantizationError: A range that is not finite or not in order, a schema that cannot use the precision, or a
+            calibration.
+    """
+    if calibration is not None or histogram is not None:
+        raise QuantizationError(
+            "calibration of ranges by histogram is not supported",
+            where=where,
+            got=calibration,
+            remedy="use min and max",
+        )
+    if is_symmetric(schema) and precision == "uint8":
+        raise QuantizationError(
+            f"schema {schema} needs signed integers", where=where, got=precision, remedy="use int8, or another schema"
+        )
+    qmin, qmax = STORAGE_RANGES[precision]
+    low, high = _checked_range(lo, hi, where)
+    low, high = min(low, 0.0), max(high, 0.0)
+    centred = is_symmetric(schema) or (schema == "symmetric_with_uint8" and low < 0)
+    if centred:
+        if precision == "uint8":
+            raise QuantizationError(
+                f"schema {schema} stores negative values as signed integers",
+                where=where,
+                got=f"{precision} for [{lo}, {hi}]",
+                remedy="use int8, or schema asymmetric",
+            )
+        low_ratio, high_ratio = low / qmin, high / qmax
+        if low_ratio > high_ratio:
+            high = _float32(low_ratio * qmax)
+        else:
+            low = _float32(high_ratio * qmin)
+    scale = (high - low) / (qmax - qmin)
+    if scale == 0.0:
+        scale = 0.1
+    if not glow_exact:
+        scale = max(scale, SMALLEST_SCALE)
+    zero_point = _zero_point(low, high, scale, (qmin, qmax), glow_exact)
+    if centred and not glow_exact:
+        zero_point = 0
+    if schema == "symmetric_with_power2_scale":
+        scale = power_of_two_above(scale)
+    return _float32(scale), zero_point
+
+
+def _checked_range(lo: float, hi: float, where: str | None) -> tuple[float, float]:
+    """The bounds as float32 values; they must be finite and in order."""
+    if not (abs(lo) <= _FLOAT32_MAX and abs(hi) <= _FLOAT32_MAX):  # false for NaN too
+        raise QuantizationError(
+            "a range must be two finite numbers",
+            where=where,
+            got=f"[{lo}, {hi}]",
+            remedy="look for NaN or infinity in the profile",
+        )
+    if lo > hi:
+        raise QuantizationError("a range must be in order, lowest first", where=where, got=f"[{lo}, {hi}]")
+    return _float32(lo), _float32(hi)
+
+
+def _zero_point(low: float, high: float, scale: float, limits: tuple[int, int], glow_exact: bool) -> int:
+    """The integer nearest to where 0.0 falls."""
+    qmin, qmax = limits
+    from_low, from_high = qmin - low / scale, qmax - high / scale
+    smaller_low = abs(qmin) + abs(low / scale) < abs(qmax) + abs(high / scale)
+    point = from_low if smaller_low else from_high
+    tolerance = _FLOAT32_EPSILON if glow_exact else _FLOAT32_EPSILON * max(-low, high)
+    if _float32(abs(high + low)) <= tolerance:
+        point = 0.0
+    rounded = math.copysign(math.floor(abs(point) + 0.5), point)  # half away from zero
+    return int(min(max(rounded, qmin), qmax))
+
+
+def power_of_two_above(scale: float) -> float:
+    """2^ceil(log2 scale), exactly."""
+    fraction, exponent = math.frexp(scale)
+    return math.ldexp(1.0, exponent - 1 if fraction == 0.5 else exponent)
+
+
+def _float32(value: float) -> float:
+    """The nearest float32, saturated at the largest finite one, as a Python float."""
+    return float(np.float32(min(max(value, -_FLOAT32_MAX), _FLOAT32_MAX)))
+
+
+# Weights.
+
+
+def weight_range(precision: Precision, *, narrow: bool = True) -> tuple[int, int]:
+    """The integers of weights: always signed, so uint8 activations go with int8 weights; narrow leaves out −2^(n−1)."""
+    qmin, qmax = STORAGE_RANGES["int16" if precision == "int16" else "int8"]
+    return (-qmax if narrow else qmin), qmax
+
+
+def choose_weight_quantization(
+    weights: Array,
+    axis: int | None = None,
+    schema: Schema = "symmetric",
+    precision: Precision = "int8",
+    *,
+    narrow: bool = True,
+    where: str | None = None,
+) -> npt.NDArray[np.float64]:
+    """The scales of weights; the zero point is 0 for every schema.
+
+        scale = max |w| / 127, over the tensor or each index of `axis`                     narrow
+        scale = max(−min w / 128, max w / 127)                                             not narrow, Glow's
+
+    rounded to float32, or up to a power of two. A channel whose weights are all 0 takes the largest scale of the
+    others: any stores it exactly, and the bias beside it, stored in steps of s_x · scale, keeps its precision.
+
+    Returns:
+        float64, shape [1] per tensor or [size of `axis`].
+
+    Raises:
+        QuantizationError: Weights that are empty or not finite.
+    """
+    if not weights.size or not np.isfinite(weights).all():
+        got = "none" if not weights.size else f"{int((~np.isfinite(weights)).sum())} NaN or infinite values"
+        raise QuantizationError("weights must be finite numbers", where=where, got=got)
+    qmin, qmax = weight_range(precision, narrow=narrow)
+    rows = weights.reshape(1, -1) if axis is None else np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
+    low, high = (bound.astype(np.float64) for bound in (rows.min(axis=1), rows.max(axis=1)))
+    scales = np.maximum(low / qmin, high / qmax)
+    largest = float(scales.max())
+    scales = np.where(scales > 0, scales, largest if largest > 0 else ZERO_WEIGHTS_SCALE)
+    scales = np.clip(scales, SMALLEST_SCALE, _FLOAT32_MAX)
+    if schema == "symmetric_with_power2_scale":
+        return np.array([power_of_two_above(float(scale)) for scale in scales])
+    return scales.astype(np.float32).astype(np.float64)
