@@ -1,50 +1,39 @@
 """Files that are there whole or not at all.
 
 Everything qmlir writes goes to a temporary file beside its place and is renamed when complete, so that an error or
-an interrupt leaves what was there before. Files that belong together (a module and its weights) are renamed together,
-after all of them are complete.
+an interrupt leaves what was there before. Of files that belong together the one that refers to the others is renamed
+last: nest its `replacing` around theirs.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from qmlir.errors import FileError
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write one file; see `write_together`."""
-    data = content.encode() if isinstance(content, str) else content
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A temporary file beside `path` that takes its place if the block succeeds and is removed if not.
 
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(data)
-
-    write_together({path: write})
-
-
-def write_together(writers: Mapping[Path, Callable[[Path], None]]) -> None:
-    """Write several files, all or none.
-
-    Args:
-        writers: For each file what writes it, given the path to write to.
+    A device or a pipe (`/dev/null`) is written to directly: renaming a file over it would replace it. A link stays a
+    link; what it points to is replaced.
 
     Raises:
-        FileError: A file cannot be written; nothing has changed.
+        FileError: The file cannot be written.
     """
-    temporaries: dict[Path, Path] = {}
-    at = Path()
+    place = path.resolve()
+    direct = path.exists() and not path.is_file() and not path.is_dir()
+    temporary = path if direct else place.with_name(f".{place.name}.{os.getpid()}")
     try:
-        for at, write in writers.items():
-            if at.exists() and not at.is_file():
-                write(at)  # /dev/null, a pipe: renaming over it would replace the device; a folder is an error
-                continue
-            place = at.resolve()
-            temporaries[place] = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-            write(temporaries[place])
-        for at, temporary in temporaries.items():
-            temporary.replace(at)
+        if path.is_dir():
+            raise IsADirectoryError(0, "a folder")
+        yield temporary
+        if not direct:
+            temporary.replace(place)
     except OSError as error:
-        raise FileError(at, "cannot be written", got=(error.strerror or str(error)).lower()) from error
+        raise FileError(path, "must be writable", got=(error.strerror or str(error)).lower()) from None
     finally:
-        for temporary in temporaries.values():
+        if not direct:
             temporary.unlink(missing_ok=True)

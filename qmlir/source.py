@@ -39,7 +39,7 @@ class SourceError(QmlirError):
     location: Location | None
     message: str
 
-    def __init__(self, message: str, location: Location | None, *, remedy: str | None = None):
+    def __init__(self, message: str, location: Location | None, *, remedy: str | None = None) -> None:
         self.location, self.message = location, message if remedy is None else f"{message}; {remedy}"
         super().__init__(message, where=str(location) if location else None, remedy=remedy)
 
@@ -68,7 +68,7 @@ class SourceParser(Parser):
     _previous: Span
     _first_use: dict[str, Span]
 
-    def __init__(self, ctx: Context, text: str, name: str):
+    def __init__(self, ctx: Context, text: str, name: str) -> None:
         # The lexer reads a first token in here already, so it may raise ParseError.
         self._name = StringAttr(name)
         self._line_starts = [0] + [i + 1 for i, c in enumerate(text) if c == "\n"]

@@ -41,7 +41,9 @@ class Expectation:
         """Whether `diagnostic` is what was announced."""
         location = diagnostic.location
         line = location.line if location is not None and location.file == file else None
-        return self.severity == diagnostic.severity and self.line == line and bool(self.pattern.search(diagnostic.message))
+        if self.severity != diagnostic.severity or self.line != line:
+            return False
+        return self.pattern.search(diagnostic.message) is not None
 
 
 def expectations(text: str, *, first_line: int = 1) -> tuple[list[Expectation], list[Diagnostic]]:
@@ -96,9 +98,7 @@ def _pattern(text: str) -> str:
     return "".join(f"(?:{part})" if i % 2 else re.escape(part) for i, part in enumerate(parts))
 
 
-def mismatches(
-    diagnostics: Sequence[Diagnostic], announced: Sequence[Expectation], file: str
-) -> list[Diagnostic]:
+def mismatches(diagnostics: Sequence[Diagnostic], announced: Sequence[Expectation], file: str) -> list[Diagnostic]:
     """What is left when diagnostics and expectations are paired: errors nobody announced, announcements nobody met."""
     open_ones = list(announced)
     wrong: list[Diagnostic] = []

@@ -19,10 +19,11 @@ from qmlir.cli.arguments import Request, parse_arguments, wants_debug
 from qmlir.cli.diagnostics import Diagnostic, diagnostic_of
 from qmlir.cli.expectations import expectations, mismatches
 from qmlir.cli.pipeline import Stopwatch, run_pass
+from qmlir.compiler import load
 from qmlir.context import QmlirContext, make_context
 from qmlir.errors import FileError
-from qmlir.module_file import TextForm, self_contained_text, write_modules
 from qmlir.source import parse_text
+from qmlir.storage import TextForm, self_contained_text, write_modules
 from qmlir.verify import verification_errors
 
 MODEL_SUFFIXES = (".onnx",)
@@ -73,7 +74,7 @@ class _Piece:
 class _Run:
     """One run: the request, and what comes to be on the way."""
 
-    def __init__(self, request: Request, *, debug: bool):
+    def __init__(self, request: Request, *, debug: bool) -> None:
         self.request = request
         self.debug = debug
         self.stopwatch = Stopwatch()
@@ -120,15 +121,13 @@ class _Run:
         doing = "reading the input"
         try:
             with self.stopwatch.measure("(parse)"):
-                module = _load_model(self.file) if piece is None else self._parse(ctx, piece)
+                module = load(self.file) if piece is None else self._parse(ctx, piece)
             with self.stopwatch.measure("(verify)"):
                 errors = verification_errors(module)
             for each in () if errors else self.request.passes:
                 doing = f'pass "{each.name}"'
                 verify = self.request.verify_each
-                errors = run_pass(
-                    ctx, module, each, watch=self.request.watch, stopwatch=self.stopwatch, verify=verify
-                )
+                errors = run_pass(ctx, module, each, watch=self.request.watch, stopwatch=self.stopwatch, verify=verify)
                 if errors:
                     break
             return module, [diagnostic_of(e, doing=doing) for e in errors]
@@ -139,10 +138,10 @@ class _Run:
         return parse_text(ctx, piece.text, self.file, first_line=piece.first_line)
 
     def _write(self, modules: Sequence[ModuleOp]) -> None:
-        form = TextForm(generic=self.request.generic, debuginfo=self.request.debuginfo, weights=self.request.weights)
+        form = TextForm(self.request.generic, self.request.debuginfo, self.request.weights)
         with self.stopwatch.measure("(print)"):
             if self.request.output != "-":
-                write_modules(Path(self.request.output), modules, form)
+                write_modules(modules, Path(self.request.output), form)
                 return
             sys.stdout.write(self_contained_text(modules, form))
             sys.stdout.flush()
@@ -159,15 +158,3 @@ def _read_text(file: str) -> str:
             got="binary data",
             remedy=f"model files are told by their suffix: {', '.join(MODEL_SUFFIXES)}",
         ) from None
-
-
-def _load_model(file: str) -> ModuleOp:
-    """The module of a model file, through the compiler's frontends."""
-    from qmlir import compiler  # the frontends, and what they import, are for those who need them
-
-    load = getattr(compiler, "load", None)
-    if load is None:
-        raise FileError(file, "is a model file, which this version cannot read", remedy="give MLIR text")
-    module = load(Path(file))
-    assert isinstance(module, ModuleOp)
-    return module

@@ -14,7 +14,7 @@ import ast
 import re
 import textwrap
 from functools import lru_cache
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 from xdsl.transforms import get_all_passes
@@ -124,8 +124,6 @@ def _alias(module: str, name: str) -> tuple[str, ast.expr] | None:
 @lru_cache
 def _source(module: str) -> str:
     package, *path = module.split(".")
-    spec = find_spec(package)
-    assert spec is not None and spec.origin is not None
-    file = Path(spec.origin).parent.joinpath(*path)
+    file = Path(import_module(package).__path__[0], *path)
     file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
     return file.read_text(encoding="utf-8")

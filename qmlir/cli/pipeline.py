@@ -37,10 +37,16 @@ class Stopwatch:
         """The table of `--mlir-timing`."""
         total = sum(self.seconds.values())
         rule = "===" + "-" * 73 + "==="
-        title = "... Execution time report ...".center(len(rule)).rstrip()
-        rows = [f"  {s:8.4f} ({s / max(total, 1e-9):6.1%})  {what}" for what, s in self.seconds.items()]
-        table = "\n".join([*rows, f"  {total:8.4f} ({1:6.1%})  Total"])
-        return f"{rule}\n{title}\n{rule}\n  Total Execution Time: {total:.4f} seconds\n\n  ----Wall Time----  ----Name----\n{table}\n"
+        rows = [(s, what) for what, s in self.seconds.items()] + [(total, "Total")]
+        lines = [
+            rule,
+            "... Execution time report ...".center(len(rule)).rstrip(),
+            rule,
+            f"  Total Execution Time: {total:.4f} seconds\n",
+            "  ----Wall Time----  ----Name----",
+            *(f"  {s:8.4f} ({s / max(total, 1e-9):6.1%})  {what}" for s, what in rows),
+        ]
+        return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)

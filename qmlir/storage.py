@@ -1,0 +1,106 @@
+"""Modules on disk and on a stream: text, and large weights in a .safetensors file beside it.
+
+`write_module(module, Path("net.mlir"))` writes `net.mlir` and, when a weight has more than 64 elements,
+`net.safetensors`, both whole or not at all; `source.parse_text` reads them back bit for bit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qmlir.dialects.weights import Array, WeightsMode, WeightsPrinter
+from qmlir.errors import QmlirError
+from qmlir.files import replacing
+from qmlir.rewriting import tensor_name
+
+SEPARATOR = "// -----\n"
+"""The line between modules in one file; `--split-input-file` splits there."""
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a module is written.
+
+    generic    operations in the generic form
+    locations  with the location of each operation
+    weights    where weights of more than 64 elements go
+    """
+
+    generic: bool = False
+    locations: bool = False
+    weights: WeightsMode = WeightsMode.SIDE_FILE
+
+
+def write_module(module: ModuleOp, path: Path, *, generic: bool = False, locations: bool = False) -> None:
+    """Writes `path` and, if the module has large weights, the side file of the same stem."""
+    write_modules([module], path, TextForm(generic, locations))
+
+
+def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> None:
+    """Writes several modules to one file, and their large weights to one side file of the same stem.
+
+    Raises:
+        FileError: A file cannot be written.
+    """
+    side = path.with_suffix(".safetensors")
+    written = _Text(form, side.name)
+    with replacing(path) as temporary:
+        temporary.write_text(written.of(modules), encoding="utf-8")
+        if written.side_arrays:
+            # Only those who write large weights wait for this.
+            from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
+
+            # Before the text takes its name: a module never refers to weights that are not there.
+            with replacing(side) as weights:
+                save_file(written.side_arrays, weights)
+
+
+def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:
+    """The text of modules without a side file.
+
+    Raises:
+        QmlirError: `form` sends large weights to a side file, and there are some.
+    """
+    written = _Text(form, "")
+    text = written.of(modules)
+    if written.side_arrays:
+        raise QmlirError(
+            "cannot be printed by itself: its large weights go to a file beside it",
+            where="the module",
+            got=f"{len(written.side_arrays)} of them",
+            remedy="write it with -o FILE, or use --inline-weights or --elide-weights",
+        )
+    return text
+
+
+@dataclass
+class _Text:
+    """The text of modules; what they expect to find in the side file gathers in `side_arrays`."""
+
+    form: TextForm
+    side_file: str
+    side_arrays: dict[str, Array] = field(default_factory=dict[str, Array])
+
+    def of(self, modules: Sequence[ModuleOp]) -> str:
+        out = StringIO()
+        for index, module in enumerate(modules):
+            out.write(SEPARATOR if index else "")
+            WeightsPrinter(
+                out,
+                print_generic_format=self.form.generic,
+                print_debuginfo=self.form.locations,
+                mode=self.form.weights,
+                side_file=self.side_file,
+                key_of=_key,
+                side_arrays=self.side_arrays,
+            ).print_op(module)
+            out.write("\n")
+        return out.getvalue()
+
+
+def _key(op: Operation | None) -> str:
+    return tensor_name(op.results[0]) if op is not None and op.results else ""
