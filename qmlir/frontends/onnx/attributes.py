@@ -1,0 +1,62 @@
+"""Attributes of an ONNX node: as arguments of a converter, and as MLIR attributes of an opaque operation."""
+
+import onnx
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, f32, i64
+from xdsl.ir import Attribute
+
+from qmlir.dialects.interfaces import Array
+from qmlir.dialects.weights import WeightsAttr
+from qmlir.frontends.onnx.reader import Model
+from qmlir.frontends.onnx.values import Floats, Ints
+
+AttributeValue = int | float | str | Ints | Floats | tuple[str, ...] | Array | onnx.AttributeProto
+"""What a converter gets; whatever has no Python form, such as a subgraph, stays as it is."""
+
+_TYPES = onnx.AttributeProto
+
+
+def attribute_value(attribute: onnx.AttributeProto, model: Model) -> AttributeValue:
+    """The value of an attribute.
+
+    Raises:
+        FileError: It is a tensor that does not hold what it says.
+    """
+    match attribute.type:
+        case _TYPES.INT:
+            return attribute.i
+        case _TYPES.FLOAT:
+            return attribute.f
+        case _TYPES.STRING:
+            return attribute.s.decode(errors="replace")
+        case _TYPES.INTS:
+            return tuple(attribute.ints)
+        case _TYPES.FLOATS:
+            return tuple(attribute.floats)
+        case _TYPES.STRINGS:
+            return tuple(s.decode(errors="replace") for s in attribute.strings)
+        case _TYPES.TENSOR:
+            return model.array(attribute.t)
+        case _:
+            return attribute
+
+
+def attribute_ir(value: AttributeValue) -> Attribute:
+    """An attribute's value in the IR; what it cannot hold is described by a string."""
+    match value:
+        case int():
+            return IntegerAttr(value, i64)
+        case float():
+            return FloatAttr(value, f32)
+        case str():
+            return StringAttr(value)
+        case tuple():
+            return ArrayAttr(attribute_ir(v) for v in value)
+        case onnx.AttributeProto():
+            return StringAttr(f"a {onnx.AttributeProto.AttributeType.Name(value.type).lower().replace('_', ' ')}")
+        case _:
+            try:
+                weights = WeightsAttr(value)
+                weights.type
+                return weights
+            except KeyError:
+                return StringAttr(f"a tensor of {value.dtype} of shape {list(value.shape)}")

@@ -1,0 +1,261 @@
+"""How a converter writes nn operations: `Node` is the node being imported, `Builder` the function that grows.
+
+    conv = node.compute(Conv2DOp, [x, w, b], {...})       the operation that computes: carries node and tensor name
+    return node.insert(TransposeOp, [conv], {...})        one that only moves data: carries none
+
+so that the value with a source tensor's name is always the one whose elements are that tensor, if in another layout.
+Operations of a node enter the function when its converter has returned: one that refuses leaves nothing behind.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.nn.shape import ConstantOp, ReshapeOp, TransposeOp
+from qmlir.dialects.qmlir import NAME, NameAttr, names_of
+from qmlir.dialects.windows import ints
+from qmlir.errors import NodeError
+from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
+from qmlir.rewriting import names_of_value, set_names, tensor_name
+
+_Key = tuple[int, Ints | None]
+
+Operand = Value | None | Sequence[Value]
+"""None is an absent optional operand, a sequence a variadic one."""
+
+
+@dataclass
+class Builder:
+    """The function's block and the constants in it."""
+
+    block: Block
+    constants: dict[_Key, tuple[Array, SSAValue]] = field(default_factory=dict[_Key, tuple[Array, SSAValue]])
+
+    def ssa(self, value: Value) -> SSAValue:
+        """The value in the IR; a constant enters it at its first use."""
+        return value if isinstance(value, SSAValue) else self.constant(value)
+
+    def constant(self, constant: Constant, permutation: Ints | None = None) -> SSAValue:
+        """The `nn.constant` of an array, its dimensions permuted if asked for; one for all its uses."""
+        key = id(constant.array), permutation
+        # The entry keeps the array alive: its id stays its own.
+        if key not in self.constants:
+            array = constant.array if permutation is None else constant.array.transpose(permutation)
+            try:
+                op = ConstantOp(np.ascontiguousarray(array).reshape(array.shape))
+            except KeyError:
+                raise Refusal(f'its input "{constant.name}" is of type {array.dtype}') from None
+            if constant.name:
+                op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
+                op.y.name_hint = name_hint(constant.name)
+            self.block.add_op(op)
+            self.constants[key] = constant.array, op.y
+        return self.constants[key][1]
+
+    def finish(self) -> None:
+        """Erases constants that nothing uses after all."""
+        for _, value in self.constants.values():
+            if not value.has_one_use() and not list(value.uses):
+                assert isinstance(value, OpResult)
+                value.op.detach()
+                value.op.erase()
+
+
+@dataclass
+class Node:
+    """A node of the source model, as its converter sees it.
+
+    kind     operator, with its domain unless that is ONNX's own
+    name     the node's name, empty where the exporter gave none
+    outputs  names of its outputs; empty for one that is left out
+    used     names of the tensors that somebody reads
+    """
+
+    kind: str
+    name: str
+    outputs: Sequence[str]
+    builder: Builder
+    used: set[str] = field(default_factory=set[str])
+    _pending: list[Operation] = field(default_factory=list[Operation])
+    _named: set[int] = field(default_factory=set[int])
+
+    # ------------------------------------------------------------------------------------------------------------
+    # Reading inputs
+
+    def shape(self, x: Value) -> Shape:
+        """The static shape of an input."""
+        if isinstance(x, Constant):
+            return x.array.shape
+        if not isinstance(x.type, TensorType):
+            raise Refusal(f'the shape of its input "{tensor_name(x)}" is not known')
+        return shape_of(x)
+
+    def rank(self, x: Value) -> int:
+        """The number of dimensions of an input."""
+        return len(self.shape(x))
+
+    def element(self, x: Value) -> str:
+        """The element type of an input, as MLIR writes it."""
+        if isinstance(x, Constant):
+            return x.array.dtype.name.replace("float", "f").replace("int", "i")
+        return str(element_of(x)) if isinstance(x.type, TensorType) else str(x.type)
+
+    def array(self, x: Value, what: str) -> Array:
+        """The values of an input that must be known at import."""
+        if isinstance(x, Constant):
+            return x.array
+        raise Refusal(f'its {what} "{tensor_name(x)}" is computed at run time and must be constant')
+
+    def ints(self, x: Value, what: str) -> Ints:
+        """The values of an input of integers that must be known at import, as a flat tuple."""
+        array = self.array(x, what)
+        if array.dtype.kind not in "iu":
+            raise self.error(f"its {what} must be integers", str(array.dtype))
+        return tuple(int(v) for v in array.reshape(-1))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front; a negative one counts from the end."""
+        if not -rank <= axis < max(rank, 1):
+            raise self.error(f"its axis must lie in [{-rank}, {rank - 1}]", str(axis))
+        return axis % max(rank, 1)
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Axes counted from the front, in order."""
+        found = sorted(self.axis(a, rank) for a in axes)
+        if len(set(found)) != len(found):
+            raise self.error("its axes must differ", str(list(axes)))
+        return found
+
+    def uses_output(self, index: int) -> bool:
+        """Whether somebody reads an output."""
+        return index < len(self.outputs) and self.outputs[index] in self.used
+
+    def error(self, need: str, got: str | None = None) -> NodeError:
+        """An error about this node: the model is wrong, not merely beyond qmlir."""
+        return NodeError(self.kind, self.called(), need, got=got, remedy="export the model again")
+
+    def called(self) -> str:
+        """What to call this node: its name, else its first output's."""
+        return self.name or next(filter(None, self.outputs), "")
+
+    # ------------------------------------------------------------------------------------------------------------
+    # Writing operations
+
+    def insert(
+        self,
+        op_type: type[TensorOp],
+        operands: Sequence[Operand],
+        properties: Mapping[str, Attribute | None] | None = None,
+    ) -> SSAValue:
+        """Adds an operation without names: one that moves data around the one that computes.
+
+        Raises:
+            Refusal: An operand is not of a type that the operation takes.
+            NodeError: The operands' shapes do not fit each other.
+        """
+        values = [self._operand(o) for o in operands]
+        flat = [v for group in values for v in ([group] if isinstance(group, SSAValue) else group)]
+        for value in flat:
+            self.shape(value)
+            if issubclass(op_type, NNOp) and not is_float(value):
+                raise Refusal(f"it computes on {element_of(value)}, and qmlir on f32")
+        try:
+            op = op_type.make(values, properties)
+        except VerifyException as error:
+            raise self.error("its inputs and attributes must fit", str(error)) from None
+        self._pending.append(op)
+        return op.results[0]
+
+    def compute(
+        self,
+        op_type: type[TensorOp],
+        operands: Sequence[Operand],
+        properties: Mapping[str, Attribute | None] | None = None,
+        *,
+        output: int = 0,
+        part: str | None = None,
+    ) -> SSAValue:
+        """Adds, as `insert` does, the operation that computes an output, and gives it the node's and the output's name.
+
+        With `part` its result is only a step on the way to the output, and is called `<output>.<part>`.
+        """
+        result = self.insert(op_type, operands, properties)
+        assert isinstance(result, OpResult)
+        tensor = self.outputs[output]
+        if part is None:
+            self._named.add(output)
+            result.op.attributes[NAME] = NameAttr.of([self.name], [tensor])
+        else:
+            tensor = f"{tensor}.{part}"
+            result.op.attributes[NAME] = NameAttr.of(tensors=[tensor])
+        result.name_hint = name_hint(tensor)
+        return result
+
+    def add(self, op: Operation) -> None:
+        """Adds an operation made elsewhere, its names on it."""
+        self._pending.append(op)
+        self._named.update(range(len(op.results)))
+
+    def permuted(self, x: Value, permutation: Sequence[int]) -> SSAValue:
+        """The input with its dimensions permuted: at import if it is constant, else by `nn.transpose`."""
+        if list(permutation) == list(range(self.rank(x))):
+            return self.builder.ssa(x)
+        if isinstance(x, Constant):
+            return self.builder.constant(x, tuple(permutation))
+        return self.insert(TransposeOp, [x], {"permutation": ints(list(permutation))})
+
+    def reshaped(self, x: Value, shape: Sequence[int]) -> Value:
+        """The input under another shape: at import if it is constant, else by `nn.reshape`."""
+        if tuple(shape) == self.shape(x):
+            return x
+        if isinstance(x, Constant):
+            return Constant(x.array.reshape(shape), x.name)
+        return self.insert(ReshapeOp, [x], {"shape": ints(list(shape))})
+
+    def _operand(self, operand: Operand) -> SSAValue | Sequence[SSAValue]:
+        if operand is None:
+            return []
+        if isinstance(operand, SSAValue | Constant):
+            return self.builder.ssa(operand)
+        return [self.builder.ssa(o) for o in operand]
+
+    # ------------------------------------------------------------------------------------------------------------
+    # The end of a converter
+
+    def commit(self, results: Sequence[Value]) -> None:
+        """Puts the operations into the function; an output that none of them carries is another name of its value."""
+        self.builder.block.add_ops(self._pending)
+        for index, (output, value) in enumerate(zip(self.outputs, results, strict=False)):
+            if output and index not in self._named and isinstance(value, SSAValue):
+                _rename(value, self.name, output)
+
+    def discard(self) -> None:
+        """Forgets the operations of a converter that refused."""
+        for op in reversed(self._pending):
+            op.erase()
+        self._pending.clear()
+        self._named.clear()
+
+
+def _rename(value: SSAValue, node: str, tensor: str) -> None:
+    """Adds names to the operation or argument that computes a value: it also stands for this node and this tensor."""
+    while isinstance(value, OpResult) and NAME not in value.op.attributes:
+        if not isinstance(value.op, TransposeOp | ReshapeOp):
+            break
+        value = value.op.x
+    own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
+    nodes, tensors, absorbed = ([s.data for s in strings] for strings in (own.nodes, own.tensors, own.absorbed))
+    set_names(value, NameAttr.of([*nodes, node], tensors, [*absorbed, tensor]))
+
+
+def name_hint(tensor: str) -> str | None:
+    """A tensor's name as xDSL takes it for an SSA value."""
+    hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", tensor)
+    return f"t{hint}" if re.match(r"[0-9.-]", hint) else hint or None

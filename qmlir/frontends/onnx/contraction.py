@@ -1,0 +1,142 @@
+"""Conv, Gemm and MatMul: contractions, with constant weights in the order nn wants."""
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import Array, Shape
+from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.nn.elementwise import AddOp, MulOp
+from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.layout import channels_first, channels_last, image_size
+from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.onnx.windows import geometry
+
+
+@converts("Conv")
+def conv(
+    node: Node,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints = (),
+    group: int = 1,
+    kernel_shape: Ints = (),
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """x [N,C,H,W], w [O,C/group,KH,KW], b [O] → y [N,O,OH,OW]."""
+    image, kernel = image_size(node, x), image_size(node, w)
+    channels, outputs, inputs = node.shape(x)[1], *node.shape(w)[:2]
+    if kernel_shape and kernel_shape != kernel:
+        raise node.error(f"its kernel_shape must be that of its weights, {list(kernel)}", str(list(kernel_shape)))
+    if group < 1 or inputs * group != channels or outputs % group:
+        raise node.error(
+            f"its weights must have {channels} input channels in {group} groups and outputs for each group",
+            f"weights {list(node.shape(w))}",
+        )
+    windows = geometry(node, image, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
+    if group == 1:
+        op_type, weights = Conv2DOp, node.permuted(w, (0, 2, 3, 1))  # OIHW → OHWI
+    elif inputs == 1:
+        op_type, weights = DepthwiseConv2DOp, node.permuted(w, (1, 2, 3, 0))  # [C·m, 1, KH, KW] → [1, KH, KW, C·m]
+    else:
+        raise Refusal(f"it has {group} groups of {inputs} channels, and qmlir only 1 group or groups of 1 channel")
+    y = node.compute(op_type, [channels_last(node, x), weights, b], windows.properties())
+    return channels_first(node, y)
+
+
+@converts("Gemm")
+def gemm(
+    node: Node,
+    a: Value,
+    b: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """y = alpha · A' · B' + beta · C; a fully connected layer where B is constant."""
+    for x in (a, b):
+        if node.rank(x) != 2:
+            raise node.error("its factors must be matrices", f"rank {node.rank(x)}")
+    data = node.permuted(a, (1, 0)) if transA else node.builder.ssa(a)
+    rows, columns = node.shape(data)[0], node.shape(b)[0 if transB else 1]
+    addend = None if beta == 0 else c
+    bias = None if addend is None else _bias(node, addend, (rows, columns), beta)
+    if isinstance(b, Constant):
+        scaled = b if alpha == 1 else Constant((b.array * np.float32(alpha)).astype(b.array.dtype), b.name)
+        weights = node.permuted(scaled, (0, 1) if transB else (1, 0))
+        if addend is None or bias is not None:
+            return node.compute(FullyConnectedOp, [data, weights, bias])
+        y = node.compute(FullyConnectedOp, [data, weights, None], part="product")
+    else:
+        if addend is None and alpha == 1:
+            return node.compute(MatMulOp, [data, node.permuted(b, (1, 0)) if transB else b])
+        y = node.compute(MatMulOp, [data, node.permuted(b, (1, 0)) if transB else b], part="product")
+        if alpha != 1:
+            factor = Constant(np.array(alpha, np.float32))
+            if addend is None:
+                return node.compute(MulOp, [y, factor])
+            y = node.compute(MulOp, [y, factor], part="scaled")
+    assert addend is not None
+    return node.compute(AddOp, [y, _scaled(node, addend, beta)])
+
+
+def _bias(node: Node, c: Value, shape: Shape, beta: float) -> Value | None:
+    """beta · C as a bias [columns] of a fully connected layer; None where C is not the same for every row."""
+    if isinstance(c, Constant):
+        rows = c.array.shape[0] if c.array.ndim == 2 else 1
+        if c.array.ndim > 2 or rows != 1 or c.array.shape[-1:] not in ((), (1,), shape[1:]):
+            return None
+        row = np.broadcast_to(c.array.reshape(-1), shape[1:])
+        return c if row.shape == c.array.shape and beta == 1 else Constant(_times(row, beta), c.name)
+    return c if beta == 1 and node.shape(c) == shape[1:] else None
+
+
+def _scaled(node: Node, c: Value, beta: float) -> Value:
+    """beta · C."""
+    if beta == 1:
+        return c
+    if isinstance(c, Constant):
+        return Constant(_times(c.array, beta), c.name)
+    return node.compute(MulOp, [c, Constant(np.array(beta, np.float32))], part="addend")
+
+
+def _times(array: Array, factor: float) -> Array:
+    return array if factor == 1 else (array * np.float32(factor)).astype(array.dtype)
+
+
+@converts("MatMul")
+def matmul(node: Node, a: Value, b: Value) -> Value:
+    """numpy's matmul; a fully connected layer where B is a constant matrix."""
+    a_shape, b_shape = node.shape(a), node.shape(b)
+    if not a_shape or not b_shape:
+        raise node.error("its factors must have at least 1 dimension", "a scalar")
+    # As in numpy, a vector is a row on the left and a column on the right, and its dimension is dropped again.
+    left = node.reshaped(a, (1, *a_shape)) if len(a_shape) == 1 else a
+    right = node.reshaped(b, (*b_shape, 1)) if len(b_shape) == 1 else b
+    full = (*node.shape(left)[:-1], node.shape(right)[-1])
+    if isinstance(right, Constant) and node.rank(right) == 2 and not isinstance(left, Constant):
+        y = _fully_connected(node, left, right)
+    else:
+        y = node.compute(MatMulOp, [left, right])
+        full = node.shape(y)
+    if len(a_shape) == 1:
+        full = (*full[:-2], full[-1])
+    return node.reshaped(y, full[:-1] if len(b_shape) == 1 else full)
+
+
+def _fully_connected(node: Node, x: Value, w: Constant) -> SSAValue:
+    """x [B…,M,K] · w [K,N] → [B·M, N]."""
+    shape = node.shape(x)
+    if shape[-1] != w.array.shape[0]:
+        raise node.error(
+            "its factors must agree in the dimension they share", f"{list(shape)} and {list(w.array.shape)}"
+        )
+    rows = node.reshaped(x, (int(np.prod(shape[:-1])), shape[-1]))
+    return node.compute(FullyConnectedOp, [rows, node.permuted(w, (1, 0)), None])

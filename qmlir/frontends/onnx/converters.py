@@ -1,0 +1,114 @@
+"""The tables of converters and folds: what qmlir knows of ONNX, keyed by operator and version.
+
+A converter is a plain function whose signature is the operator's:
+
+    @converts("Softmax", since=13)
+    def softmax(node: Node, x: Value, *, axis: int = -1) -> Value: ...
+
+Positional parameters are inputs (optional ones default to None, `*inputs` is variadic), keyword-only parameters are
+attributes with their ONNX defaults, results are the outputs in order. Versions are data: of the entries of an operator
+the one with the newest `since` not above the model's operator set is used. An attribute that the signature lacks makes
+the node opaque, so nothing is ever ignored in silence.
+
+A fold has the same shape without the node and works on arrays: it replaces a node whose inputs are all constants.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from qmlir.errors import NodeError
+from qmlir.frontends.onnx.values import Refusal
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a converter or a fold takes.
+
+    since      the first operator set version it serves
+    function   called with the inputs, then the attributes by name
+    inputs     names of its inputs without the variadic one
+    required   how many of them must be present
+    variadic   whether more may follow
+    attributes  name → whether it is required
+    """
+
+    since: int
+    function: Callable[..., Any]
+    inputs: tuple[str, ...]
+    required: int
+    variadic: bool
+    attributes: Mapping[str, bool]
+
+    @staticmethod
+    def of(function: Callable[..., Any], since: int, skip: int) -> "Signature":
+        """Reads a function's parameters, leaving out the first `skip`."""
+        parameters = list(inspect.signature(function).parameters.values())[skip:]
+        inputs = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return Signature(
+            since,
+            function,
+            tuple(p.name for p in inputs),
+            sum(p.default is p.empty for p in inputs),
+            any(p.kind is p.VAR_POSITIONAL for p in parameters),
+            {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY},
+        )
+
+    def check(self, kind: str, name: str, inputs: Sequence[object | None], attributes: Mapping[str, object]) -> None:
+        """Checks a node against the signature.
+
+        Raises:
+            NodeError: It lacks a required input or attribute.
+            Refusal: It has an input or an attribute that qmlir does not know.
+        """
+        for i, wanted in enumerate(self.inputs[: self.required]):
+            if i >= len(inputs) or inputs[i] is None:
+                raise NodeError(kind, name, f'needs its input "{wanted}"', got="none", remedy="export the model again")
+        for wanted, required in self.attributes.items():
+            if required and wanted not in attributes:
+                raise NodeError(kind, name, f'needs its attribute "{wanted}"', got="none",
+                                remedy="export the model again")  # fmt: skip
+        if not self.variadic and any(i is not None for i in inputs[len(self.inputs) :]):
+            raise Refusal(f"it has {len(inputs)} inputs and qmlir knows {len(self.inputs)}")
+        if unknown := [a for a in attributes if a not in self.attributes]:
+            raise Refusal(f'qmlir does not know its attribute "{unknown[0]}"')
+
+
+class Table:
+    """Signatures by (domain, operator), several versions each."""
+
+    _entries: dict[tuple[str, str], list[Signature]]
+    _skip: int
+
+    def __init__(self, skip: int):
+        self._entries, self._skip = {}, skip
+
+    def __call__(self, operator: str, *, since: int = 1, domain: str = "") -> Callable[[F], F]:
+        """Registers the decorated function for `operator` from version `since` of its domain's operator set on."""
+
+        def register(function: F) -> F:
+            entries = self._entries.setdefault((domain, operator), [])
+            assert all(e.since != since for e in entries), f"{operator} since {since} is registered twice"
+            entries.append(Signature.of(function, since, self._skip))
+            return function
+
+        return register
+
+    def select(self, domain: str, operator: str, version: int) -> Signature | None:
+        """The newest entry for an operator in a given operator set; None if there is none."""
+        eligible = [e for e in self._entries.get((domain, operator), ()) if e.since <= version]
+        return max(eligible, key=lambda e: e.since, default=None)
+
+    def operators(self) -> list[tuple[str, str, list[int]]]:
+        """(domain, operator, first versions) of every operator, sorted."""
+        return sorted((d, o, sorted(e.since for e in entries)) for (d, o), entries in self._entries.items())
+
+
+converts = Table(skip=1)
+"""Converters: (node, *inputs, **attributes) → the value of each output."""
+
+folds = Table(skip=0)
+"""Folds: (*arrays, **attributes) → the array of each output."""

@@ -1,0 +1,229 @@
+"""Constant subexpressions, computed with numpy at import.
+
+Exporters write shape arithmetic as nodes: Shape → Gather → Unsqueeze → Concat → Reshape. With static shapes all of it
+is constant. The table has what such chains are made of and what moves weights around; arithmetic on weights beyond it
+stays in the graph, where `fold-constants` finds it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from qmlir.dialects.interfaces import Array, Shape
+from qmlir.frontends.onnx.converters import folds
+from qmlir.frontends.onnx.reader import element_dtype
+from qmlir.frontends.onnx.shape import reshaped
+from qmlir.frontends.onnx.values import Ints, Refusal
+
+LIMIT = 1 << 26
+"""The most elements a fold may make out of fewer: a model file is not to fill the memory with a few bytes."""
+
+
+def _bounded(shape: Shape) -> Shape:
+    """The shape of a result that may be larger than what it is made of."""
+    if np.prod([float(d) for d in shape]) > LIMIT:
+        raise Refusal(f"it makes a constant of shape {list(shape)}")
+    return shape
+
+
+def _binary(function: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Array]:
+    def fold(a: Array, b: Array) -> Array:
+        _bounded(np.broadcast_shapes(a.shape, b.shape))
+        with np.errstate(all="ignore"):
+            return np.asarray(function(a, b))
+
+    return fold
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """a / b, integers rounded toward zero."""
+    if a.dtype.kind == "f":
+        return a / b
+    if np.any(b == 0):
+        raise ZeroDivisionError("division by zero")
+    quotient = np.abs(a) // np.abs(b)
+    return np.where((a < 0) != (b < 0), -quotient, quotient).astype(a.dtype)
+
+
+for _operator, _since, _function in (
+    ("Add", 7, np.add),
+    ("Sub", 7, np.subtract),
+    ("Mul", 7, np.multiply),
+    ("Div", 7, _divide),
+    ("Equal", 7, np.equal),
+    ("Less", 7, np.less),
+    ("Greater", 7, np.greater),
+    ("And", 7, np.logical_and),
+    ("Or", 7, np.logical_or),
+):
+    folds(_operator, since=_since)(_binary(_function))
+
+
+@folds("Identity")
+def identity(x: Array) -> Array:
+    """x."""
+    return x
+
+
+@folds("Not")
+def logical_not(x: Array) -> Array:
+    """Not x."""
+    return np.logical_not(x)
+
+
+@folds("Neg")
+def negative(x: Array) -> Array:
+    """−x."""
+    return np.negative(x)
+
+
+@folds("Floor")
+def floor(x: Array) -> Array:
+    """x rounded down."""
+    return np.floor(x)
+
+
+@folds("Ceil")
+def ceil(x: Array) -> Array:
+    """x rounded up."""
+    return np.ceil(x)
+
+
+@folds("Sqrt")
+def sqrt(x: Array) -> Array:
+    """The square root."""
+    with np.errstate(all="ignore"):
+        return np.sqrt(x)
+
+
+@folds("Cast", since=6)
+def cast(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Array:
+    """x as another type; types that numpy lacks are left to others."""
+    dtype = element_dtype(to)
+    if dtype is None or {dtype.kind, x.dtype.kind} - set("biuf"):
+        raise Refusal(f"it casts {x.dtype} to ONNX type {to}")
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
+
+
+@folds("Where", since=9)
+def where(condition: Array, x: Array, y: Array) -> Array:
+    """x where the condition holds, else y."""
+    _bounded(np.broadcast_shapes(condition.shape, x.shape, y.shape))
+    return np.where(condition, x, y).astype(x.dtype)
+
+
+@folds("Gather")
+def gather(data: Array, indices: Array, *, axis: int = 0) -> Array:
+    """data at the indices along an axis."""
+    axis = axis % data.ndim
+    _bounded((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
+    return np.take(data, indices, axis=axis)
+
+
+@folds("Concat", since=4)
+def concat(*inputs: Array, axis: int) -> Array:
+    """The inputs one after another."""
+    return np.concatenate(inputs, axis=axis)
+
+
+@folds("Reshape", since=5)
+def reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
+    """x under another shape."""
+    return x.reshape(reshaped(x.shape, tuple(int(d) for d in shape.reshape(-1)), bool(allowzero)))
+
+
+@folds("Flatten")
+def flatten(x: Array, *, axis: int = 1) -> Array:
+    """x as a matrix."""
+    first = axis if axis >= 0 else axis + x.ndim
+    return x.reshape(int(np.prod(x.shape[:first])), int(np.prod(x.shape[first:])))
+
+
+@folds("Transpose")
+def transpose(x: Array, *, perm: Ints | None = None) -> Array:
+    """x with its dimensions permuted."""
+    return x.transpose(perm)
+
+
+@folds("Squeeze")
+def squeeze(x: Array, *, axes: Ints | None = None) -> Array:
+    """x without dimensions of size 1."""
+    return np.squeeze(x, axis=axes)
+
+
+@folds("Squeeze", since=13)
+def squeeze_axes_input(x: Array, axes: Array | None = None) -> Array:
+    """x without dimensions of size 1, which are an input."""
+    return np.squeeze(x, axis=None if axes is None else tuple(int(a) for a in axes.reshape(-1)))
+
+
+@folds("Unsqueeze")
+def unsqueeze(x: Array, *, axes: Ints) -> Array:
+    """x with more dimensions of size 1."""
+    return np.expand_dims(x, axes)
+
+
+@folds("Unsqueeze", since=13)
+def unsqueeze_axes_input(x: Array, axes: Array) -> Array:
+    """x with more dimensions of size 1, which are an input."""
+    return np.expand_dims(x, tuple(int(a) for a in axes.reshape(-1)))
+
+
+@folds("Slice")
+def slice_attributes(x: Array, *, starts: Ints, ends: Ints, axes: Ints | None = None) -> Array:
+    """Part of x."""
+    return _slice(x, starts, ends, axes, None)
+
+
+@folds("Slice", since=10)
+def slice_inputs(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
+    """Part of x, given by inputs."""
+    values = (None if a is None else tuple(int(v) for v in a.reshape(-1)) for a in (starts, ends, axes, steps))
+    first, last, over, step = values
+    assert first is not None
+    assert last is not None
+    return _slice(x, first, last, over, step)
+
+
+def _slice(x: Array, starts: Ints, ends: Ints, axes: Ints | None, steps: Ints | None) -> Array:
+    slices = [slice(None)] * x.ndim
+    over = range(len(starts)) if axes is None else axes
+    for axis, start, end, step in zip(over, starts, ends, steps or (1,) * len(starts), strict=True):
+        # Going backwards, an end before the first element means through the first one, which Python writes as None.
+        last = None if step < 0 and end < -x.shape[axis] else end
+        slices[axis] = slice(start, last, step)
+    return x[tuple(slices)]
+
+
+@folds("ConstantOfShape", since=9)
+def constant_of_shape(shape: Array, *, value: Array | None = None) -> Array:
+    """One value everywhere."""
+    size = tuple(int(d) for d in shape.reshape(-1))
+    fill = np.zeros(1, np.float32) if value is None else value
+    return np.full(_bounded(size), fill.reshape(-1)[0], fill.dtype)
+
+
+@folds("Expand", since=8)
+def expand(x: Array, shape: Array) -> Array:
+    """x broadcast to a shape."""
+    wanted = tuple(int(d) for d in shape.reshape(-1))
+    return np.broadcast_to(x, _bounded(np.broadcast_shapes(x.shape, wanted)))
+
+
+@folds("Range", since=11)
+def arange(start: Array, limit: Array, delta: Array) -> Array:
+    """start, start + delta, … before limit."""
+    first, last, step = (v.reshape(())[()] for v in (start, limit, delta))
+    if step == 0:
+        raise ZeroDivisionError("division by zero")
+    count = max(int(np.ceil((float(last) - float(first)) / float(step))), 0)
+    return (np.arange(_bounded((count,))[0], dtype=start.dtype) * step + first).astype(start.dtype)
+
+
+@folds("ReduceProd")
+def reduce_product(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    """The product over axes."""
+    result: Any = np.prod(x, axis=axes, keepdims=bool(keepdims), dtype=x.dtype)
+    return np.asarray(result)

@@ -1,0 +1,166 @@
+"""An ONNX file in, a decoded model out, or a typed error that names the file.
+
+Nothing of protobuf reaches a user: whatever is wrong with the bytes (missing, a folder, cut off, another format,
+lacking what every model has) is a `FileError` here. What is wrong with single nodes is found when they are imported.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import external_data_helper, inliner, numpy_helper
+from onnx.checker import ValidationError
+
+from qmlir.dialects.interfaces import Array
+from qmlir.errors import FileError
+
+OLDEST_OPSET = 7
+"""Before operator set 7 broadcasting was an attribute and BatchNormalization had another form."""
+
+_SAVE_AGAIN = "save or download the model again"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A decoded model.
+
+    proto    the model, functions inlined; not changed by the import
+    file     what to call it in errors: its path, or a word for one that has none
+    folder   where its external data lies; None for a model that was not read from a path
+    opsets   operator set version of each domain; the default domain is ""
+    """
+
+    proto: onnx.ModelProto
+    file: str
+    folder: Path | None
+    opsets: dict[str, int]
+
+    def array(self, tensor: onnx.TensorProto) -> Array:
+        """The values of a tensor of the model.
+
+        Raises:
+            FileError: It does not hold what it says, or its external data is missing or lies outside the folder.
+        """
+        external = external_data_helper.uses_external_data(tensor)
+        if external and self.folder is None:
+            raise FileError(
+                self.file, f'keeps "{tensor.name}" in a file beside it', remedy="load the model by its path"
+            )
+        try:
+            return numpy_helper.to_array(_private_copy(tensor) if external else tensor, str(self.folder or ""))
+        except (OSError, ValidationError) as error:
+            raise FileError(
+                self.file,
+                f'needs the external data of "{tensor.name}"',
+                got=_one_line(error),
+                remedy="copy the side file into the model's folder",
+            ) from None
+        except (ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+            raise FileError(
+                self.file, f'must hold the values of "{tensor.name}" as it declares them', got=_one_line(error),
+                remedy=_SAVE_AGAIN,
+            ) from None  # fmt: skip
+
+
+def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
+    """Reads a model.
+
+    Args:
+        source: A path, the bytes of a file, or a model in memory, which is left as it is.
+
+    Raises:
+        FileError: The source is no ONNX model that qmlir can read.
+    """
+    file, folder = "<model>", None
+    if isinstance(source, str | Path):
+        path = Path(source)
+        file, folder = str(source), path.parent
+        source = _read_bytes(path)
+    proto = source if isinstance(source, onnx.ModelProto) else _decode(source, file)
+    opsets = _opsets(proto, file)
+    if proto.functions:
+        try:
+            proto = inliner.inline_local_functions(proto)
+        except Exception as error:  # the inliner is C++: its exceptions have no common type
+            raise FileError(file, "must define its functions well", got=_one_line(error), remedy=_SAVE_AGAIN) from None
+        opsets = _opsets(proto, file)
+    return Model(proto, file, folder, opsets)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise FileError(path, "there is no such file", remedy="check the path") from None
+    except IsADirectoryError:
+        raise FileError(path, "must be an ONNX file", got="a folder", remedy="name the .onnx file in it") from None
+    except OSError as error:
+        raise FileError(path, "must be readable", got=error.strerror or "an error", remedy="check the path") from None
+
+
+def _decode(data: bytes, file: str) -> onnx.ModelProto:
+    if not data:
+        raise FileError(file, "must be an ONNX model", got="an empty file", remedy=_SAVE_AGAIN)
+    try:
+        proto = onnx.ModelProto.FromString(data)
+    except DecodeError:
+        raise FileError(
+            file, "must be an ONNX model", got="another format or a part of a file", remedy=_SAVE_AGAIN
+        ) from None
+    # Random bytes and cut-off files sometimes decode, but not to something that has all of this.
+    for field, present in (
+        ("a graph", proto.HasField("graph")),
+        ("an IR version", proto.ir_version > 0),
+        ("outputs", len(proto.graph.output) > 0),
+        ("operator set versions", len(proto.opset_import) > 0),
+    ):
+        if not present:
+            raise FileError(
+                file, "must be an ONNX model", got=f"one without {field}: another format or a part of a file",
+                remedy=_SAVE_AGAIN,
+            )  # fmt: skip
+    return proto
+
+
+def _opsets(proto: onnx.ModelProto, file: str) -> dict[str, int]:
+    """Checks and returns the operator set version of each domain."""
+    if not proto.graph.output:
+        raise FileError(file, "must hold a graph with outputs", got="none", remedy=_SAVE_AGAIN)
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    default, newest = opsets.get(""), onnx.defs.onnx_opset_version()
+    if default is None and any(n.domain in ("", "ai.onnx") for n in proto.graph.node):
+        raise FileError(file, "must say which operator set it uses", got="none", remedy=_SAVE_AGAIN)
+    if default is not None and default < OLDEST_OPSET:
+        raise FileError(
+            file,
+            f"must use operator set {OLDEST_OPSET} or newer",
+            got=str(default),
+            remedy="convert it with onnx.version_converter.convert_version",
+        )
+    if default is not None and default > newest:
+        raise FileError(
+            file, f"must use an operator set up to {newest}, the newest that the installed onnx knows",
+            got=str(default), remedy="install a newer onnx",
+        )  # fmt: skip
+    return opsets
+
+
+def _private_copy(tensor: onnx.TensorProto) -> onnx.TensorProto:
+    """A copy for onnx to load external data into: the model stays as it was. Small, as the data is elsewhere."""
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    return copy
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def element_dtype(code: int) -> np.dtype[np.generic] | None:
+    """The numpy dtype of an ONNX element type; None for one that onnx does not know."""
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,68 @@
+"""What of a source model qmlir does not know: one report of all its `qmlir.opaque` operations.
+
+A frontend imports an operation without meaning as opaque and goes on, so one run finds every gap. The compiler calls
+`refuse_opaque` before it does anything with the module.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.dialects.qmlir import OpaqueOp
+from qmlir.errors import QmlirError
+from qmlir.rewriting import node_name
+
+_NAMES_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class OpaqueKind:
+    """Opaque operations of one kind for one reason.
+
+    kind    domain and operator, as `onnx.NonZero`
+    count   how many there are
+    names   their names, in program order
+    reason  why qmlir cannot import them
+    """
+
+    kind: str
+    count: int
+    names: tuple[str, ...]
+    reason: str
+
+
+def opaque_report(module: ModuleOp) -> list[OpaqueKind]:
+    """Every opaque operation of a module, those of one kind and reason together, in order of first appearance."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for op in module.walk():
+        if isinstance(op, OpaqueOp):
+            names.setdefault((op.kind.data, op.reason.data), []).append(node_name(op))
+    return [OpaqueKind(kind, len(found), tuple(found), reason) for (kind, reason), found in names.items()]
+
+
+def refuse_opaque(module: ModuleOp, file: str) -> None:
+    """Refuses a module that holds opaque operations.
+
+    Args:
+        module: As a frontend made it.
+        file: Where it came from.
+
+    Raises:
+        QmlirError: It has some; the text lists all of them with counts, names and reasons.
+    """
+    report = opaque_report(module)
+    if not report:
+        return
+    listed = "; ".join(f"{k.count} x {k.kind} ({_shown(k.names)}): {k.reason}" for k in report)
+    total = sum(k.count for k in report)
+    raise QmlirError(
+        "every operation must be one that qmlir knows",
+        where=file,
+        got=f"{total} that {'is' if total == 1 else 'are'} not: {listed}",
+        remedy="replace them in the model, or cut the model before them",
+    )
+
+
+def _shown(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f'"{n}"' for n in names[:_NAMES_SHOWN])
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
