@@ -1,18 +1,55 @@
-"""How a pass replaces an operation without losing the source model's names.
+"""How a pass replaces operations without losing the source model's names.
 
 Every value carries the name of its tensor, every operation those of the nodes it stands for (`#qmlir.name`, on
 operations and on function arguments). Profiles, policies, diagnostics and reports find things by these names, so
-every rewrite goes through `replace`, which hands them on.
+every rewrite goes through `replace`, which hands them on, and patterns run under `rewrite`, which sees to the
+names of what they leave unused.
+
+A name moves by three rules:
+
+* What takes the place of an operation takes its nodes and its tensors' names.
+* What was fused on the way gives its nodes and, as `absorbed`, its tensors.
+* What merely fell out of use, a transpose that two others cancelled, gives all to the owner of its first operand,
+  of whose value it was another view.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
 from qmlir.dialects.qmlir import NAME, NameAttr, names_of
+
+
+def rewrite(module: ModuleOp, patterns: Sequence[RewritePattern]) -> bool:
+    """Applies patterns until none matches, and removes what nobody uses; whether anything changed.
+
+    What is dead beforehand is dropped, names and all: the model never needed it. What patterns leave unused was
+    taken over by something else; its names go to its first operand's owner.
+    """
+    before = _count(module)
+    region_dce(module.body)
+    changed = _count(module) != before
+    applier = GreedyRewritePatternApplier([ReleaseUnusedOperation(), *patterns], dce_enabled=False)
+    return PatternRewriteWalker(applier).rewrite_module(module) or changed
+
+
+def _count(module: ModuleOp) -> int:
+    return sum(1 for _ in module.walk())
+
+
+class ReleaseUnusedOperation(RewritePattern):
+    """Erases an unused operation without effects; the owner of its first operand takes over its names."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not op.results or not is_trivially_dead(op):
+            return
+        if op.operands:
+            _take_over(op.operands[0], [names_of(op)])
+        rewriter.erase(op)
 
 
 def replace(
@@ -22,6 +59,7 @@ def replace(
     results: Sequence[SSAValue] | None = None,
     *,
     absorbing: Sequence[Operation] = (),
+    doing: Operation | None = None,
 ) -> None:
     """Replaces `op` by `new` operations and hands its names to whatever now defines its results.
 
@@ -31,34 +69,80 @@ def replace(
         new: Operations inserted in its place, in order.
         results: What stands for its results; by default the results of the last new operation. A result may be a value
             that exists already, as when an identity goes: that value's owner takes over the names.
-        absorbing: Operations before `op` that the new ones stand for too; erased if nothing uses them any more.
+        absorbing: Operations before `op` that the new ones stand for too. One that others still use stays and keeps
+            its names; the rest are erased.
+        doing: The new operation that does the work of `op` where another only moves its result to its place
+            (`relu, transpose` for `relu`). It takes the names, and the one that moves has none, as after import.
     """
     news = [new] if isinstance(new, Operation) else list(new)
     values = list(news[-1].results if results is None else results)
+    gone = _only_used_by(op, absorbing)
+    inner = [names_of(o) for o in gone]
     for index, value in enumerate(values):
-        _hand_over(value, op, index, news, absorbing)
+        if isinstance(value, OpResult) and value.op in news:
+            _name_new(value if doing is None else doing.results[0], index, names_of(op), inner)
+        else:
+            _take_over(value, [*inner, names_of(op)], index)
     rewriter.replace(op, news, values)
-    for gone in reversed(absorbing):
-        if not any(result.uses for result in gone.results):
-            rewriter.erase(gone)
+    for absorbed in gone:
+        rewriter.erase(absorbed)
 
 
-def _hand_over(
-    value: SSAValue, op: Operation, index: int, new: Sequence[Operation], absorbing: Sequence[Operation]
-) -> None:
-    """Merges the names of `op` and of what it absorbs into those of the owner of `value`."""
-    sources = [names_of(o) for o in (*absorbing, op)]
+def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operation]:
+    """Those of the candidates, users first, that serve nothing but `op` and one another."""
+    gone: list[Operation] = []
+    waiting = list(dict.fromkeys(candidates))
+    while ready := [
+        o for o in waiting if all(u.operation is op or u.operation in gone for r in o.results for u in r.uses)
+    ]:
+        gone += ready
+        waiting = [o for o in waiting if o not in ready]
+    return gone
+
+
+def _name_new(value: OpResult, index: int, names: NameAttr, inner: Sequence[NameAttr]) -> None:
+    """Names a new operation after the one with `names` that it replaces, and `value` after that one's result `index`."""
+    own = names_of(value.op)
+    replaced = _strings(names.tensors)[index : index + 1]
+    tensors = _strings(own.tensors)
+    # One name for each result: keep the others' places.
+    tensors[value.index : value.index + 1] = replaced or tensors[value.index : value.index + 1]
+    nodes = _strings(*(n.nodes for n in inner), names.nodes, own.nodes)
+    absorbed = _strings(*(n.tensors for n in inner), *(n.absorbed for n in inner), names.absorbed, own.absorbed)
+    _set(value, nodes, tensors, absorbed)
+
+
+def _take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = None) -> None:
+    """Adds names to those of a value's owner, whose own come first.
+
+    Its tensor keeps its name; one without a name takes the last given.
+
+    Args:
+        value: A value that exists already.
+        names: What it stands for from now on.
+        index: Which of the tensors of the last of `names` the value stands for; None for all.
+    """
     own = names_of_value(value)
-    nodes = _strings(*(s.nodes for s in sources), own.nodes)
-    inner = _strings(*(s.tensors for s in sources[:-1]), *(s.absorbed for s in sources), own.absorbed)
-    replaced = _strings(sources[-1].tensors)[index : index + 1]
-    if isinstance(value, OpResult) and value.op in new:
-        tensors = replaced or _strings(own.tensors)
-        absorbed = inner
-    else:
-        tensors = _strings(own.tensors)
-        absorbed = [*inner, *replaced]
+    last = _strings(names[-1].tensors)
+    last = last if index is None else last[index : index + 1]
+    tensors = _strings(own.tensors) or last[:1]
+    absorbed = _strings(own.absorbed, *(n.tensors for n in names[:-1]), *(n.absorbed for n in names)) + last
+    _set(value, _strings(own.nodes, *(n.nodes for n in names)), tensors, absorbed)
+
+
+def _set(value: SSAValue, nodes: Iterable[str], tensors: Sequence[str], absorbed: Iterable[str]) -> None:
     set_names(value, NameAttr.of(nodes, tensors, [t for t in absorbed if t not in tensors]))
+
+
+def merged_names(operations: Iterable[Operation]) -> NameAttr:
+    """The names of something made from several operations, such as a constant from constants.
+
+    Its tensor is called as the first of them.
+    """
+    names = [names_of(o) for o in operations]
+    tensors = next((t for n in names if (t := _strings(n.tensors))), [])
+    absorbed = _strings(*(n.tensors for n in names), *(n.absorbed for n in names))
+    return NameAttr.of(_strings(*(n.nodes for n in names)), tensors, [t for t in absorbed if t not in tensors])
 
 
 def _strings(*arrays: ArrayAttr[StringAttr]) -> list[str]:
