@@ -181,7 +181,7 @@ def _half_even(value: Int64s, bits: Int64s) -> Int64s:
 def _left(a: Int64s, shift: Int64s) -> Int64s:
     """a · 2^max(shift, 0), saturated to int32 as the two-step contracts need it.
 
-    Exact first: |a| < 2^32 and shift ≤ 30 stay within int64. The saturation is ours: TFLite leaves it undefined. It
+    Exact first: |a| ≤ 2^31 and shift ≤ 30 stay within int64. The saturation is ours: TFLite leaves it undefined. It
     cannot be seen after a clamp to 30 bits or fewer, as M ≥ 2^(shift − 1).
     """
     return np.clip(a << np.maximum(shift, 0), -(1 << 31), (1 << 31) - 1)
@@ -192,11 +192,8 @@ def _single(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
 
 
 def _double(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    product = _left(a, shift) * multiplier
-    # Round half away from zero, then divide truncating: (product ± 2^30) / 2^31.
-    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    high = np.sign(nudged) * (np.abs(nudged) >> MULTIPLIER_BITS)
-    return _half_away(high, np.maximum(-shift, 0))
+    # gemmlowp's high multiplication rounds half up, also below zero; only its division rounds half away.
+    return _half_away(_half_up(_left(a, shift) * multiplier, MULTIPLIER_BITS), np.maximum(-shift, 0))
 
 
 def _upup(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
@@ -227,19 +224,21 @@ def _float_even(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
 
 
 CONTRACTS: Mapping[str, Contract] = {
-    "single": Contract(
-        _single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up"
-    ),  # |a|·(2^31 − 1) + 2^61 < 2^63
+    "single": Contract(_single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up"),
     "double": Contract(
-        _double, 1 << 32, 1, "round(round(a·2^max(s,0)·q / 2^31) / 2^max(−s,0)), both half away: TFLite's reference"
+        _double, 1 << 31, 1, "a·2^max(s,0)·q / 2^31 half up, then / 2^max(−s,0) half away: TFLite's reference"
     ),
-    "upup": Contract(_upup, 1 << 32, 1, "the two roundings of `double`, both half up: TFLite's optimized kernels"),
+    "upup": Contract(_upup, 1 << 31, 1, "the two steps of `double`, both half up: TFLite's optimized kernels"),
     "float_even": Contract(
         _float_even, 1 << 32, 1 << 7, "rint(float32(a)·float32(M)), half to even: ONNX Runtime and XNNPACK"
     ),
     "shift": Contract(_single, 3 << 30, 1 << 30, "a·2^(s−1), one rounding, half up: scales that are powers of two"),
 }
-"""The contracts by name; a is the accumulator, q the multiplier, s the shift of (2)."""
+"""The contracts by name; a is the accumulator, q the multiplier, s the shift of (2).
+
+The limits: 3·2^30 · (2^31 − 1) + 2^61 < 2^63 for `single`; the two steps take an int32; 2^32 · 2^24 · 2^6 = 2^62 for
+`float_even`.
+"""
 
 
 def requantize(acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, contract: str = "single") -> Int64s:
@@ -247,7 +246,8 @@ def requantize(acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, cont
 
     Args:
         acc: Integers; any shape.
-        multiplier, shift: As (2); scalars or arrays that broadcast, such as one entry per channel of the last axis.
+        multiplier: As (2); a scalar or an array that broadcasts, such as one entry per channel of the last axis.
+        shift: As (2), likewise.
         contract: A name in `CONTRACTS`.
 
     Returns:
@@ -291,7 +291,7 @@ EXP_COEFFICIENTS: tuple[float, ...] = tuple(1.0 / math.factorial(k) for k in ran
 
 
 def exp(x: Array) -> Float64s:
-    """e^x in float64, within 1.1 ulp for x in [−708, 709], clamped to that range beyond; NaN stays NaN.
+    """e^x in float64, within 1.2 ulp for x in [−708, 709], clamped to that range beyond; NaN stays NaN.
 
     c = x > −708 ? x : −708;  c = c < 709 ? c : 709
     n = rint(c · LOG2_E)                                half to even
@@ -313,7 +313,7 @@ def exp(x: Array) -> Float64s:
 
 
 def sigmoid(x: Array) -> Float64s:
-    """1 / (1 + exp(0 − x)): within 2 ulp, also where the result is tiny; NaN stays NaN."""
+    """1 / (1 + exp(0 − x)): within 2.5 ulp, also where the result is tiny; NaN stays NaN."""
     x = np.asarray(x, np.float64)
     return 1.0 / (1.0 + exp(0.0 - x))
 
@@ -326,7 +326,7 @@ TANH_COEFFICIENTS: tuple[float, ...] = (62 / 2835, -17 / 315, 2 / 15, -1 / 3)
 
 
 def tanh(x: Array) -> Float64s:
-    """tanh(x) in float64, relative error below 2^-46 (far under a float32's last bit); NaN stays NaN.
+    """The hyperbolic tangent in float64, relative error below 2^-46 (far under a float32's last bit); NaN stays NaN.
 
     t = x · x
     s = TANH_COEFFICIENTS[0];  s = s · t + k            for each further coefficient k

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     IntegerType,
+    Signedness,
     TensorType,
     UnrankedTensorType,
 )
@@ -227,4 +228,4 @@ def _is_quantized(element: Attribute) -> bool:
 
 
 def _is_signless(element: Attribute) -> bool:
-    return isinstance(element, IntegerType) and element == IntegerType(element.width.data)
+    return isinstance(element, IntegerType) and cast(IntegerType, element).signedness.data == Signedness.SIGNLESS

@@ -82,9 +82,12 @@ def choose_quantization(
     ranges too, where Glow's assertions fail.
 
     Args:
-        lo, hi: The range of real values, finite in float32.
-        schema, precision: How to store them; uint8 is for schemas with a free zero point.
-        histogram, calibration: For calibrated ranges; nothing but None is supported yet.
+        lo: The least real value, finite in float32.
+        hi: The greatest.
+        schema: How scale and zero point are tied.
+        precision: The stored integers; uint8 is for schemas with a free zero point.
+        histogram: For a calibrated range; nothing but None is supported yet.
+        calibration: How to narrow the range; nothing but None is supported yet.
         glow_exact: Glow's corners too.
         where: What the range belongs to, for errors.
 

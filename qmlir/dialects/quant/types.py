@@ -126,7 +126,8 @@ class UniformType(ParametrizedAttribute, TypeAttribute):
             storage: The integer type; signless or signed means signed, unsigned means unsigned.
             scale: The real value of one step.
             zero_point: The integer that stands for 0.0.
-            qmin, qmax: The storage range, where it is narrower than the storage type.
+            qmin: The least stored integer, where the range is narrower than the storage type.
+            qmax: The greatest.
             expressed: The float type it stands for.
         """
         return cls._build(storage, PER_TENSOR, [float(scale)], [int(zero_point)], (qmin, qmax), expressed)

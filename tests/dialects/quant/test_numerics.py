@@ -1,0 +1,348 @@
+"""Fixed point against Python's unbounded integers and fractions; exp, sigmoid and tanh against long double."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.numerics import NumericsError
+
+INT8 = (-128, 127)
+
+# quantize and dequantize.
+
+
+def quantized_exactly(x: float, scale: float, zero_point: int) -> int:
+    """Equation 3 on the float64 quotient, in fractions."""
+    quotient = np.float64(x) / np.float64(scale)
+    if np.isinf(quotient):
+        return INT8[1] if quotient > 0 else INT8[0]
+    return min(max(round(Fraction(float(quotient))) + zero_point, INT8[0]), INT8[1])
+
+
+@given(
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+    st.floats(2.0**-40, 2.0**40, width=32),
+    st.integers(-128, 127),
+)
+def test_quantize(x: float, scale: float, zero_point: int) -> None:
+    with np.errstate(over="ignore"):
+        want = quantized_exactly(x, scale, zero_point)
+    got = numerics.quantize(np.array([x], np.float32), scale, zero_point, *INT8, np.int8)
+    assert got.dtype == np.int8
+    assert got.tolist() == [want]
+
+
+def test_quantize_ties_and_extremes() -> None:
+    """Ties go to the even integer before the zero point is added; NaN is the zero point, clamped."""
+    x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, np.nan, np.inf, -np.inf, 3e38, -3e38])
+    assert numerics.quantize(x, 1.0, 1, *INT8, np.int8).tolist() == [1, 3, 3, 1, -1, 1, 127, -128, 127, -128]
+    assert numerics.quantize(x[5:6], 1.0, 300, *INT8, np.int8).tolist() == [127]
+    wide = numerics.quantize(np.array([1e30, -1e30]), 1e-30, 0, -(2**31), 2**31 - 1, np.int32)
+    assert wide.tolist() == [2**31 - 1, -(2**31)]
+
+
+def test_per_axis_parameters_broadcast() -> None:
+    x = np.ones((2, 3), np.float32)
+    scale, zero_point = np.array([[1.0], [0.5]]), np.array([[0], [10]])
+    q = numerics.quantize(x, scale, zero_point, *INT8, np.int8)
+    assert q.tolist() == [[1, 1, 1], [12, 12, 12]]
+    assert numerics.dequantize(q, scale, zero_point).tolist() == x.tolist()
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(-128, 127), st.floats(2.0**-60, 2.0**60, width=32))
+def test_dequantize(q: int, zero_point: int, scale: float) -> None:
+    got = numerics.dequantize(np.array([q], np.int32), scale, zero_point)
+    assert got.dtype == np.float32
+    assert got[0] == np.float32(float((q - zero_point) * Fraction(scale)))
+
+
+def test_quantize_returns_to_where_it_came_from() -> None:
+    q = np.arange(-128, 128, dtype=np.int8)
+    for scale in np.random.default_rng(0).uniform(1e-6, 10, 200).astype(np.float32):
+        x = numerics.dequantize(q, float(scale), 7)
+        assert (numerics.quantize(x, float(scale), 7, *INT8, np.int8) == q).all()
+
+
+# Multipliers.
+
+
+@given(st.one_of(st.floats(0, 2.0**29), st.floats(2.0**-40, 2.0**-20), st.integers(-40, 29).map(lambda e: 2.0**e)))
+def test_multiplier_is_nearest(real: float) -> None:
+    multiplier, shift = numerics.quantize_multiplier(real)
+    if multiplier == 0:
+        assert shift == 0
+        assert real < 2.0**-32
+        return
+    assert 1 << 30 <= multiplier < 1 << 31
+    assert -31 <= shift <= 30
+    step = Fraction(2) ** (shift - 31)
+    assert abs(multiplier * step - Fraction(real)) <= step / 2
+    assert numerics.quantize_multiplier(float(multiplier * step)) == (multiplier, shift)
+
+
+def test_multiplier_limits() -> None:
+    assert numerics.quantize_multiplier(0.0) == (0, 0)
+    assert numerics.quantize_multiplier(1.0) == (1 << 30, 1)
+    assert numerics.quantize_multiplier(0.5) == (1 << 30, 0)
+    assert numerics.quantize_multiplier(2.0**-32) == (1 << 30, -31)
+    assert numerics.quantize_multiplier(math.nextafter(2.0**-32, 0)) == (1 << 30, -31), "rounds up, carries"
+    assert numerics.quantize_multiplier(2.0**-33) == (0, 0)
+    assert numerics.quantize_multiplier(math.nextafter(1.0, 0)) == (1 << 30, 1), "rounds up to 2^31, carries"
+    assert numerics.quantize_multiplier((2.0**31 - 1) * 0.5) == ((1 << 31) - 1, 30)
+    for refused in (2.0**30, math.inf, math.nan, -1.0):
+        with pytest.raises(NumericsError, match="multiplier must be"):
+            numerics.quantize_multiplier(refused)
+
+
+def test_multipliers_of_an_array() -> None:
+    multipliers, shifts = numerics.quantize_multipliers(np.array([[1.0, 0.3], [0.0, 1e-3]]))
+    assert multipliers.dtype == shifts.dtype == np.int64
+    assert multipliers.shape == shifts.shape == (2, 2)
+    assert (multipliers[0, 1], shifts[0, 1]) == numerics.quantize_multiplier(0.3)
+    assert numerics.quantize_multipliers(0.25)[0].shape == ()
+
+
+@given(st.floats(2.0**-31, 2.0**29, width=32))
+def test_float_multiplier_is_exact(real: float) -> None:
+    multiplier, shift = numerics.float_multiplier(real)
+    assert multiplier * Fraction(2) ** (shift - 31) == Fraction(real)
+    assert multiplier % 128 == 0
+
+
+def test_shift_multiplier_is_exact() -> None:
+    for exponent in range(-32, 30):
+        multiplier, shift = numerics.shift_multiplier(exponent)
+        assert multiplier * Fraction(2) ** (shift - 31) == Fraction(2) ** exponent
+
+
+# Requantization. The oracles are the equations of each runtime in Python's integers.
+
+
+def trunc_division(a: int, b: int) -> int:
+    return abs(a) // b * (1 if a >= 0 else -1)
+
+
+def single(a: int, q: int, s: int) -> int:
+    return (a * q + (1 << 30 - s)) >> 31 - s if s <= 30 else a * q
+
+
+def saturated(a: int, s: int) -> int:
+    return min(max(a << max(s, 0), -(2**31)), 2**31 - 1)
+
+
+def double(a: int, q: int, s: int) -> int:
+    """gemmlowp: SaturatingRoundingDoublingHighMul, then RoundingDivideByPOT."""
+    product = saturated(a, s) * q
+    high = trunc_division(product + ((1 << 30) if product >= 0 else 1 - (1 << 30)), 1 << 31)
+    exponent = max(-s, 0)
+    mask = (1 << exponent) - 1
+    return (high >> exponent) + ((high & mask) > (mask >> 1) + (1 if high < 0 else 0))
+
+
+def upup(a: int, q: int, s: int) -> int:
+    high = (saturated(a, s) * q + (1 << 30)) >> 31
+    exponent = max(-s, 0)
+    return (high + ((1 << exponent) >> 1)) >> exponent
+
+
+def float_even(a: int, q: int, s: int) -> int:
+    """In float32 itself."""
+    return int(np.rint(np.float32(a) * np.float32(math.ldexp(q, s - 31))))
+
+
+def shift(a: int, q: int, s: int) -> int:
+    return math.floor(a * Fraction(q) * Fraction(2) ** (s - 31) + Fraction(1, 2))
+
+
+ORACLES: dict[str, Callable[[int, int, int], int]] = {
+    "single": single, "double": double, "upup": upup, "float_even": float_even, "shift": shift,
+}  # fmt: skip
+
+
+def test_every_contract_has_an_oracle() -> None:
+    assert set(ORACLES) == set(numerics.CONTRACTS)
+
+
+def accumulators(rng: np.random.Generator, limit: int) -> npt.NDArray[np.int64]:
+    """All magnitudes, both ends and everything near zero."""
+    spread = rng.integers(-limit, limit, 4000, endpoint=True) >> rng.integers(0, 33, 4000)
+    ends = [sign * (limit - k) for sign in (1, -1) for k in range(4)]
+    powers = [sign * (1 << e) + k for sign in (1, -1) for e in range(31) for k in (-1, 0, 1)]
+    return np.array([*spread.tolist(), *ends, *powers, *range(-300, 300)], np.int64)
+
+
+def multipliers(rng: np.random.Generator, step: int) -> npt.NDArray[np.int64]:
+    if step == 1 << 30:
+        return np.array([1 << 30] * 64 + [0])
+    spread = rng.integers(1 << 30, 1 << 31, 60) // step * step
+    return np.array([1 << 30, (1 << 31) - step, (1 << 30) + step, 3 << 29, 0, *spread.tolist()])
+
+
+@pytest.mark.parametrize("contract", sorted(ORACLES))
+def test_contract(contract: str) -> None:
+    """Each contract at all shifts, extreme accumulators and multipliers: no overflow, no bit astray."""
+    rng = np.random.default_rng(1)
+    rule, oracle = numerics.CONTRACTS[contract], ORACLES[contract]
+    pool, factors = accumulators(rng, rule.limit), multipliers(rng, rule.step)
+    for s in range(numerics.MIN_SHIFT, numerics.MAX_SHIFT + 1):
+        a = np.concatenate([pool[-1000:], rng.choice(pool, 500)])
+        q = rng.choice(factors, a.size)
+        got = numerics.requantize(a, q, np.full(a.size, s), contract)
+        assert got.dtype == np.int64
+        assert got.tolist() == [oracle(int(x), int(m), s) for x, m in zip(a, q, strict=True)], f"shift {s}"
+
+
+@pytest.mark.parametrize("contract", sorted(ORACLES))
+def test_contract_on_ties(contract: str) -> None:
+    """Products that end in exactly one half, where the contracts differ."""
+    a = np.arange(-64, 65)
+    for s in (-3, -1, 0):
+        got = numerics.requantize(a, 1 << 30, s, contract)
+        assert got.tolist() == [ORACLES[contract](int(x), 1 << 30, s) for x in a]
+    halves = numerics.requantize(np.array([-3, -1, 1, 3]), *numerics.shift_multiplier(-1), contract)
+    rounded = {"float_even": [-2, 0, 0, 2]}.get(contract, [-1, 0, 1, 2])
+    assert halves.tolist() == rounded
+    quarters = numerics.requantize(np.array([-6, -2, 2, 6]), *numerics.shift_multiplier(-2), contract)
+    rounded = {"float_even": [-2, 0, 0, 2], "double": [-2, -1, 1, 2]}.get(contract, [-1, 0, 1, 2])
+    assert quarters.tolist() == rounded
+
+
+def test_requantize_broadcasts_channels() -> None:
+    q, s = numerics.quantize_multipliers([1.0, 0.5, 2.0])
+    assert numerics.requantize(np.array([[10, 10, 10], [3, 3, 3]], np.int32), q, s).tolist() == [[10, 5, 20], [3, 2, 6]]
+
+
+@pytest.mark.parametrize(
+    ("acc", "multiplier", "shift", "contract"),
+    [
+        (1, 1, 0, "single"),
+        (1, 1 << 31, 0, "single"),
+        (1, -(1 << 30), 0, "single"),
+        (1, 1 << 30, 31, "single"),
+        (1, 1 << 30, -32, "single"),
+        (1, (1 << 30) + 1, 0, "float_even"),
+        (1, 3 << 29, 0, "shift"),
+        ((3 << 30) + 1, 1 << 30, 0, "single"),
+        (-(1 << 31) - 1, 1 << 30, 0, "double"),
+    ],
+)
+def test_requantize_refuses(acc: int, multiplier: int, shift: int, contract: str) -> None:
+    with pytest.raises(NumericsError, match=f"contract {contract} needs"):
+        numerics.requantize(np.array([acc]), multiplier, shift, contract)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.floats(2.0**-33, 2.0**10), st.integers(-128, 127))
+def test_single_is_the_rounded_real_product(acc: int, real: float, zero_point: int) -> None:
+    """Within the multiplier's own precision, after clamping to int8."""
+    multiplier, s = numerics.quantize_multiplier(real)
+    got = int(numerics.requantize(np.array([acc]), multiplier, s)[0])
+    product = Fraction(acc) * Fraction(real)
+    assert abs(got - product) <= Fraction(1, 2) + abs(product) * Fraction(1, 2**30) + Fraction(1, 2)
+    assert min(max(got + zero_point, -128), 127) == min(max(single(acc, multiplier, s) + zero_point, -128), 127)
+
+
+# exp and its kin.
+
+ULP = 1.2
+
+
+def ulps(got: npt.NDArray[np.float64], want: npt.NDArray[np.longdouble]) -> float:
+    return float(np.max(np.abs(got - want) / np.spacing(want.astype(np.float64))))
+
+
+def samples(low: float, high: float, n: int = 100_000) -> npt.NDArray[np.float64]:
+    rng = np.random.default_rng(2)
+    small = np.ldexp(rng.uniform(-1, 1, n // 4), rng.integers(-60, 0, n // 4))
+    return np.concatenate([rng.uniform(low, high, n), np.clip(small, low, high), np.arange(np.ceil(low), high)])
+
+
+long_double = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double is no wider than float64")
+
+
+@long_double
+def test_exp() -> None:
+    x = samples(-708.0, 709.0)
+    assert ulps(numerics.exp(x), np.exp(x.astype(np.longdouble))) < ULP
+    x = samples(-20.0, 0.0)
+    assert ulps(numerics.exp(x), np.exp(x.astype(np.longdouble))) < ULP
+
+
+@long_double
+def test_sigmoid() -> None:
+    x = samples(-700.0, 700.0)
+    assert ulps(numerics.sigmoid(x), 1 / (1 + np.exp(-x.astype(np.longdouble)))) < 2.5
+
+
+@long_double
+def test_tanh() -> None:
+    x = np.concatenate([samples(-20.0, 20.0), samples(-0.05, 0.05), np.ldexp(1.0, np.arange(-1000, 0))])
+    x = x[x != 0]
+    want = np.tanh(x.astype(np.longdouble))
+    assert float(np.max(np.abs((numerics.tanh(x) - want) / want))) < 2.0**-46
+
+
+def test_special_values() -> None:
+    x = np.array([0.0, np.inf, -np.inf, np.nan, 1e300, -1e300])
+    exp = numerics.exp(x)
+    assert exp[0] == 1.0
+    assert exp[1] == exp[4] == numerics.exp(np.array(709.0))
+    assert exp[2] == exp[5] == numerics.exp(np.array(-708.0))
+    assert (exp[1] > 8e307, 0 < exp[2] < 1e-307, np.isnan(exp[3])) == (True, True, True)
+    with np.errstate(over="ignore", under="ignore"):
+        assert (exp.astype(np.float32)[[1, 2]] == np.array([np.inf, 0], np.float32)).all()
+    tanh = numerics.tanh(x)
+    assert tanh[[0, 1, 2, 4, 5]].tolist() == [0.0, 1.0, -1.0, 1.0, -1.0]
+    assert np.isnan(tanh[3])
+    sigmoid = numerics.sigmoid(x)
+    assert sigmoid[[0, 1, 4]].tolist() == [0.5, 1.0, 1.0]
+    assert 0 < sigmoid[2] < 1e-307
+    assert np.isnan(sigmoid[3])
+
+
+def test_exp_by_hand() -> None:
+    """The documented sequence of operations, one scalar at a time: what the CPU's code computes."""
+    for x in (-708.0, -87.3, -0.1, 0.0, 1e-9, 0.34, 5.5, 88.7, 709.0):
+        n = float(round(Fraction(x * numerics.LOG2_E)))
+        r = (x - n * numerics.LN2_HIGH) - n * numerics.LN2_LOW
+        p = numerics.EXP_COEFFICIENTS[0]
+        for coefficient in numerics.EXP_COEFFICIENTS[1:]:
+            p = p * r
+            p = p + coefficient
+        assert float(numerics.exp(np.array(x))) == p * math.ldexp(1.0, int(n))
+
+
+def test_constants() -> None:
+    """n · LN2_HIGH is exact, and the two parts make ln 2 to more than a float64's precision."""
+    high = Fraction(numerics.LN2_HIGH)
+    assert high.numerator.bit_length() <= 33
+    ln2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009")
+    assert abs(high + Fraction(numerics.LN2_LOW) - ln2) < Fraction(1, 2**86)
+    assert len(numerics.EXP_COEFFICIENTS) == 14
+
+
+# Tables.
+
+
+def test_table() -> None:
+    table = numerics.lookup_table(numerics.sigmoid, 0.05, 3, 1 / 256, -128)
+    assert table.dtype == np.int8
+    assert table.shape == (256,)
+    for i, entry in enumerate(table):
+        real = 1 / (1 + math.exp(-((i - 128 - 3) * 0.05)))
+        assert entry == min(round(real * 256) - 128, 127)
+
+
+def test_table_of_other_types() -> None:
+    def negate(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return -x
+
+    table = numerics.lookup_table(negate, 1.0, 128, 0.5, 0, in_range=(0, 255), out_range=(-200, 200), dtype=np.int16)
+    assert table.dtype == np.int16
+    assert table[[0, 100, 128, 255]].tolist() == [200, 56, 0, -200]
