@@ -13,6 +13,7 @@ A name moves by three rules:
   of whose value it was another view.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import func
@@ -77,13 +78,18 @@ def replace(
     news = [new] if isinstance(new, Operation) else list(new)
     values = list(news[-1].results if results is None else results)
     gone = _only_used_by(op, absorbing)
-    inner = [names_of(o) for o in gone]
+    inner = [names_of(o) for o in reversed(gone)]
     for index, value in enumerate(values):
         if isinstance(value, OpResult) and value.op in news:
             _name_new(value if doing is None else doing.results[0], index, names_of(op), inner)
         else:
             _take_over(value, [*inner, names_of(op)], index)
     rewriter.replace(op, news, values)
+    for result in (r for o in news for r in o.results):
+        if hint := name_hint(tensor_name(result)):
+            result.name_hint = hint
+        elif result not in values:
+            result.name_hint = None  # xDSL has given it that of the operation replaced
     for absorbed in gone:
         rewriter.erase(absorbed)
 
@@ -101,14 +107,14 @@ def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operat
 
 
 def _name_new(value: OpResult, index: int, names: NameAttr, inner: Sequence[NameAttr]) -> None:
-    """Names a new operation after the one with `names` that it replaces, and `value` after that one's result `index`."""
+    """Names a new operation after the one with `names` that it replaces, its `value` after result `index` of that."""
     own = names_of(value.op)
     replaced = _strings(names.tensors)[index : index + 1]
     tensors = _strings(own.tensors)
     # One name for each result: keep the others' places.
     tensors[value.index : value.index + 1] = replaced or tensors[value.index : value.index + 1]
     nodes = _strings(*(n.nodes for n in inner), names.nodes, own.nodes)
-    absorbed = _strings(*(n.tensors for n in inner), *(n.absorbed for n in inner), names.absorbed, own.absorbed)
+    absorbed = _strings(*(a for n in inner for a in (n.absorbed, n.tensors)), names.absorbed, own.absorbed)
     _set(value, nodes, tensors, absorbed)
 
 
@@ -126,7 +132,8 @@ def _take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = N
     last = _strings(names[-1].tensors)
     last = last if index is None else last[index : index + 1]
     tensors = _strings(own.tensors) or last[:1]
-    absorbed = _strings(own.absorbed, *(n.tensors for n in names[:-1]), *(n.absorbed for n in names)) + last
+    inner = _strings(*(a for n in names[:-1] for a in (n.absorbed, n.tensors)), names[-1].absorbed)
+    absorbed = [*_strings(own.absorbed), *inner, *last]
     _set(value, _strings(own.nodes, *(n.nodes for n in names)), tensors, absorbed)
 
 
@@ -140,7 +147,7 @@ def merged_names(operations: Iterable[Operation]) -> NameAttr:
     Its tensor is called as the first of them.
     """
     names = [names_of(o) for o in operations]
-    tensors = next((t for n in names if (t := _strings(n.tensors))), [])
+    tensors = next((t for n in names if (t := _strings(n.tensors))), list[str]())
     absorbed = _strings(*(n.tensors for n in names), *(n.absorbed for n in names))
     return NameAttr.of(_strings(*(n.nodes for n in names)), tensors, [t for t in absorbed if t not in tensors])
 
@@ -172,7 +179,8 @@ def set_names(value: SSAValue, names: NameAttr) -> None:
         return
     assert isinstance(value, BlockArgument)
     function = value.owner.parent_op()
-    assert isinstance(function, func.FuncOp) and function.arg_attrs is not None
+    assert isinstance(function, func.FuncOp)
+    assert function.arg_attrs is not None
     arguments = list(function.arg_attrs.data)
     arguments[value.index] = DictionaryAttr({**attributes.data, NAME: names})
     function.arg_attrs = ArrayAttr(arguments)
@@ -194,6 +202,12 @@ def tensor_name(value: SSAValue) -> str:
     tensors = _strings(names_of_value(value).tensors)
     index = value.index if isinstance(value, OpResult) else 0
     return tensors[index] if index < len(tensors) else ""
+
+
+def name_hint(tensor: str) -> str | None:
+    """A tensor's name as the name of an SSA value, which takes fewer characters and no digit first."""
+    hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", tensor)
+    return f"t{hint}" if re.match(r"[0-9.-]", hint) else hint or None
 
 
 def node_name(op: Operation) -> str:

@@ -1,0 +1,346 @@
+"""The pass `cancel-transposes`: layout changes move until they meet their inverse, a reshape, or the function's edge.
+
+Enters and leaves: nn, and casts of `quant`; element types do not matter unless they are per axis. Frontends for
+channels-first models write transpose, spatial operation, transpose back; between two such operations the pair is an
+identity once it meets.
+
+How it moves. A transpose sinks below whatever does not care about the order of dimensions, together with the
+operation's other operands: one transposed alike loses its transpose, a constant is permuted, a value of which only
+dimensions of size 1 would move is reshaped. Two in a row compose. At the input side it is the other way round: a
+transpose to channels last rises through elementwise operations towards the function's arguments, so that a
+normalization in the model's layout does not stand between it and the first convolution's weights.
+
+Why it ends. Call a value *input-side* if it is an argument or computed from arguments and constants elementwise. A
+transpose to channels last of an input-side value only ever rises, every other one only sinks, and what a rewrite
+makes is of the same class as what it replaced; so each moves one way through a finite graph. Composing and sharing
+lowers the number of transposes. A sinking one may make new ones, but only of input-side values to channels last,
+which rise. When nothing moves any more, what moves only dimensions of size 1 becomes a reshape; no pattern makes a
+transpose out of one. A rewrite looks at an operation, its operands and their users, so the work grows with the number
+of moves: about n for a chain of n operations.
+
+A transpose with several users sinks only if each of them would let it pass or cancel it; each then gets a copy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn import ConcatOp, ConstantOp, FullyConnectedOp, PadOp, ReshapeOp, SoftmaxOp, TransposeOp
+from qmlir.dialects.nn.activation import UnaryOp
+from qmlir.dialects.nn.elementwise import BinaryOp
+from qmlir.dialects.quant.ops import CastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.windows import ints
+from qmlir.rewriting import replace, rewrite
+from qmlir.transforms.nn.fold_constants import DropMovementThatMovesNothing, EvaluateOnConstants, MergeReshapes
+from qmlir.transforms.nn.matching import derived_constant, float_constant_of, used_once
+from qmlir.transforms.nn.permutation import (
+    Permutation,
+    composed,
+    inverse,
+    is_identity,
+    moves_no_data,
+    reshape_first,
+    to_channels_last,
+    transposed,
+)
+
+INPUT_SIDE_REACH = 16
+"""How many elementwise operations may take part in computing a value that still counts as input-side."""
+
+
+def permutation_of(op: TransposeOp) -> Permutation:
+    """The permutation of a transpose."""
+    return tuple(op.permutation.get_values())
+
+
+def transpose(x: SSAValue, p: Permutation) -> TransposeOp:
+    """A new transpose."""
+    return TransposeOp.make([x], {"permutation": ints(p)})
+
+
+def reshape(x: SSAValue, shape: tuple[int, ...]) -> ReshapeOp:
+    """A new reshape."""
+    return ReshapeOp.make([x], {"shape": ints(shape)})
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What may move where
+
+
+def permuted_properties(op: Operation, p: Permutation) -> Mapping[str, Attribute] | None:
+    """The properties with which `op`, of untransposed operands, gives its result untransposed by p.
+
+    None where the operation cares about the order of its dimensions.
+    """
+    if any(_is_per_axis(v) for v in (*op.operands, *op.results)):
+        return None
+    match op:
+        case UnaryOp() | BinaryOp() | CastOp():
+            return op.properties
+        case SoftmaxOp() | ConcatOp():
+            return {**op.properties, "axis": IntegerAttr(p[op.axis.value.data], i64)}
+        case PadOp():
+            low, high = (transposed(side.get_values(), inverse(p)) for side in (op.low, op.high))
+            return {**op.properties, "low": ints(low), "high": ints(high)}
+        case _:
+            return None
+
+
+def _is_per_axis(value: SSAValue) -> bool:
+    element = element_of(value) if isinstance(value.type, TensorType) else None
+    return isinstance(element, UniformType) and element.is_per_axis
+
+
+def is_input_side(value: SSAValue) -> bool:
+    """Whether a value is an argument, a constant, or computed from these by a few elementwise operations."""
+    waiting, seen = [value], set[Operation]()
+    while waiting:
+        value = waiting.pop()
+        owner = value.owner
+        if isinstance(value, BlockArgument) or isinstance(owner, ConstantOp) or owner in seen:
+            continue
+        if not isinstance(owner, UnaryOp | BinaryOp) or len(seen) == INPUT_SIDE_REACH:
+            return False
+        seen.add(owner)
+        waiting += owner.operands
+    return True
+
+
+def rises(op: TransposeOp) -> bool:
+    """Whether a transpose belongs to the input side: it moves up or stays, never down."""
+    return to_channels_last(permutation_of(op)) and is_input_side(op.x)
+
+
+def sinking_transpose(op: Operation) -> TransposeOp | None:
+    """A transpose among the operands of `op` that may sink below it, as far as it and its users are concerned."""
+    for operand in op.operands:
+        above = operand.owner
+        if isinstance(above, TransposeOp) and not rises(above):
+            others = {use.operation for use in above.y.uses} - {op}
+            if all(_lets_pass(user, above) for user in others):
+                return above
+    return None
+
+
+def _lets_pass(user: Operation, above: TransposeOp) -> bool:
+    """Whether a user of a transpose cancels it or lets it sink."""
+    p = permutation_of(above)
+    if isinstance(user, ReshapeOp):
+        flattened = used_once(user) and all(isinstance(use.operation, FullyConnectedOp) for use in user.y.uses)
+        return flattened or reshape_first(shape_of(above.x), p, shape_of(user.y)) is not None
+    if len(user.results) != 1 or len(shape_of(user.results[0])) != len(p):
+        return False
+    return isinstance(user, TransposeOp) or permuted_properties(user, p) is not None
+
+
+@dataclass
+class Untransposed:
+    """Operands as they are before a transpose by p, and the operations that make them."""
+
+    p: Permutation
+    new: list[Operation]
+
+    def operand(self, value: SSAValue) -> SSAValue | None:
+        """A value whose transpose by p is `value`, once that has the rank of p; None if there is none at hand."""
+        shape, owner = shape_of(value), value.owner
+        full = (*[1] * (len(self.p) - len(shape)), *shape)
+        back = inverse(self.p)
+        if isinstance(owner, TransposeOp) and len(full) == len(shape):
+            left = composed(permutation_of(owner), back)
+            if is_identity(left):
+                return owner.x
+            if moves_no_data(shape_of(owner.x), left):
+                return self._made(reshape(owner.x, transposed(full, back)))
+        if all(n == 1 for n in shape):
+            return value  # the same in any order, and broadcast alike
+        if isinstance(owner, ConstantOp):
+            array = np.ascontiguousarray(owner.value.array.reshape(full).transpose(back))
+            return self._made(derived_constant(array, owner, element=element_of(value)))
+        if moves_no_data(full, back):
+            return self._made(reshape(value, transposed(full, back)))
+        if is_input_side(value) and to_channels_last(back) and len(full) == len(shape):
+            return self._made(transpose(value, back))
+        return None
+
+    def _made(self, op: Operation) -> SSAValue:
+        self.new.append(op)
+        return op.results[0]
+
+
+def untransposed(op: Operation, p: Permutation) -> list[Operation] | None:
+    """New operations, the last of which computes the result of `op` untransposed by p; None if that cannot be."""
+    shape = shape_of(op.results[0])
+    properties = permuted_properties(op, p) if len(shape) == len(p) else None
+    if properties is None:
+        return None
+    before = Untransposed(p, [])
+    operands = [before.operand(o) for o in op.operands]
+    found = [o for o in operands if o is not None]
+    if len(found) < len(operands):
+        for unused in reversed(before.new):
+            unused.erase()
+        return None
+    result = TensorType(element_of(op.results[0]), transposed(shape, inverse(p)))
+    return [*before.new, type(op).create(operands=found, result_types=[result], properties=dict(properties))]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Patterns
+
+
+class SinkTransposeBelowIndifferentOperation(RewritePattern):
+    """f(transpose(x), …) → transpose(f(x, …)), for every f that does not care about the order of dimensions."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if len(op.results) != 1 or (above := sinking_transpose(op)) is None:
+            return
+        p = permutation_of(above)
+        if (new := untransposed(op, p)) is None:
+            return
+        replace(rewriter, op, [*new, transpose(new[-1].results[0], p)], doing=new[-1])
+
+
+class SinkTransposeBelowReshape(RewritePattern):
+    """reshape(transpose(x)) → transpose(reshape(x)), where no dimension of the result is scattered in x."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
+        above = op.x.owner
+        if not isinstance(above, TransposeOp):
+            return
+        moved = reshape_first(shape_of(above.x), permutation_of(above), shape_of(op.y))
+        if moved is None:
+            return
+        shape, p = moved
+        work = reshape(above.x, shape)
+        if is_identity(p):
+            replace(rewriter, op, work)
+        elif sinking_transpose(op) is not None:
+            replace(rewriter, op, [work, transpose(work.y, p)], doing=work)
+        else:
+            work.erase()
+
+
+class ComposeTransposes(RewritePattern):
+    """transpose(transpose(x)) → transpose(x), or x where the second undoes the first."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
+        above = op.x.owner
+        if not isinstance(above, TransposeOp):
+            return
+        p = composed(permutation_of(above), permutation_of(op))
+        if is_identity(p):
+            replace(rewriter, op, [], [above.x])
+        else:
+            replace(rewriter, op, transpose(above.x, p))
+
+
+class ShareTranspose(RewritePattern):
+    """Two equal transposes of one value → one."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
+        for use in op.x.uses:
+            twin = use.operation
+            if twin is op or not isinstance(twin, TransposeOp) or twin.permutation != op.permutation:
+                continue
+            if twin.parent is op.parent:
+                first, second = (twin, op) if twin.is_before_in_block(op) else (op, twin)
+                replace(rewriter, second, [], [first.y])
+                return
+
+
+class RaiseTransposeTowardsInput(RewritePattern):
+    """to_channels_last(f(x, …)) → f(to_channels_last(x), …), where x, … are input-side."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
+        above = op.x.owner
+        if not isinstance(above, UnaryOp | BinaryOp) or not used_once(above) or not rises(op):
+            return
+        new = untransposed(above, inverse(permutation_of(op)))
+        if new is not None:
+            replace(rewriter, op, new, absorbing=[above])
+
+
+class FoldTransposeIntoFullyConnected(RewritePattern):
+    """fully_connected(reshape(transpose(x)), w) → fully_connected(reshape(x), w with its columns permuted)."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: FullyConnectedOp, rewriter: PatternRewriter) -> None:
+        flat = op.x.owner
+        above = flat.x.owner if isinstance(flat, ReshapeOp) else None
+        weights = float_constant_of(op.w)
+        if not isinstance(flat, ReshapeOp) or not isinstance(above, TransposeOp) or weights is None:
+            return
+        p, shape = permutation_of(above), shape_of(above.y)
+        (rows, columns), outputs = shape_of(op.x), op.output_channels()
+        if rows != 1 and (p[0] != 0 or shape[0] != rows):
+            return  # a row is not made of one element of the batch
+        # A batch of one is a dimension like the others: it may have moved anywhere.
+        spread = weights.value.array.reshape(outputs, *([] if rows == 1 else [1]), *(shape if rows == 1 else shape[1:]))
+        back = spread.transpose(0, *(i + 1 for i in inverse(p))).reshape(outputs, columns)
+        permuted = derived_constant(np.ascontiguousarray(back), weights)
+        flattened = reshape(above.x, (rows, columns))
+        operands = [flattened.y, permuted.y, *([] if op.b is None else [op.b])]
+        new = FullyConnectedOp.create(operands=operands, result_types=[op.y.type], properties=op.properties)
+        replace(rewriter, op, [flattened, permuted, new])
+
+
+class TurnTransposeIntoReshape(RewritePattern):
+    """transpose(x) → reshape(x), where only dimensions of size 1 move."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
+        if moves_no_data(shape_of(op.x), permutation_of(op)):
+            replace(rewriter, op, reshape(op.x, shape_of(op.y)))
+
+
+MOVING = (
+    ComposeTransposes(),
+    DropMovementThatMovesNothing(),
+    EvaluateOnConstants(),
+    SinkTransposeBelowReshape(),
+    FoldTransposeIntoFullyConnected(),
+    RaiseTransposeTowardsInput(),
+    ShareTranspose(),
+    SinkTransposeBelowIndifferentOperation(),
+)
+
+SETTLING = (TurnTransposeIntoReshape(), MergeReshapes(), DropMovementThatMovesNothing())
+
+
+def cancel_transposes(module: ModuleOp) -> bool:
+    """Moves and cancels the transposes of a module; whether anything changed."""
+    moved = rewrite(module, MOVING)
+    return rewrite(module, SETTLING) or moved
+
+
+@dataclass(frozen=True)
+class CancelTransposesPass(ModulePass):
+    """Moves transposes down until they meet their inverse or fold into a reshape or into weights.
+
+    ```mlir
+    %a = nn.transpose %x {permutation = array<i64: 0, 3, 1, 2>} : tensor<1x4x4x3xf32> -> tensor<1x3x4x4xf32>
+    %b = nn.relu %a : tensor<1x3x4x4xf32> -> tensor<1x3x4x4xf32>
+    %y = nn.transpose %b {permutation = array<i64: 0, 2, 3, 1>} : tensor<1x3x4x4xf32> -> tensor<1x4x4x3xf32>
+    ```
+    becomes
+    ```mlir
+    %y = nn.relu %x : tensor<1x4x4x3xf32> -> tensor<1x4x4x3xf32>
+    ```
+    """
+
+    name = "cancel-transposes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        cancel_transposes(op)

@@ -1,0 +1,195 @@
+"""The pass `fold-batch-norm`: multiplications and additions by constants along channels go into neighbouring weights.
+
+Enters and leaves: nn in float. A BatchNormalization enters as a multiplication and an addition of constants [C].
+Products and sums are computed in float64 and rounded once to f32, so the result differs from the unfolded one by
+rounding alone.
+
+Padding counts as zero, and a scaled zero is zero: a scale before a padded convolution folds exactly, an offset there
+does not and stays.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from qmlir.dialects.interfaces import Array, shape_of
+from qmlir.dialects.nn import AddOp, ConstantOp, DepthwiseConv2DOp, FullyConnectedOp, MulOp, ReshapeOp
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.elementwise import BinaryOp
+from qmlir.dialects.windows import WindowOp
+from qmlir.rewriting import replace, rewrite
+from qmlir.transforms.nn.contraction import contraction_behind, foldable_contraction
+from qmlir.transforms.nn.fuse_bias import FuseOffsetIntoBias
+from qmlir.transforms.nn.matching import (
+    channel_vector,
+    derived_constant,
+    keeps_shape,
+    rounded,
+    split_constant,
+    used_once,
+)
+
+
+class FoldScaleIntoPrecedingContraction(RewritePattern):
+    """contraction(x, w, b) · s → contraction(x, w · s, b · s), for a constant s along the output channels."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MulOp, rewriter: PatternRewriter) -> None:
+        if (split := split_constant(op)) is None:
+            return
+        x, constant = split
+        behind = contraction_behind(x)
+        if behind is None or not keeps_shape(op, x):
+            return
+        vector = channel_vector(constant.value.array, shape_of(x))
+        if vector is None:
+            return
+        contraction, scale = behind.contraction, vector.astype(np.float64)
+        weights = contraction.with_weights(contraction.weights * contraction.along_outputs(scale), constant)
+        has_bias = contraction.bias_constant is not None
+        bias = contraction.with_bias(contraction.bias * scale) if has_bias else None
+        if weights is None or (has_bias and bias is None):
+            return
+        new = contraction.rebuilt(weights=weights, bias=bias, bounds=op.bounds())
+        replace(rewriter, op, behind.moved(new), absorbing=behind.operations, doing=new[-1])
+
+
+class FoldScaleIntoFollowingContraction(RewritePattern):
+    """contraction(x · s, w, b) → contraction(x, w · s, b), for a constant s along the input channels."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if (found := foldable_contraction(op)) is None or (before := _constant_before(found.op, MulOp)) is None:
+            return
+        weights = found.with_weights(found.weights * found.along_inputs(before.vector), before.constant)
+        if weights is None:
+            return
+        behind, x = before.around()
+        replace(rewriter, op, [*behind, *found.rebuilt(x=x, weights=weights)], absorbing=before.operations)
+
+
+class FoldOffsetIntoFollowingContraction(RewritePattern):
+    """contraction(x + c, w, b) → contraction(x, w, b + Σ w · c), for c along the input channels, unpadded."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if (found := foldable_contraction(op)) is None or (before := _constant_before(found.op, AddOp)) is None:
+            return
+        if isinstance(found.op, WindowOp) and any(found.op.padding_values()):
+            return
+        products = found.weights * found.along_inputs(before.vector)
+        axes = (0, 1, 2) if isinstance(found.op, DepthwiseConv2DOp) else tuple(range(1, products.ndim))
+        bias = found.with_bias(found.bias + products.sum(axis=axes), before.constant)
+        if bias is None:
+            return
+        behind, x = before.around()
+        replace(rewriter, op, [*behind, *found.rebuilt(x=x, bias=bias)], absorbing=before.operations)
+
+
+@dataclass(frozen=True)
+class _ConstantBefore:
+    """An addition or multiplication of a constant that only one contraction reads, perhaps through a flattening.
+
+    vector   the constant in float64, along the contraction's input channels
+    """
+
+    x: SSAValue
+    constant: ConstantOp
+    vector: Array
+    binary: BinaryOp
+    reshape: ReshapeOp | None
+
+    @property
+    def operations(self) -> list[Operation]:
+        return [self.binary, *([] if self.reshape is None else [self.reshape])]
+
+    def around(self) -> tuple[list[Operation], SSAValue]:
+        """What the contraction reads instead, and the operations that make it."""
+        if self.reshape is None:
+            return [], self.x
+        reshape = ReshapeOp.make([self.x], {"shape": self.reshape.shape})
+        return [reshape], reshape.y
+
+
+def _constant_before(op: WeightedOp, kind: type[AddOp | MulOp]) -> _ConstantBefore | None:
+    owner = op.x.owner
+    reshape = owner if isinstance(owner, ReshapeOp) and isinstance(op, FullyConnectedOp) else None
+    if reshape is not None:
+        if not used_once(reshape) or shape_of(reshape.x)[:1] != shape_of(reshape.y)[:1]:
+            return None
+        owner = reshape.x.owner
+    if not isinstance(owner, kind) or not used_once(owner) or owner.bounds() != (None, None):
+        return None
+    if (split := split_constant(owner)) is None or not keeps_shape(owner, split[0]):
+        return None
+    x, constant = split
+    vector = _feature_vector if isinstance(op, FullyConnectedOp) else channel_vector
+    features = vector(constant.value.array, shape_of(x))
+    return None if features is None else _ConstantBefore(x, constant, features.astype(np.float64), owner, reshape)
+
+
+def _feature_vector(array: Array, shape: tuple[int, ...]) -> Array | None:
+    """A constant that is the same for each row of the batch, spread over all that follow: [D₁·D₂…]; else None."""
+    if array.ndim == len(shape) and array.shape[0] != 1:
+        return None
+    return np.broadcast_to(array, (1, *shape[1:])).reshape(-1)
+
+
+class MergeConstants(RewritePattern):
+    """(x · c) · d → x · (c · d), and (x + c) + d → x + (c + d)."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, AddOp | MulOp) or (outer := split_constant(op)) is None:
+            return
+        inner = outer[0].owner
+        if not isinstance(inner, type(op)) or not used_once(inner) or inner.bounds() != (None, None):
+            return
+        if (split := split_constant(inner)) is None:
+            return
+        x, constant = split
+        c, d = (k.value.array.astype(np.float64) for k in (constant, outer[1]))
+        with np.errstate(all="ignore"):
+            merged = rounded(c + d if isinstance(op, AddOp) else c * d)
+        if merged is None or merged.size > max(c.size, d.size):  # a row and a column would make a matrix
+            return
+        both = derived_constant(merged, constant, outer[1])
+        new = type(op).make([x, both.y], op.properties)
+        replace(rewriter, op, [both, new], absorbing=[inner])
+
+
+PATTERNS = (
+    FuseOffsetIntoBias(),
+    FoldScaleIntoPrecedingContraction(),
+    MergeConstants(),
+    FoldScaleIntoFollowingContraction(),
+    FoldOffsetIntoFollowingContraction(),
+)
+
+
+def fold_batch_norm(module: ModuleOp) -> bool:
+    """Folds scales and offsets of channels in a module; whether anything changed."""
+    return rewrite(module, PATTERNS)
+
+
+@dataclass(frozen=True)
+class FoldBatchNormPass(ModulePass):
+    """Folds multiplications and additions of constants along channels into the weights and biases beside them.
+
+    ```mlir
+    %a = nn.conv2d %x, %w, %b : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
+    %s = nn.mul %a, %scale : tensor<1x6x6x4xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
+    %y = nn.add %s, %offset : tensor<1x6x6x4xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
+    ```
+    becomes
+    ```mlir
+    %y = nn.conv2d %x, %ws, %bs : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
+    ```
+    """
+
+    name = "fold-batch-norm"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        fold_batch_norm(op)

@@ -1,0 +1,122 @@
+"""The pass `fold-constants`: what can be known before the first input comes is computed once, here.
+
+Enters and leaves: nn in float (data movement in any element type). An operation on constants becomes a constant by
+its own `evaluate`, so folding cannot differ from running; an operation that changes nothing goes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn import AddOp, ConcatOp, ConstantOp, MulOp, PadOp, RequantizeOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.base import NNOp, is_quantized
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.weights import dtype_of
+from qmlir.rewriting import replace, rewrite
+from qmlir.transforms.nn.matching import constant_of, keeps_shape, split_constant
+
+GROWTH_LIMIT = 16 << 20
+"""Bytes by which a folded result may be larger than its operands together."""
+
+
+class EvaluateOnConstants(RewritePattern):
+    """f(constant, …) → constant, unless the result is hugely larger than what it is computed from."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, NNOp | MovementOp) or any(is_quantized(r) for r in op.results):
+            return
+        constants = [c for o in op.operands if (c := constant_of(o)) is not None]
+        if not constants or len(constants) < len(op.operands):
+            return
+        arrays = [c.value.array for c in constants]
+        if _result_bytes(op) - sum(a.nbytes for a in arrays) > GROWTH_LIMIT:
+            return
+        with np.errstate(all="ignore"):  # infinities and NaNs are values like others
+            results = op.evaluate(*arrays)
+        replace(rewriter, op, [ConstantOp(r) for r in results], absorbing=constants)
+
+
+def _result_bytes(op: Operation) -> int:
+    total = 0
+    for result in op.results:
+        total += int(np.prod(shape_of(result), dtype=np.int64)) * dtype_of(element_of(result)).itemsize
+    return total
+
+
+class DropMovementThatMovesNothing(RewritePattern):
+    """reshape to the same shape, transpose in order, pad by nothing, concat of one, requantize to the same type → x."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        match op:
+            case ReshapeOp() | RequantizeOp():
+                idle = op.x.type == op.y.type
+            case TransposeOp():
+                idle = list(op.permutation.get_values()) == list(range(len(op.permutation)))
+            case PadOp():
+                idle = op.x.type == op.y.type
+            case ConcatOp():
+                idle = len(op.inputs) == 1
+            case _:
+                return
+        if idle:
+            replace(rewriter, op, [], [op.operands[0]])
+
+
+class DropNeutralConstant(RewritePattern):
+    """x + 0 → x and x · 1 → x, where x is not broadcast by it."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, AddOp | MulOp) or op.bounds() != (None, None):
+            return
+        if (split := split_constant(op)) is None:
+            return
+        x, constant = split
+        neutral = 0 if isinstance(op, AddOp) else 1
+        if keeps_shape(op, x) and (constant.value.array == neutral).all():
+            replace(rewriter, op, [], [x], absorbing=[constant])
+
+
+class MergeReshapes(RewritePattern):
+    """reshape(reshape(x)) → reshape(x)"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
+        inner = op.x.owner
+        if isinstance(inner, ReshapeOp):
+            replace(rewriter, op, ReshapeOp.make([inner.x], {"shape": op.shape}), absorbing=[inner])
+
+
+PATTERNS = (EvaluateOnConstants(), DropMovementThatMovesNothing(), DropNeutralConstant(), MergeReshapes())
+
+
+def fold_constants(module: ModuleOp) -> bool:
+    """Folds constants in a module; whether anything changed."""
+    return rewrite(module, PATTERNS)
+
+
+@dataclass(frozen=True)
+class FoldConstantsPass(ModulePass):
+    """Computes what depends on constants alone, and drops operations that change nothing and results nobody uses.
+
+    ```mlir
+    %c = nn.constant #qmlir.weights<tensor<2x1xf32>, [1.0, 2.0]> : tensor<2x1xf32>
+    %w = nn.reshape %c {shape = array<i64: 2>} : tensor<2x1xf32> -> tensor<2xf32>
+    %y = nn.add %x, %w : tensor<4x2xf32>, tensor<2xf32> -> tensor<4x2xf32>
+    ```
+    becomes
+    ```mlir
+    %w = nn.constant #qmlir.weights<tensor<2xf32>, [1.0, 2.0]> : tensor<2xf32>
+    %y = nn.add %x, %w : tensor<4x2xf32>, tensor<2xf32> -> tensor<4x2xf32>
+    ```
+    """
+
+    name = "fold-constants"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        fold_constants(op)

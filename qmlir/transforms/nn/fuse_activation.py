@@ -1,0 +1,152 @@
+"""The pass `fuse-activation`: relu and clamp become the `min` and `max` of the operation before them.
+
+Enters and leaves: nn in float. Clamping is exact and commutes with taking a maximum and with moving elements, so
+every pattern here keeps results bit for bit. Only pairs with no other user fuse: an observed or shared value stays.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+
+from qmlir.dialects.nn import ClampOp, ConcatOp, MaxPool2DOp, ReluOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.activation import UnaryOp
+from qmlir.dialects.nn.base import Clamped, bound, is_float
+from qmlir.dialects.qmlir import NAME, NameAttr
+from qmlir.rewriting import replace, rewrite, tensor_name
+from qmlir.transforms.nn.contraction import Bounds
+from qmlir.transforms.nn.matching import used_once
+
+INFINITY = float("inf")
+
+
+def activation_bounds(op: object) -> Bounds | None:
+    """What a relu or clamp on floats clamps to; None for any other operation."""
+    if isinstance(op, ReluOp) and is_float(op.x):
+        return 0.0, None
+    return op.bounds() if isinstance(op, ClampOp) and is_float(op.x) else None
+
+
+def composed(first: Bounds, then: Bounds) -> Bounds:
+    """The one clamp that two in a row are.
+
+    `then` clamps the ends of what `first` leaves, so a pair of ranges that do not meet gives the nearer end of `then`.
+    """
+    low, high = (-INFINITY if then[0] is None else then[0]), (INFINITY if then[1] is None else then[1])
+    ends = [
+        min(max(end, low), high)
+        for end in (-INFINITY if first[0] is None else first[0], INFINITY if first[1] is None else first[1])
+    ]
+    return (None if ends[0] == -INFINITY else ends[0]), (None if ends[1] == INFINITY else ends[1])
+
+
+def bound_properties(bounds: Bounds) -> dict[str, Attribute]:
+    """Bounds as the properties `min` and `max`, absent where unbounded."""
+    return {k: p for k, v in zip(("min", "max"), bounds, strict=True) if (p := bound(v)) is not None}
+
+
+class FuseActivationIntoProducer(RewritePattern):
+    """relu(f(x)) → f(x) with min = 0, and clamp(f(x)) likewise, for every f that can clamp its own result."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if (bounds := activation_bounds(op)) is None:
+            return
+        producer = op.operands[0].owner
+        if not isinstance(producer, Clamped) or isinstance(producer, ClampOp) or not used_once(producer):
+            return
+        properties = {k: v for k, v in producer.properties.items() if k not in ("min", "max")}
+        properties |= bound_properties(composed(producer.bounds(), bounds))
+        fused = type(producer).create(
+            operands=producer.operands, result_types=[op.results[0].type], properties=properties
+        )
+        replace(rewriter, op, fused, absorbing=[producer])
+
+
+class MergeActivations(RewritePattern):
+    """clamp(clamp(x)) → clamp(x), where either may be a relu; clamp to [0, ∞) → relu; clamp without bounds → x."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if (bounds := activation_bounds(op)) is None:
+            return
+        if bounds == (None, None):
+            replace(rewriter, op, [], [op.operands[0]])
+            return
+        inner = op.operands[0].owner
+        if isinstance(inner, Operation) and (before := activation_bounds(inner)) is not None and used_once(inner):
+            replace(rewriter, op, _activation(inner.operands[0], composed(before, bounds)), absorbing=[inner])
+        elif isinstance(op, ClampOp) and bounds == (0.0, None):
+            replace(rewriter, op, ReluOp.make([op.x]))
+
+
+def _activation(x: SSAValue, bounds: Bounds) -> UnaryOp:
+    return ReluOp.make([x]) if bounds == (0.0, None) else ClampOp.make([x], bound_properties(bounds))
+
+
+class MoveActivationBeforeMovement(RewritePattern):
+    """relu(max_pool(x)) → max_pool(relu(x)), and likewise for reshape, transpose and concat, where it then fuses."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        bounds = activation_bounds(op)
+        if bounds is None or bounds == (None, None) or not _takes_activation(op.operands[0]):
+            return
+        mover = op.operands[0].owner
+        if not isinstance(mover, MaxPool2DOp | ReshapeOp | TransposeOp | ConcatOp):
+            return
+        before = [_activation(x, bounds) for x in mover.operands]
+        moved = type(mover).create(
+            operands=[b.y for b in before], result_types=[op.results[0].type], properties=mover.properties
+        )
+        same_elements = isinstance(mover, ReshapeOp | TransposeOp)
+        if not same_elements:
+            for activation in before:
+                _name_after_operand(activation)
+        doing = before[0] if same_elements else moved
+        replace(rewriter, op, [*before, moved], absorbing=[mover], doing=doing)
+
+
+def _name_after_operand(activation: UnaryOp) -> None:
+    """Names a tensor that the source model does not have: "conv1_out.relu"."""
+    if name := tensor_name(activation.x):
+        kind = "relu" if isinstance(activation, ReluOp) else "clamp"
+        activation.attributes[NAME] = NameAttr.of(tensors=[f"{name}.{kind}"])
+
+
+def _takes_activation(value: SSAValue) -> bool:
+    """Whether an activation of a value ends up fused, if need be after moving through what only moves or selects."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or not used_once(owner):
+        return False
+    if isinstance(owner, MaxPool2DOp | ReshapeOp | TransposeOp | ConcatOp):
+        return all(_takes_activation(x) for x in owner.operands)
+    return isinstance(owner, Clamped) or activation_bounds(owner) is not None
+
+
+PATTERNS = (FuseActivationIntoProducer(), MergeActivations(), MoveActivationBeforeMovement())
+
+
+def fuse_activation(module: ModuleOp) -> bool:
+    """Fuses activations in a module; whether anything changed."""
+    return rewrite(module, PATTERNS)
+
+
+@dataclass(frozen=True)
+class FuseActivationPass(ModulePass):
+    """Makes relu and clamp the bounds of the contraction, addition or multiplication before them.
+
+    ```mlir
+    %a = nn.conv2d %x, %w : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32> -> tensor<1x6x6x4xf32>
+    %y = nn.relu %a : tensor<1x6x6x4xf32> -> tensor<1x6x6x4xf32>
+    ```
+    becomes
+    ```mlir
+    %y = nn.conv2d %x, %w {min = 0.0 : f32} : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32> -> tensor<1x6x6x4xf32>
+    ```
+    """
+
+    name = "fuse-activation"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        fuse_activation(op)

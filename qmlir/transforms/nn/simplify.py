@@ -1,0 +1,63 @@
+"""The pass `simplify`: the float graph passes in their order, again until nothing changes.
+
+Enters: nn as a frontend writes it. Leaves: nn in which every contraction carries its bias and its clamp and stands in
+channels-last order next to its neighbours: what `insert-observers` taps and the quantizer wants to see.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qmlir.transforms.nn.cancel_transposes import cancel_transposes
+from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
+from qmlir.transforms.nn.fold_constants import fold_constants
+from qmlir.transforms.nn.fuse_activation import fuse_activation
+from qmlir.transforms.nn.fuse_bias import fuse_bias
+
+ORDER: tuple[Callable[[ModuleOp], bool], ...] = (
+    fold_constants,  # shapes and weights that the model computes
+    fuse_bias,  # matrix products become fully connected layers, whose columns a transpose can fold into
+    cancel_transposes,  # what belongs together stands together
+    fold_batch_norm,
+    fuse_bias,
+    fuse_activation,  # last: a clamped contraction takes neither scale nor bias
+)
+"""The passes; each says whether it changed anything."""
+
+
+def simplify(module: ModuleOp) -> bool:
+    """Simplifies a module until nothing changes; whether anything did.
+
+    It ends because no pass undoes another: scales, offsets and clamps only ever move into the operation before them
+    (or, a scale or offset, into the one after), and transposes move as `cancel-transposes` says.
+    """
+    changed = False
+    while any([step(module) for step in ORDER]):  # a list: every pass runs in every round
+        changed = True
+    return changed
+
+
+@dataclass(frozen=True)
+class SimplifyPass(ModulePass):
+    """Folds and fuses what can be at the float level: the passes of this folder in order, until nothing changes.
+
+    ```mlir
+    %a = nn.conv2d %x, %w : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32> -> tensor<1x6x6x4xf32>
+    %s = nn.mul %a, %scale : tensor<1x6x6x4xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
+    %b = nn.add %s, %offset : tensor<1x6x6x4xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
+    %y = nn.relu %b : tensor<1x6x6x4xf32> -> tensor<1x6x6x4xf32>
+    ```
+    becomes
+    ```mlir
+    %y = nn.conv2d %x, %ws, %bs {min = 0.0 : f32}
+         : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
+    ```
+    """
+
+    name = "simplify"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        simplify(op)
