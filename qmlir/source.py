@@ -4,8 +4,8 @@ xDSL's parser forgets where an operation came from unless the text says `loc(…
 *after* the one that is wrong, often a line too late. Everything a user reads about a module starts with
 `file:line:col`, so `SourceParser`
 
-* gives each operation the location of its first token (`location_of` reads it back; an explicit `loc` wins). Rewrites
-  that clone an operation keep it, as in mlir-opt, and `--mlir-print-debuginfo` prints it;
+* gives each operation the location of its name (`location_of` reads it back; an explicit `loc` wins). Rewrites that
+  clone an operation keep it, as in mlir-opt, and `--mlir-print-debuginfo` prints it;
 * reports a construct that ends at the end of a line on that line, an unknown operation at its name, an attribute that
   does not verify at the attribute, and a value that is never defined at its first use.
 
@@ -67,25 +67,28 @@ class SourceParser(Parser):
     _line_starts: list[Position]
     _previous: Span
     _first_use: dict[str, Span]
+    _op_names: list[Span | None]
 
     def __init__(self, ctx: Context, text: str, name: str) -> None:
         # The lexer reads a first token in here already, so it may raise ParseError.
         self._name = StringAttr(name)
         self._line_starts = [0] + [i + 1 for i, c in enumerate(text) if c == "\n"]
         self._first_use = {}
+        self._op_names = []
         super().__init__(ctx, text, name)
         self._previous = self._current_token.span
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span
+        self._op_names.append(None)
         try:
             op = super().parse_operation()
         except VerifyException as error:  # a constructor called by the operation's own `parse`
-            raise ParseError(start, one_line(error)) from None
+            raise ParseError(self._op_names[-1] or start, one_line(error)) from None
+        at = (self._op_names.pop() or start).start
         if isinstance(op.location, UnknownLoc):
-            line = bisect_right(self._line_starts, start.start)
-            column = start.start - self._line_starts[line - 1] + 1
-            op.location = FileLineColLoc(self._name, IntAttr(line), IntAttr(column))
+            line = self._line_of(at)
+            op.location = FileLineColLoc(self._name, IntAttr(line), IntAttr(at - self._line_starts[line - 1] + 1))
         return op
 
     def parse_optional_type(self) -> TypeAttribute | None:
@@ -137,6 +140,7 @@ class SourceParser(Parser):
         return bisect_right(self._line_starts, position)
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
+        self._op_names[-1] = self._previous  # the parser has just read it
         stack: Sequence[str] = self._parser_state.dialect_stack
         if (op_type := self.ctx.get_optional_op(name, dialect_stack=stack)) is not None:
             return op_type

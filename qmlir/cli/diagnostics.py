@@ -3,8 +3,8 @@
 A diagnostic is one paragraph, `error: model.mlir:3:8: what is wrong; what to do`. Three kinds of exceptions arrive:
 
 * typed errors of ours, which say everything already;
-* xDSL's, whose notes hold a dump of the module (xDSL prints it, we never do: with weights it can have 200 MB) and
-  whose place is found from the operation they were raised at;
+* xDSL's, NotImplementedError among them (ours refuse with a type of their own). Their notes hold a dump of the module,
+  200 MB of it where weights are large: it is never shown. The operation they were raised at gives the place;
 * anything else, which is a bug of ours and asks to be reported.
 """
 
@@ -49,7 +49,7 @@ def diagnostic_of(error: Exception, *, doing: str) -> Diagnostic:
             return Diagnostic("error", error.message, error.location)
         case ParseError():
             return Diagnostic("error", one_line(error), error.span.get_location())
-        case QmlirError() | DiagnosticException() | UnregisteredConstructException():
+        case QmlirError() | DiagnosticException() | UnregisteredConstructException() | NotImplementedError():
             return Diagnostic("error", one_line(error), location_of_error(error))
         case FileNotFoundError() | PermissionError() | IsADirectoryError() | NotADirectoryError():
             return Diagnostic("error", f"{error.filename}: {(error.strerror or 'cannot be read').lower()}")

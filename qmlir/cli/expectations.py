@@ -24,7 +24,7 @@ _EXPECTED = re.compile(
     r"expected-(?P<severity>error|warning|remark|note)(?P<re>-re)?\s*"
     r"(?:@(?P<at>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*)\}\}\s*$"
 )
-_MALFORMED = re.compile(r"//.*\bexpected-(error|warning|remark|note)\b")
+_MALFORMED = re.compile(r"//\s*expected-(error|warning|remark|note)\b")
 
 
 @dataclass(frozen=True)

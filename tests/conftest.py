@@ -1,0 +1,37 @@
+"""What all tests share: the seeds, and where the models and data of `$QMLIR_SHARED` are."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top of the repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Callable[[str], Path]:
+    """Finds a file or a folder of the shared data; a test that needs it is skipped where it is missing.
+
+    shared("models/onnx/mnist-8.onnx") is a path below $QMLIR_SHARED, or below ../shared.
+    """
+    folder = Path(os.environ.get("QMLIR_SHARED", ROOT.parent / "shared"))
+
+    def find(name: str) -> Path:
+        path = folder / name
+        if not path.exists():
+            pytest.skip(f"{name} is not in {folder}; set QMLIR_SHARED to the folder that has it")
+        return path
+
+    return find
