@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import arith as conversions
+from qmlir.dialects import arith as completed
 from qmlir.dialects.llvm import FPToSIOp, FPToUIOp, UIToFPOp
 from qmlir.lowering.loops_to_llvm.lowering import COMPARISONS, WRAP, FunctionLowering, Rule, mangled
 from qmlir.lowering.loops_to_llvm.types import element_bits
@@ -166,7 +167,19 @@ def _widened_bit(f: FunctionLowering, bit: SSAValue, type: Attribute) -> SSAValu
     return bit if element == i1 else f.cast(llvm.ZExtOp, bit, type)
 
 
+CONVERSIONS: Mapping[str, type[Operation]] = {
+    "arith.extsi": llvm.SExtOp,
+    "arith.extui": llvm.ZExtOp,
+    "arith.trunci": llvm.TruncOp,
+    "arith.sitofp": llvm.SIToFPOp,
+    "arith.uitofp": UIToFPOp,
+    "arith.fptosi": FPToSIOp,
+    "arith.fptoui": FPToUIOp,
+}
+"""By name: the scalar conversions of xDSL and our completed ones, which take vectors, are different classes."""
+
 RULES: Mapping[type[Operation], Rule] = {
+    **{op: _cast(CONVERSIONS[op.name]) for op in (*arith.Arith.operations, *completed.COMPLETED) if op.name in CONVERSIONS},
     arith.ConstantOp: _constant,
     arith.AddiOp: _overflowing(llvm.AddOp),
     arith.SubiOp: _overflowing(llvm.SubOp),
@@ -200,20 +213,6 @@ RULES: Mapping[type[Operation], Rule] = {
     arith.CmpiOp: _compare_integers,
     arith.CmpfOp: _compare_floats,
     arith.SelectOp: _select,
-    arith.ExtSIOp: _cast(llvm.SExtOp),
-    conversions.ExtSIOp: _cast(llvm.SExtOp),
-    arith.ExtUIOp: _cast(llvm.ZExtOp),
-    conversions.ExtUIOp: _cast(llvm.ZExtOp),
-    arith.TruncIOp: _cast(llvm.TruncOp),
-    conversions.TruncIOp: _cast(llvm.TruncOp),
-    arith.SIToFPOp: _cast(llvm.SIToFPOp),
-    conversions.SIToFPOp: _cast(llvm.SIToFPOp),
-    arith.UIToFPOp: _cast(UIToFPOp),
-    conversions.UIToFPOp: _cast(UIToFPOp),
-    arith.FPToSIOp: _cast(FPToSIOp),
-    conversions.FPToSIOp: _cast(FPToSIOp),
-    arith.FPToUIOp: _cast(FPToUIOp),
-    conversions.FPToUIOp: _cast(FPToUIOp),
     arith.ExtFOp: _cast(llvm.FPExtOp),
     arith.TruncFOp: _cast(llvm.FPTruncOp),
     arith.IndexCastOp: _index_cast,

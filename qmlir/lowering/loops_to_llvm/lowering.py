@@ -186,7 +186,7 @@ class FunctionLowering:
         """An integer constant."""
         return self.constant(IntegerAttr(value, type, truncate_bits=True), type)
 
-    def splat(self, value: int | float, type: Attribute) -> SSAValue:
+    def splat(self, value: float, type: Attribute) -> SSAValue:
         """A constant of any integer or float type, the same in every lane of a vector."""
         if isinstance(type, VectorType):
             dense: Any = DenseIntOrFPElementsAttr

@@ -105,8 +105,10 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
         raise PipelineError(PlanMemoryPass.name, "needs an entry function of straight code")
     block = entry.body.block
     forward_out_arguments(entry)
-    for op in [op for op in block.ops if isinstance(op, memref.DeallocOp)]:
-        Rewriter.erase_op(op)  # a buffer dies at its last use
+    for op in reversed(list(block.ops)):
+        unused = isinstance(op, (*VIEWS, memref.AllocOp, ConstantBufferOp)) and not any(r.uses for r in op.results)
+        if unused or isinstance(op, memref.DeallocOp):  # a buffer dies at its last use
+            Rewriter.erase_op(op)
 
     blob, constants = pack_constants([op for op in block.ops if isinstance(op, ConstantBufferOp)])
     buffers = live_buffers(block)
@@ -121,13 +123,11 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
         entry.arg_attrs = ArrayAttr([DictionaryAttr({}), DictionaryAttr({}), *entry.arg_attrs])
 
     views = _Views(block)
+    offsets = {buffer.value: buffer.offset for buffer in buffers}
     for op, offset in constants:
         views.replace(op, weights, offset)
     for op in [op for op in block.ops if isinstance(op, memref.AllocOp)]:
-        if op.memref.uses:
-            views.replace(op, arena, next(b.offset for b in buffers if b.value is op.memref))
-        else:
-            Rewriter.erase_op(op)
+        views.replace(op, arena, offsets[op.memref])
 
     module.attributes[ARENA_SIZE] = IntegerAttr(arena_size, i64)
     module.attributes[WEIGHTS_BLOB] = WeightsAttr(blob)
@@ -171,9 +171,9 @@ def looks_at_all(value: SSAValue) -> bool:
         source = value.owner.operands[0]
         if not _same_elements(value.type, source.type):
             return False
-        if isinstance(value.owner, memref.SubviewOp | memref.ReinterpretCastOp):
-            if any(value.owner.static_offsets.get_values()):
-                return False
+        moves = isinstance(value.owner, memref.SubviewOp | memref.ReinterpretCastOp)
+        if moves and any(value.owner.static_offsets.get_values()):
+            return False
         value = source
     return True
 
@@ -195,7 +195,11 @@ def buffer_bytes(type: Attribute) -> int:
     Raises:
         PipelineError: the buffer has no size before it runs, or elements that are not whole bytes.
     """
-    if not isinstance(type, MemRefType) or not isinstance(type.layout, NoneAttr) or -1 in type.get_shape():
+    if (
+        not isinstance(type, MemRefType)
+        or not isinstance(type.layout, NoneAttr)
+        or min(type.get_shape(), default=0) < 0
+    ):
         raise PipelineError(PlanMemoryPass.name, "needs static buffers in row-major order", got=str(type))
     try:
         size = 8 if isinstance(type.element_type, IndexType) else dtype_of(type.element_type).itemsize
@@ -308,7 +312,8 @@ def live_buffers(block: Block) -> list[Buffer]:
         if op.alignment is not None and op.alignment.value.data > ALIGNMENT:
             got = f"{op.alignment.value.data}"
             raise PipelineError(PlanMemoryPass.name, f"aligns buffers to at most {ALIGNMENT} bytes", got=got)
-        uses = [position[_statement(use.operation, block)] for v in _all_views(op.memref) for use in v.uses]
+        users = [use.operation for view in _all_views(op.memref) for use in view.uses]
+        uses = [position[_statement(user, block)] for user in users if not isinstance(user, VIEWS)]
         if uses:
             buffers.append(Buffer(op.memref, buffer_bytes(op.memref.type), min(uses), max(uses)))
     return buffers

@@ -1,0 +1,45 @@
+"""simd: what the verifier refuses and what the operations mean in numpy."""
+
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.context import make_context
+from qmlir.dialects.simd import DotI16PairsOp, MulShiftRoundOp
+
+
+@pytest.mark.parametrize(
+    ("operation", "constraint"),
+    [
+        ('"simd.dot_i16_pairs"(%i4, %s8, %s8) : (vector<4xi32>, vector<8xi16>, vector<8xi16>) -> vector<8xi32>', "c1"),
+        ('"simd.dot_i16_pairs"(%i4, %s8, %s4) : (vector<4xi32>, vector<8xi16>, vector<4xi16>) -> vector<4xi32>', "c2"),
+        ("simd.dot_i16_pairs %i4, %s4, %s4 : vector<4xi32>, vector<4xi16>", "c3"),
+        ("simd.dot_i16_pairs %i22, %s8, %s8 : vector<2x2xi32>, vector<8xi16>", "c1"),
+        ("simd.mul_shift_round %s4, %s4, %s4 : vector<4xi16>", "c1"),
+        ("simd.mul_shift_round %i22, %i22, %i22 : vector<2x2xi32>", "c1"),
+    ],
+)
+def test_constraints(operation: str, constraint: str) -> None:
+    source = f"""
+func.func @f(%i4: vector<4xi32>, %i22: vector<2x2xi32>, %s4: vector<4xi16>, %s8: vector<8xi16>) {{
+  %r = {operation}
+  func.return
+}}"""
+    messages = {"c1": "i32|1-D|expected|incompatible", "c2": "expected|i16|1-D", "c3": "twice the 4 lanes"}
+    with pytest.raises(VerifyException, match=messages[constraint]):
+        Parser(make_context(), source).parse_module().verify()
+
+
+def test_dot_wraps() -> None:
+    least = np.full(2, -(2**15), np.int16)
+    assert DotI16PairsOp.evaluate(np.zeros(1, np.int32), least, least).tolist() == [-(2**31)]
+    acc, a, b = np.array([5, 6], np.int32), np.array([1, 2, 3, 4], np.int16), np.array([10, 20, 30, 40], np.int16)
+    assert DotI16PairsOp.evaluate(acc, a, b).tolist() == [55, 256]
+
+
+def test_requantization_rounds_half_up() -> None:
+    a = np.array([3, -3, 1, 5, 2**31 - 1], np.int32)
+    multiplier = np.array([2**30] * 5, np.int32)  # a half
+    shift = np.array([0, 0, 0, -1, 0], np.int32)
+    assert MulShiftRoundOp.evaluate(a, multiplier, shift).tolist() == [2, -1, 1, 1, 2**30]
