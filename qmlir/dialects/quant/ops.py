@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AnyFloat,
     Float16Type,
     Float32Type,
@@ -35,8 +36,6 @@ from qmlir.dialects.quant.types import UniformType, element_type
 from qmlir.errors import QmlirError
 
 Array = npt.NDArray[Any]
-
-DYNAMIC = -1
 
 MATCHING_SHAPES = "input and result are both scalars or both tensors with matching shape"
 
@@ -90,7 +89,7 @@ class CastOp(IRDLOperation, abc.ABC):
                 f"got dimension {quantized.axis} of rank {len(input_shape)}"
             )
         length, count = input_shape[quantized.axis], len(quantized.scales)
-        if length not in (DYNAMIC, count):  # Q3
+        if length not in (DYNAMIC_INDEX, count):  # Q3
             raise VerifyException(
                 f"'{self.name}' quantized dimension size does not match number of scales: "
                 f"dimension {quantized.axis} has size {length}, and there are {count} scales"

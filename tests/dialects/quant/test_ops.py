@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects import test
-from xdsl.dialects.builtin import Builtin, IntegerType, Signedness, TensorType, bf16, f16, f32, f64, i8, i32
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    Builtin,
+    IntegerType,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i8,
+    i32,
+)
 from xdsl.dialects.func import Func
 from xdsl.ir import Attribute, SSAValue
 from xdsl.parser import Parser
@@ -67,7 +79,7 @@ def test_round_trip() -> None:
         (QuantizeCastOp, f32, f32, "result #0 must be scalar or tensor of quantized type"),
         (QuantizeCastOp, q8, q8, "operand #0 must be scalar or tensor of floating-point"),
         (QuantizeCastOp, f32, tensor(q8), "input and result are both scalars or both tensors with matching shape"),
-        (QuantizeCastOp, tensor(f32, 2, 3), tensor(q8, -1, 3), "both tensors with matching shape"),
+        (QuantizeCastOp, tensor(f32, 2, 3), tensor(q8, DYNAMIC_INDEX, 3), "both tensors with matching shape"),
         (DequantizeCastOp, tensor(q8, 2, 3), tensor(f32, 3, 2), "both tensors with matching shape"),
         (QuantizeCastOp, f64, q8, "expressed type in quantized type expected to match float type: got f32 and f64"),
         (DequantizeCastOp, q8, f64, "expressed type in quantized type expected to match float type"),
@@ -97,7 +109,9 @@ def test_rejects(
 
 
 def test_accepts_unknown_dimensions() -> None:
-    verified(QuantizeCastOp(value(tensor(f32, -1, -1)), tensor(per_axis, -1, -1)))
+    verified(
+        QuantizeCastOp(value(tensor(f32, DYNAMIC_INDEX, DYNAMIC_INDEX)), tensor(per_axis, DYNAMIC_INDEX, DYNAMIC_INDEX))
+    )
     verified(StorageCastOp(value(tensor(per_axis, 7, 2)), tensor(i8, 7, 2)))
     verified(StorageCastOp(value(tensor(i8, 7)), tensor(qu8, 7)))
 
