@@ -1,1 +1,50 @@
-"""A quantizing neural-network compiler on MLIR."""
+"""A quantizing neural-network compiler on MLIR.
+
+    module  = qmlir.load("model.onnx", bind={"batch_size": 1})
+    profile = qmlir.profile(module, samples)
+    q       = qmlir.quantize(module, profile, schema="symmetric", precision="int8")
+    exe     = qmlir.compile(q)          # y = exe(x)
+    ref     = qmlir.reference(q)        # the same callable, evaluated op by op in numpy
+
+Names are imported when first used, so that `import qmlir` is fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qmlir.compiler import Pipeline, compile, load, profile, quantize, reference, save, to_integers
+    from qmlir.dialects.quant.schemas import choose_quantization
+    from qmlir.errors import QmlirError
+    from qmlir.ledger import decisions
+    from qmlir.profiles import Profile
+
+__all__ = [
+    "Pipeline",
+    "Profile",
+    "QmlirError",
+    "choose_quantization",
+    "compile",
+    "decisions",
+    "load",
+    "profile",
+    "quantize",
+    "reference",
+    "save",
+    "to_integers",
+]
+
+_HOMES = {
+    "Profile": "qmlir.profiles",
+    "QmlirError": "qmlir.errors",
+    "choose_quantization": "qmlir.dialects.quant.schemas",
+    "decisions": "qmlir.ledger",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'qmlir' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "qmlir.compiler")), name)
+    globals()[name] = value
+    return value

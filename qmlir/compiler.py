@@ -1,24 +1,68 @@
-"""Every pass by name, found lazily.
+"""The compiler on one page: named passes, the stages they form, and what users call.
 
-`PASSES` is the compiler's table of contents: pass name → `module:Class`. A module is imported when its pass is
-asked for. xDSL's own passes can be used under their names as well; ours win.
+Stages meet only here. A stage is a tuple of pass names; what happens between a model file and machine code is the
+concatenation of the tuples below, and can be watched with `qmlir-opt --mlir-print-ir-after-all`.
 """
 
+from collections.abc import Iterable, Mapping
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.transforms import get_all_passes
 
-from qmlir.errors import OptionError
+from qmlir.context import QmlirContext, make_context
+from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
 from qmlir.near_misses import near_misses
 
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.jit import Executable
+    from qmlir.backends.reference import Reference
+    from qmlir.profiles import Profile
+
+Array = npt.NDArray[Any]
+
 PASSES: dict[str, str] = {
+    "simplify": "qmlir.transforms.nn.simplify:SimplifyPass",
+    "fold-constants": "qmlir.transforms.nn.fold_constants:FoldConstantsPass",
+    "fuse-bias": "qmlir.transforms.nn.fuse_bias:FuseBiasPass",
+    "cancel-transposes": "qmlir.transforms.nn.cancel_transposes:CancelTransposesPass",
+    "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
+    "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",
+    "quantize": "qmlir.transforms.quantize.quantize:QuantizePass",
+    "insert-observers": "qmlir.transforms.quantize.insert_observers:InsertObserversPass",
+    "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",
+    "choose-scales": "qmlir.transforms.quantize.choose_scales:ChooseScalesPass",
+    "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
+    "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
+    "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
+    "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
+    "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
     "canonicalize": "xdsl.transforms.canonicalize:CanonicalizePass",
     "cse": "xdsl.transforms.common_subexpression_elimination:CommonSubexpressionElimination",
     "dce": "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
     "convert-scf-to-cf": "xdsl.transforms.convert_scf_to_cf:ConvertScfToCf",
 }
-"""Pass name → `module:Class`; the drivers list these."""
+"""Pass name → `module:Class`, imported when asked for; the drivers list these. xDSL's other passes work as well."""
+
+SIMPLIFY = ("simplify",)
+"""nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
+
+OBSERVE = (*SIMPLIFY, "insert-observers")
+"""nn → nn + calib: a tap on each activation that is still one after fusing."""
+
+TO_INTEGERS = ("nn-to-qint",)
+"""nn on !quant → qint: integers only, and exact from here on."""
+
+TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
+"""nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation."""
+
+TO_LLVM = ("plan-memory", "loops-to-llvm")
+"""One arena from liveness, then the llvm dialect."""
 
 
 def pass_class(name: str) -> type[ModulePass]:
@@ -33,3 +77,200 @@ def pass_class(name: str) -> type[ModulePass]:
     if (factory := get_all_passes().get(name)) is not None:
         return factory()
     raise OptionError(name, "there is no such pass", remedy=near_misses(name, [*PASSES, *get_all_passes()]))
+
+
+class Pipeline:
+    """Passes one after another, each a name or a (name, options) pair; verified after each.
+
+    Pipeline("fold-batch-norm", ("quantize", {"schema": "symmetric"}))(module) returns a new module.
+    """
+
+    def __init__(self, *passes: str | tuple[str, Mapping[str, Any]]):
+        self.passes: list[ModulePass] = []
+        for entry in passes:
+            name, options = (entry, {}) if isinstance(entry, str) else entry
+            self.passes.append(configured_pass(name, options))
+
+    def __call__(self, module: ModuleOp, context: QmlirContext | None = None) -> ModuleOp:
+        """The result of the passes; `module` stays as it was."""
+        result = module.clone()
+        self.apply(result, context or make_context())
+        return result
+
+    def apply(self, module: ModuleOp, context: QmlirContext) -> None:
+        """Runs the passes on `module` in place."""
+        for step in self.passes:
+            step.apply(context, module)
+            module.verify()
+
+
+def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
+    """The pass called `name` with options by name; `-` and `_` are the same in them."""
+    cls = pass_class(name)
+    known = {f.replace("_", "-"): f for f in cls.__dataclass_fields__}
+    given = {k.replace("_", "-"): v for k, v in options.items()}
+    for key in given:
+        if key not in known:
+            raise OptionError(f"{name} {key}", "there is no such option", remedy=near_misses(key, list(known)))
+    return cls(**{known[k]: v for k, v in given.items()})
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What users call
+
+
+def load(
+    path: str | Path, bind: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None
+) -> ModuleOp:
+    """Reads a network.
+
+    Args:
+        path: An `.onnx` file, or an `.mlir` file with its side file beside it.
+        bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
+        constants: Inputs of an .onnx file that become constants.
+    """
+    path = Path(path)
+    if path.suffix == ".mlir":
+        return _load_mlir(path)
+    if path.suffix == ".onnx":
+        from qmlir.frontends.onnx import load_onnx
+
+        return load_onnx(path, bind=bind or {}, constants=constants or {})
+    raise FileError(path, "must be an .onnx or an .mlir file", remedy="rename it if it is one of these")
+
+
+def _load_mlir(path: Path) -> ModuleOp:
+    from qmlir.source import parse_text
+    from qmlir.verify import verify
+
+    context = make_context()
+    context.weights_folder = path.parent
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
+    except UnicodeDecodeError:
+        raise FileError(path, "must be MLIR text", got="bytes that are not UTF-8") from None
+    module = parse_text(context, text, str(path))
+    verify(module)
+    return module
+
+
+def profile(module: ModuleOp, samples: Iterable[Array | Mapping[str, Array]], bins: int = 2000) -> "Profile":
+    """Learns the ranges of a float network's tensors by running it, compiled, on samples.
+
+    Args:
+        module: A float network; it stays as it was.
+        samples: Arrays of the only input, or dicts of arrays by input name.
+        bins: The most bins a histogram may have.
+
+    Raises:
+        ProfileError: No sample was given, or a tensor was not finite on one.
+    """
+    from qmlir.profiles import Profile
+    from qmlir.transforms.quantize.insert_observers import observed_shapes
+
+    observed = Pipeline(*OBSERVE)(module)
+    found = Profile.empty(observed_shapes(observed), bins)
+    executable = compile(Pipeline("observers-to-results")(observed))
+    for sample in samples:
+        arrays = executable.run(sample)
+        found.update(dict(zip(found.tensors, arrays[-len(found.tensors) :], strict=True)))
+    if not found.samples:
+        raise ProfileError("calibration data", "must hold at least one sample", got="none")
+    return found
+
+
+def quantize(
+    module: ModuleOp,
+    profile: "Profile | None" = None,
+    *,
+    schema: str = "asymmetric",
+    precision: str = "int8",
+    per_channel: bool = True,
+    fail_on_float: bool = False,
+) -> ModuleOp:
+    """A network on quantized types, from a float one and the ranges of its tensors.
+
+    Args:
+        module: A float network; it stays as it was.
+        profile: The ranges; None if the module's observers hold them.
+        schema: How a range becomes a scale and a zero point.
+        precision: Storage of activations and weights.
+        per_channel: One weight scale for each output channel.
+        fail_on_float: Refuse if an operation stays float.
+    """
+    from qmlir.transforms.quantize.apply_profile import apply_profile
+
+    context = make_context()
+    result = module.clone()
+    if profile is not None:
+        Pipeline(*OBSERVE).apply(result, context)
+        apply_profile(result, profile)
+    options = {
+        "schema": schema,
+        "precision": precision,
+        "per_channel": per_channel,
+        "fail_on_float": fail_on_float,
+    }
+    Pipeline(("quantize", options)).apply(result, context)
+    return result
+
+
+def to_integers(module: ModuleOp) -> ModuleOp:
+    """The network in qint: its exact meaning."""
+    return Pipeline(*TO_INTEGERS)(module)
+
+
+def reference(module: ModuleOp) -> "Reference":
+    """A callable that evaluates the network's exact meaning operation by operation in numpy."""
+    from qmlir.backends.reference import Reference
+
+    refuse_opaque(module)
+    return Reference(main_function(to_integers(module)))
+
+
+def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
+    """A callable of machine code for this processor.
+
+    Args:
+        module: A network, or the path of one; it stays as it was.
+        threads: Processors that one call may use; only 1 for now.
+    """
+    from qmlir.backends.cpu import build
+    from qmlir.signature import signature_of
+
+    if threads != 1:
+        raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
+    source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
+    refuse_opaque(source)
+    lowered = to_integers(source)
+    signature = signature_of(main_function(lowered))
+    Pipeline(*TO_LOOPS, *TO_LLVM).apply(lowered, make_context())
+    return build(lowered, signature)
+
+
+def save(module: ModuleOp, path: str | Path) -> None:
+    """Writes a module as text, its large weights in a .safetensors file beside it; both atomically."""
+    from qmlir.module_file import write_modules
+
+    write_modules(Path(path), [module])
+
+
+def main_function(module: ModuleOp) -> func.FuncOp:
+    """The function that is the network: `main`, or the only one that is not private."""
+    functions = [o for o in module.body.block.ops if isinstance(o, func.FuncOp) and not o.is_declaration]
+    public = [f for f in functions if f.sym_visibility is None]
+    named = [f for f in functions if f.sym_name.data == "main"] or (public if len(public) == 1 else [])
+    if not named:
+        names = ", ".join(f.sym_name.data for f in functions) or "none"
+        raise QmlirError("the module must have one public function, or one called main", got=names)
+    return named[0]
+
+
+def refuse_opaque(module: ModuleOp) -> None:
+    """Refuses a network with operations qmlir does not know, all of them in one error."""
+    from qmlir.frontends.onnx import refuse_opaque
+
+    refuse_opaque(module)
+

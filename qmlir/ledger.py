@@ -1,0 +1,78 @@
+"""The ledger: what became of each operation, and why.
+
+Passes write a `#qmlir.decision` on every operation they decide about; this module reads them back as rows for a
+terminal, for JSON and for tests. An operation without a decision has not been through the quantizer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
+from qmlir.rewriting import node_name
+
+CODES = {
+    "integer": "computed in integers",
+    "moved": "moves integers without arithmetic",
+    "no-range": "a tensor it reads or writes has no range",
+    "target": "the target has no integer form of the operation on these types",
+    "computed-weights": "its weights are computed, so they have no parameters before run time",
+    "accumulator": "its sums do not fit 32 bits",
+    "bias": "its bias does not fit the accumulator's scale",
+    "unknown": "the operation is not known to qmlir",
+}
+"""Reason codes: stable names for programs; the decision's own sentence is for people."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One operation's decision.
+
+    node       the source nodes it stands for
+    operation  its kind, such as `nn.conv2d`
+    outcome    `quantized` or `float`
+    code       a key of `CODES`
+    reason     one sentence, with what would change it
+    """
+
+    node: str
+    operation: str
+    outcome: str
+    code: str
+    reason: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The entry for JSON."""
+        return asdict(self)
+
+
+def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
+    """Records the decision about an operation."""
+    assert code in CODES
+    op.attributes[DECISION] = DecisionAttr.of(outcome, code, reason)
+
+
+def decision_of(op: Operation) -> DecisionAttr | None:
+    """The decision recorded on an operation."""
+    decision = op.attributes.get(DECISION)
+    return decision if isinstance(decision, DecisionAttr) else None
+
+
+def decisions(module: ModuleOp) -> list[Entry]:
+    """The decisions in a module, in program order."""
+    return [
+        Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data)
+        for op in deciding_operations(module)
+        if (d := decision_of(op)) is not None
+    ]
+
+
+def deciding_operations(module: ModuleOp) -> Iterator[Operation]:
+    """The operations that deserve a decision: all that compute or move data."""
+    for op in module.walk():
+        if isinstance(op, TensorOp | OpaqueOp) and not isinstance(op, ConstantOp):
+            yield op

@@ -1,0 +1,100 @@
+"""The signature of a network as numpy sees it: what goes in, what comes out, under which names.
+
+Every back end calls a network the same way: one array in, one array out; dicts by tensor name where there are several.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, TensorType
+from xdsl.ir import Attribute
+
+from qmlir.dialects.qmlir import NAME, NameAttr
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.weights import dtype_of
+from qmlir.errors import InputError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output: its tensor's name, its shape and its dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs and the outputs of a network, in order."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def arrays(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
+        """The inputs in order, as C-contiguous arrays.
+
+        Args:
+            inputs: The array of the only input, or arrays by tensor name.
+
+        Raises:
+            InputError: An input is missing, unknown, or of another shape or dtype than the network's.
+        """
+        if not isinstance(inputs, Mapping):
+            if len(self.inputs) != 1:
+                names = ", ".join(spec.name for spec in self.inputs)
+                raise InputError(names, "must be given by name", got="one array", remedy="pass a dict of arrays")
+            inputs = {self.inputs[0].name: inputs}
+        known = {spec.name for spec in self.inputs}
+        for name in inputs:
+            if name not in known:
+                raise InputError(str(name), f"must be one of {', '.join(sorted(known)) or 'none at all'}")
+        return [_checked(spec, inputs.get(spec.name)) for spec in self.inputs]
+
+    def result(self, arrays: Sequence[Array]) -> Any:
+        """The only output's array, or arrays by tensor name."""
+        if len(arrays) == 1:
+            return arrays[0]
+        return {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
+
+
+def _checked(spec: TensorSpec, array: object) -> Array:
+    if not isinstance(array, np.ndarray):
+        got = "nothing" if array is None else type(array).__name__
+        raise InputError(spec.name, f"must be given as an array {spec}", got=got)
+    given: Array = array
+    if given.shape != spec.shape or given.dtype != spec.dtype:
+        got = f"{given.dtype.name}[{', '.join(map(str, given.shape))}]"
+        raise InputError(spec.name, f"must be {spec}", got=got)
+    return np.require(given, requirements=("C", "A"))
+
+
+def signature_of(function: func.FuncOp) -> Signature:
+    """The signature of a function on tensors; unnamed values are called `input0`, …, `output0`, …"""
+    return Signature(
+        _specs(function.function_type.inputs.data, function.arg_attrs, "input"),
+        _specs(function.function_type.outputs.data, function.res_attrs, "output"),
+    )
+
+
+def _specs(
+    types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, fallback: str
+) -> tuple[TensorSpec, ...]:
+    specs: list[TensorSpec] = []
+    for i, type in enumerate(types):
+        assert isinstance(type, TensorType | MemRefType)
+        name = attributes.data[i].data.get(NAME) if attributes is not None else None
+        known = name.tensors.data[0].data if isinstance(name, NameAttr) and name.tensors.data else ""
+        element: Attribute = type.element_type
+        dtype = element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
+        specs.append(TensorSpec(known or f"{fallback}{i}", type.get_shape(), dtype))
+    return tuple(specs)

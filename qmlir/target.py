@@ -1,0 +1,50 @@
+"""A target as data: which operations it computes in integers, on which storage types, and under which contract.
+
+Read from qmlir/targets/*.toml. Quantizer and lowering ask it; neither knows a target by name.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from qmlir.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a machine can do.
+
+    name      as given to `--target`
+    contract  the rounding contract of its requantizations
+    integer   operation name → storage types ("i8", "u8", "i16") of its data that have an integer form
+    floating  operation name → why it has no integer form
+    """
+
+    name: str
+    contract: str
+    integer: dict[str, tuple[str, ...]]
+    floating: dict[str, str]
+
+    def why_float(self, operation: str, storage: str) -> str | None:
+        """Why an operation cannot run in integers on data of this storage type; None if it can."""
+        if operation in self.floating:
+            return self.floating[operation]
+        if operation not in self.integer:
+            return f"target {self.name} has no integer form of it"
+        if storage not in self.integer[operation]:
+            return f"target {self.name} computes it on {', '.join(self.integer[operation])}, not on {storage}"
+        return None
+
+
+@cache
+def load_target(name: str = "cpu") -> Target:
+    """The shipped target of that name."""
+    folder = resources.files("qmlir") / "targets"
+    known = sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml"))
+    if name not in known:
+        raise OptionError("target", f"must be one of {', '.join(known)}", got=name)
+    data: dict[str, Any] = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+    integer = {op: tuple(types) for op, types in data["integer"].items()}
+    return Target(data["name"], data["contract"], integer, dict(data["float"]))

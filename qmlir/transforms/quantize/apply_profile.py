@@ -1,0 +1,69 @@
+"""`apply-profile`: writes the ranges of a profile on the observers of a module."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f64
+from xdsl.passes import ModulePass
+
+from qmlir.errors import OptionError, ProfileError
+from qmlir.passes import option
+from qmlir.profiles import Profile, structure_of
+from qmlir.transforms.quantize.insert_observers import observed_shapes, observers
+
+
+@dataclass(frozen=True)
+class ApplyProfilePass(ModulePass):
+    """Gives each `calib.observe` the range that the profile holds for its tensor.
+
+    A profile of another network is refused: one whose structure differs and that lacks observed tensors.
+
+    ```mlir
+    calib.observe %0 {name = "r"} : tensor<4xf32>
+    // becomes
+    calib.observe %0 {name = "r", range = [0.0, 6.5]} : tensor<4xf32>
+    ```
+    """
+
+    name = "apply-profile"
+    file: str = option("", "the profile, as written by `qmlir profile`")
+    partial: bool = option(False, "accept a profile that lacks some of the observed tensors")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.file:
+            raise OptionError("apply-profile", "needs a file", remedy='give one: --apply-profile="file=profile.yaml"')
+        apply_profile(op, Profile.load(self.file), source=self.file, partial=self.partial)
+
+
+def apply_profile(module: ModuleOp, profile: Profile, *, source: str = "profile", partial: bool = False) -> None:
+    """Writes the ranges of `profile` on the observers of `module`.
+
+    Args:
+        module: Changed in place.
+        profile: What was observed, on this network at any batch size.
+        source: What to call the profile in errors.
+        partial: Accept a profile that lacks some observed tensors; they stay without a range.
+    """
+    shapes = observed_shapes(module)
+    if not any(t.count for t in profile.tensors.values()):
+        raise ProfileError(source, "must hold at least one sample", got="an empty profile", remedy="profile on data")
+    found = {
+        name for name, shape in shapes.items() if name in profile.tensors and profile.tensors[name].shape == shape
+    }
+    missing = [name for name in shapes if name not in found]
+    if missing and profile.structure != structure_of(shapes) and not (partial and found):
+        raise ProfileError(
+            source,
+            f"must be of this network, whose tensors {_some(missing)} it lacks",
+            got=f"a profile of {len(profile.tensors)} tensors, {_some(list(profile.tensors))}",
+            remedy="profile this model, or accept what fits with partial=true",
+        )
+    for observer in observers(module):
+        if observer.tensor.data in found:
+            lo, hi = profile.range_of(observer.tensor.data)
+            observer.range = ArrayAttr([FloatAttr(lo, f64), FloatAttr(hi, f64)])
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(f'"{n}"' for n in names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

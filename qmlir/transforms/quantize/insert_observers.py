@@ -1,0 +1,73 @@
+"""`insert-observers`: taps each activation, so that a range can be learnt or written for it."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.interfaces import TensorOp, shape_of
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.rewriting import node_name, tensor_name
+
+
+@dataclass(frozen=True)
+class InsertObserversPass(ModulePass):
+    """Puts a `calib.observe` after each f32 activation: arguments and results of operations that compute.
+
+    Data movement keeps the values of its operand and is not tapped. A value without a name is called after the
+    operation that makes it.
+
+    ```mlir
+    %0 = nn.relu %x {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<4xf32> -> tensor<4xf32>
+    // becomes
+    %0 = nn.relu %x {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<4xf32> -> tensor<4xf32>
+    calib.observe %0 {name = "r"} : tensor<4xf32>
+    ```
+    """
+
+    name = "insert-observers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+            _observe_block(function.body.block)
+
+
+def _observe_block(block: Block) -> None:
+    taken = {o.tensor.data for o in block.ops if isinstance(o, ObserveOp)}
+    tapped = {o.value for o in block.ops if isinstance(o, ObserveOp)}
+
+    def observe(value: SSAValue, fallback: str, where: InsertPoint) -> None:
+        if value in tapped or not is_float(value):
+            return
+        wanted = tensor_name(value) or fallback
+        name, n = wanted, 1
+        while name in taken:
+            name, n = f"{wanted}.{n}", n + 1
+        taken.add(name)
+        Rewriter.insert_op(ObserveOp(value, name), where)
+
+    operations = [o for o in block.ops if isinstance(o, TensorOp) and not isinstance(o, ConstantOp | MovementOp)]
+    first = block.first_op
+    assert first is not None  # a function has at least its return
+    for argument in block.args:
+        observe(argument, argument.name_hint or f"arg{argument.index}", InsertPoint.before(first))
+    for operation in operations:
+        for result in operation.results:
+            observe(result, node_name(operation), InsertPoint.after(operation))
+
+
+def observers(module: ModuleOp) -> list[ObserveOp]:
+    """The observers of a module, in program order."""
+    return [o for o in module.walk() if isinstance(o, ObserveOp)]
+
+
+def observed_shapes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
+    """Name → shape without the batch dimension, of each observed tensor."""
+    return {o.tensor.data: shape_of(o.value)[1:] for o in observers(module)}

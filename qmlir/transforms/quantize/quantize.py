@@ -1,0 +1,59 @@
+"""`quantize`: from a float network with ranges to one on quantized types."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qmlir.dialects.quant.schemas import Precision, Schema
+from qmlir.errors import PipelineError
+from qmlir.ledger import decisions
+from qmlir.passes import option
+from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
+from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
+from qmlir.transforms.quantize.choose_scales import ChooseScalesPass
+from qmlir.transforms.quantize.insert_observers import observers
+from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
+from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
+
+
+@dataclass(frozen=True)
+class QuantizePass(ModulePass):
+    """Quantizes a network whose observers hold ranges: choose-scales, quantize-ops, quantize-bias, cancel-casts.
+
+    ```mlir
+    calib.observe %x {name = "x", range = [-1.0, 1.0]} : tensor<1x4xf32>
+    %y = nn.fully_connected %x, %w, %b : tensor<1x4xf32>, tensor<2x4xf32>, tensor<2xf32> -> tensor<1x2xf32>
+    calib.observe %y {name = "y", range = [-2.0, 2.0]} : tensor<1x2xf32>
+    // becomes
+    %0 = quant.qcast %x : …
+    %1 = nn.fully_connected %0, %wq, %bq {qmlir.decision = …} : …
+    %2 = quant.dcast %1 : …
+    ```
+    """
+
+    name = "quantize"
+    schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
+    precision: Precision = option("int8", "storage of activations and weights")
+    per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
+    profile: str = option("", "apply this profile first")
+    fail_on_float: bool = option(False, "refuse if an operation stays float, with the reason of each")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.profile:
+            ApplyProfilePass(file=self.profile).apply(ctx, op)
+        if not any(o.bounds for o in observers(op)):
+            raise PipelineError(
+                "quantize",
+                "needs ranges: at least one calib.observe with a range",
+                got=f"{len(observers(op))} observers, none with a range",
+                remedy="profile the network and give profile=FILE, or run --insert-observers and --apply-profile first, "
+                "or write ranges into the IR: calib.observe %v {name = …, range = [lo, hi]}",
+            )
+        ChooseScalesPass(schema=self.schema, precision=self.precision, per_channel=self.per_channel).apply(ctx, op)
+        for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
+            step.apply(ctx, op)
+        if self.fail_on_float and (left := [e for e in decisions(op) if e.outcome == "float"]):
+            listed = "; ".join(f'{e.operation} "{e.node}": {e.reason}' for e in left)
+            raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})")
