@@ -140,7 +140,7 @@ def _checked_range(lo: float, hi: float, where: str | None) -> tuple[float, floa
     """The bounds as float32 values; they must be finite and in order."""
     if not (abs(lo) <= _FLOAT32_MAX and abs(hi) <= _FLOAT32_MAX):  # false for NaN too
         raise QuantizationError(
-            "a range must be two finite numbers",
+            "a range must be two finite float32 numbers",
             where=where,
             got=f"[{lo}, {hi}]",
             remedy="look for NaN or infinity in the profile",

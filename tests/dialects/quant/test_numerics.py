@@ -253,7 +253,7 @@ def test_single_is_the_rounded_real_product(acc: int, real: float, zero_point: i
 ULP = 1.2
 
 
-def ulps(got: npt.NDArray[np.float64], want: npt.NDArray[np.longdouble]) -> float:
+def ulps(got: npt.NDArray[np.float64], want: npt.NDArray[np.floating]) -> float:
     return float(np.max(np.abs(got - want) / np.spacing(want.astype(np.float64))))
 
 

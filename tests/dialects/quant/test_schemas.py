@@ -1,0 +1,194 @@
+"""Schemas against what Glow's own functions computed, and the promises each schema makes."""
+
+import csv
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmlir.dialects.quant.numerics import dequantize, quantize
+from qmlir.dialects.quant.schemas import (
+    SCHEMAS,
+    SMALLEST_SCALE,
+    STORAGE_RANGES,
+    ZERO_WEIGHTS_SCALE,
+    Precision,
+    QuantizationError,
+    Schema,
+    choose_quantization,
+    choose_weight_quantization,
+    is_symmetric,
+    power_of_two_above,
+    weight_range,
+)
+
+GLOW_ROWS = 10_000
+"""Rows of params.csv for int8 and int16; the other 5,000 are int32, which is no precision of ours."""
+
+
+@pytest.mark.parametrize("glow_exact", [True, False])
+def test_glow(shared: Callable[[str], Path], glow_exact: bool) -> None:
+    """Every row bit for bit; without `glow_exact` too, as none of the rows is one of the documented corners."""
+    with shared("conformance/glow-quantization/params.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["precision"] in STORAGE_RANGES]
+    assert len(rows) == GLOW_ROWS
+    for row in rows:
+        got = choose_quantization(
+            float.fromhex(row["min"]),
+            float.fromhex(row["max"]),
+            row["schema"],  # type: ignore[arg-type]
+            row["precision"],  # type: ignore[arg-type]
+            glow_exact=glow_exact,
+        )
+        assert got == (float.fromhex(row["scale"]), int(row["offset"])), row
+
+
+# The three corners where we leave Glow.
+
+
+def test_small_one_sided_ranges_keep_their_height() -> None:
+    scale, zero_point = choose_quantization(0.0, 1e-8)
+    assert zero_point == -128
+    assert (127 - zero_point) * scale == pytest.approx(1e-8)
+    assert choose_quantization(0.0, 1e-8, glow_exact=True) == (scale, 0), "saturates at half the range"
+
+
+def test_scales_are_normal() -> None:
+    assert choose_quantization(0.0, 1e-44)[0] == SMALLEST_SCALE
+    assert choose_quantization(0.0, 1e-44, glow_exact=True)[0] == 0.0
+    assert (
+        choose_quantization(0.0, 0.0) == choose_quantization(0.0, 0.0, glow_exact=True) == (float(np.float32(0.1)), 0)
+    )
+
+
+@pytest.mark.parametrize("schema", ["symmetric", "symmetric_with_power2_scale"])
+def test_extreme_ranges(schema: Schema) -> None:
+    scale, zero_point = choose_quantization(-3.4e38, 1e30, schema)
+    assert zero_point == 0
+    assert math.isfinite(scale)
+    assert -128 * scale <= -3.39e38
+
+
+# Promises.
+
+bounds = st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=False)
+
+
+@given(bounds, bounds, st.sampled_from(SCHEMAS), st.sampled_from(["int8", "int16", "uint8"]))
+def test_promises(a: float, b: float, schema: Schema, precision: Precision) -> None:
+    lo, hi = min(a, b), max(a, b)
+    if precision == "uint8" and (is_symmetric(schema) or (schema == "symmetric_with_uint8" and lo < 0)):
+        with pytest.raises(QuantizationError, match="signed integers"):
+            choose_quantization(lo, hi, schema, precision)
+        return
+    scale, zero_point = choose_quantization(lo, hi, schema, precision)
+    qmin, qmax = STORAGE_RANGES[precision]
+    assert scale >= SMALLEST_SCALE
+    assert float(np.float32(scale)) == scale
+    assert qmin <= zero_point <= qmax
+    if is_symmetric(schema) or (schema == "symmetric_with_uint8" and lo < 0):
+        assert zero_point == 0
+    if schema == "symmetric_with_power2_scale":
+        assert math.frexp(scale)[0] == 0.5
+    # The bounds come back within half a step, and a rounding of the scale and of the zero point.
+    dtype = np.dtype(precision)
+    x = np.array([min(lo, 0.0), 0.0, max(hi, 0.0)])
+    again = dequantize(quantize(x, scale, zero_point, qmin, qmax, dtype), scale, zero_point)
+    assert again[1] == 0
+    assert np.abs(again - x).max() <= scale * 1.02 + abs(x).max() * 1e-6
+
+
+def test_known_values() -> None:
+    third = float(np.float32(2 / 255))
+    assert choose_quantization(-1.0, 1.0) == (third, 0)
+    assert choose_quantization(0.0, 2.0) == (third, -128)
+    assert choose_quantization(0.0, 2.0, precision="uint8") == (third, 0)
+    assert choose_quantization(0.5, 2.0) == (third, -128), "widened to hold 0"
+    assert choose_quantization(-1.0, 1.0, "symmetric") == (float(np.float32(1 / 127)), 0)
+    assert choose_quantization(-1.28, 1.0, "symmetric")[0] == pytest.approx(0.01), "−128 is used"
+    assert choose_quantization(0.0, 2.55, "symmetric_with_uint8") == (float(np.float32(np.float32(2.55) / 255.0)), -128)
+    assert choose_quantization(-1.0, 1.0, "symmetric_with_uint8") == choose_quantization(-1.0, 1.0, "symmetric")
+    assert choose_quantization(-1.0, 1.0, "symmetric_with_power2_scale") == (2.0**-6, 0)
+    assert choose_quantization(-1.0, 127 / 128, "symmetric_with_power2_scale") == (2.0**-7, 0), "exact stays"
+
+
+def test_power_of_two_above() -> None:
+    for e in range(-126, 127):
+        assert power_of_two_above(2.0**e) == 2.0**e
+        assert power_of_two_above(math.nextafter(2.0**e, math.inf)) == 2.0 ** (e + 1)
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "message"),
+    [
+        (math.nan, 1.0, "a range must be two finite float32 numbers, got \\[nan, 1.0\\]"),
+        (0.0, math.inf, "a range must be two finite float32 numbers"),
+        (-math.inf, 0.0, "a range must be two finite float32 numbers"),
+        (0.0, 1e39, "a range must be two finite float32 numbers"),
+        (1.0, 0.0, "a range must be in order, lowest first, got \\[1.0, 0.0\\]"),
+    ],
+)
+def test_bad_ranges(lo: float, hi: float, message: str) -> None:
+    with pytest.raises(QuantizationError, match=f'tensor "x": {message}'):
+        choose_quantization(lo, hi, where='tensor "x"')
+
+
+def test_calibration_is_refused() -> None:
+    with pytest.raises(QuantizationError, match="not supported, got kl; use min and max"):
+        choose_quantization(0.0, 1.0, calibration="kl")
+    with pytest.raises(QuantizationError, match="not supported"):
+        choose_quantization(0.0, 1.0, histogram=[1, 2])
+
+
+# Weights.
+
+
+def test_weights_per_tensor_and_per_channel() -> None:
+    w = np.array([[1.0, -2.54], [0.5, 0.127]], np.float32)
+    assert choose_weight_quantization(w).tolist() == [float(np.float32(np.float32(2.54) / 127.0))]
+    assert choose_weight_quantization(w, 0) == pytest.approx([0.02, 0.5 / 127])
+    assert choose_weight_quantization(w, 1) == pytest.approx([1 / 127, 0.02])
+    assert choose_weight_quantization(w, 0, narrow=False) == pytest.approx([2.54 / 128, 0.5 / 127])
+    assert choose_weight_quantization(w, 0, precision="int16") == pytest.approx([2.54 / 32767, 0.5 / 32767])
+    assert choose_weight_quantization(w, 0, "symmetric_with_power2_scale").tolist() == [2.0**-5, 2.0**-7]
+    for schema in ("asymmetric", "symmetric", "symmetric_with_uint8"):
+        assert (choose_weight_quantization(w, 0, schema) == choose_weight_quantization(w, 0)).all()
+
+
+def test_weight_ranges() -> None:
+    assert weight_range("int8") == weight_range("uint8") == (-127, 127)
+    assert weight_range("int8", narrow=False) == (-128, 127)
+    assert weight_range("int16") == (-32767, 32767)
+
+
+def test_channels_of_zeros() -> None:
+    w = np.array([[0.0, 0.0], [0.127, -0.01]], np.float32)
+    assert choose_weight_quantization(w, 0) == pytest.approx([0.001, 0.001])
+    assert choose_weight_quantization(np.zeros((2, 2)), 0).tolist() == [ZERO_WEIGHTS_SCALE] * 2
+    assert choose_weight_quantization(np.zeros((2, 2)), 0, "symmetric_with_power2_scale").tolist() == [2.0**-7] * 2
+
+
+def test_tiny_and_huge_weights() -> None:
+    assert choose_weight_quantization(np.array([1e-40])).tolist() == [SMALLEST_SCALE]
+    assert choose_weight_quantization(np.array([3.4e38])) == pytest.approx([3.4e38 / 127])
+
+
+@given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=20), st.booleans(), st.sampled_from(SCHEMAS))
+def test_weights_do_not_saturate(values: list[float], narrow: bool, schema: Schema) -> None:
+    w = np.array(values, np.float32)
+    (scale,) = choose_weight_quantization(w, schema=schema, narrow=narrow)
+    assert float(np.float32(scale)) == scale
+    low, high = weight_range("int8", narrow=narrow)
+    q = np.rint(w.astype(np.float64) / scale)
+    assert low <= q.min()
+    assert q.max() <= high
+
+
+@pytest.mark.parametrize("bad", [np.array([1.0, np.nan]), np.array([np.inf]), np.zeros((0, 3))])
+def test_bad_weights(bad: np.ndarray) -> None:
+    with pytest.raises(QuantizationError, match='constant "w": weights must be finite numbers, got'):
+        choose_weight_quantization(bad, where='constant "w"')
