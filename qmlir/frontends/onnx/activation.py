@@ -78,11 +78,9 @@ def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = 
 
 
 @converts("Dropout", since=7)
-def dropout(node: Node, x: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
-    """x; before version 10 its mask was of x's type."""
-    if node.uses_output(1):
-        raise Refusal("its mask is used")
-    return (x,)
+def dropout(node: Node, x: Value, *, ratio: float = 0.5) -> Value:
+    """x; its mask, before version 10 of x's type, is not given."""
+    return x
 
 
 @converts("Dropout", since=10)

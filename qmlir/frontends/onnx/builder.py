@@ -75,14 +75,12 @@ class Node:
     kind     operator, with its domain unless that is ONNX's own
     name     the node's name, empty where the exporter gave none
     outputs  names of its outputs; empty for one that is left out
-    used     names of the tensors that somebody reads
     """
 
     kind: str
     name: str
     outputs: Sequence[str]
     builder: Builder
-    used: set[str] = field(default_factory=set[str])
     _pending: list[Operation] = field(default_factory=list[Operation])
     _named: set[int] = field(default_factory=set[int])
 
@@ -132,10 +130,6 @@ class Node:
         if len(set(found)) != len(found):
             raise self.error("its axes must differ", str(list(axes)))
         return found
-
-    def uses_output(self, index: int) -> bool:
-        """Whether somebody reads an output."""
-        return index < len(self.outputs) and self.outputs[index] in self.used
 
     def error(self, need: str, got: str | None = None) -> NodeError:
         """An error about this node: the model is wrong, not merely beyond qmlir."""

@@ -27,8 +27,6 @@ def max_pool(
     strides: Ints = (),
 ) -> Value:
     """The maximum over each window; `storage_order` is about the indices, which qmlir does not give."""
-    if node.uses_output(1):
-        raise Refusal("its output of indices is used")
     windows = geometry(
         node, image_size(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
         ceil_mode=bool(ceil_mode),

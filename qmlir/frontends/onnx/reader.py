@@ -49,6 +49,8 @@ class Model:
                 self.file, f'keeps "{tensor.name}" in a file beside it', remedy="load the model by its path"
             )
         try:
+            if min(tensor.dims, default=0) < 0:
+                raise ValueError(f"a shape of {list(tensor.dims)}")
             return numpy_helper.to_array(_private_copy(tensor) if external else tensor, str(self.folder or ""))
         except (OSError, ValidationError) as error:
             raise FileError(

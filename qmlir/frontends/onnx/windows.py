@@ -91,7 +91,7 @@ def _along(
     room = size + low + high - span
     if room < 0:
         raise node.error(f"its window spans {span} and must fit into its padded input", str(size + low + high))
-    if not ceil_mode or auto_pad == "VALID":
+    if not ceil_mode:  # with VALID, ceil_mode counts too: onnxruntime and ONNX's reference differ from ONNX's text
         return low, high, 0
     last = -(-room // stride)
     if last * stride >= size + low:  # a window that would start behind the image is left out

@@ -1,0 +1,127 @@
+"""Conv, Gemm and MatMul against onnxruntime, version by version."""
+
+import numpy as np
+import pytest
+
+from tests.frontends.onnx.agreement import agree, floats, kinds, model, node, ops_of, reason
+
+
+@pytest.mark.parametrize("opset", [7, 11, 22])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]},
+        {"dilations": [2, 3]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
+        {"auto_pad": "VALID", "strides": [1, 2]},
+    ],
+)
+def test_conv(opset: int, attributes: dict[str, object]) -> None:
+    proto = model(
+        node("Conv", "x w b", **attributes),
+        {"x": [2, 3, 9, 8]},
+        {"w": floats(4, 3, 3, 2), "b": floats(4, seed=1)},
+        opset=opset,
+    )
+    assert kinds(agree(proto)) == ["nn.conv2d"]
+
+
+def test_conv_weights_become_ohwi() -> None:
+    w = floats(4, 3, 5, 2)
+    module = agree(model(node("Conv", "x w"), {"x": [1, 3, 6, 6]}, {"w": w}))
+    (constant,) = (o for o in ops_of(module) if o.name == "nn.constant")
+    assert np.array_equal(constant.value.array, w.transpose(0, 2, 3, 1))  # type: ignore[attr-defined]
+
+
+def test_conv_without_bias_and_with_computed_weights_and_bias() -> None:
+    agree(model(node("Conv", "x w"), {"x": [1, 2, 5, 5]}, {"w": floats(3, 2, 3, 3)}))
+    agree(model(node("Conv", "x w b"), {"x": [1, 2, 5, 5], "w": [3, 2, 3, 3], "b": [3]}))
+    agree(model(node("Conv", "x w", group=4), {"x": [1, 4, 5, 5], "w": [8, 1, 3, 3]}))
+
+
+@pytest.mark.parametrize("multiplier", [1, 3])
+def test_depthwise_conv(multiplier: int) -> None:
+    proto = model(
+        node("Conv", "x w b", group=4, pads=[1, 1, 1, 1], strides=[2, 1]),
+        {"x": [1, 4, 7, 6]},
+        {"w": floats(4 * multiplier, 1, 3, 3), "b": floats(4 * multiplier, seed=1)},
+    )
+    assert kinds(agree(proto)) == ["nn.depthwise_conv2d"]
+
+
+def test_one_group_of_one_channel_is_a_plain_convolution() -> None:
+    proto = model(node("Conv", "x w"), {"x": [1, 1, 5, 5]}, {"w": floats(3, 1, 3, 3)})
+    assert kinds(agree(proto)) == ["nn.conv2d"]
+
+
+def test_conv_refuses_groups_of_several_channels() -> None:
+    proto = model(node("Conv", "x w", group=2), {"x": [1, 4, 5, 5]}, {"w": floats(6, 2, 3, 3)})
+    assert "2 groups of 2 channels" in reason(proto)
+
+
+def test_conv_refuses_one_and_three_dimensions() -> None:
+    assert "1 spatial" in reason(model(node("Conv", "x w"), {"x": [1, 4, 5]}, {"w": floats(6, 4, 3)}))
+    assert "3 spatial" in reason(model(node("Conv", "x w"), {"x": [1, 4, 5, 5, 5]}, {"w": floats(6, 4, 3, 3, 3)}))
+
+
+def test_conv_refuses_negative_padding() -> None:
+    proto = model(node("Conv", "x w", pads=[-1, 0, 0, 0]), {"x": [1, 4, 5, 5]}, {"w": floats(6, 4, 3, 3)})
+    assert "negative padding" in reason(proto)
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 13])
+@pytest.mark.parametrize("trans_a", [0, 1])
+@pytest.mark.parametrize("trans_b", [0, 1])
+@pytest.mark.parametrize("scales", [{}, {"alpha": 0.7, "beta": 1.3}, {"beta": 0.0}])
+def test_gemm_with_constant_weights(opset: int, trans_a: int, trans_b: int, scales: dict[str, float]) -> None:
+    proto = model(
+        node("Gemm", "a b c", transA=trans_a, transB=trans_b, **scales),
+        {"a": [5, 3] if trans_a else [3, 5]},
+        {"b": floats(*((4, 5) if trans_b else (5, 4))), "c": floats(4, seed=1)},
+        opset=opset,
+    )
+    assert kinds(agree(proto)) == ["nn.fully_connected"]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (1, 4), (1, 1), (3, 1), (3, 4)])
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_gemm_addends_of_every_shape(shape: tuple[int, ...], beta: float) -> None:
+    constants = {"b": floats(5, 4), "c": floats(*shape, seed=1)}
+    module = agree(model(node("Gemm", "a b c", beta=beta), {"a": [3, 5]}, constants))
+    is_bias = shape in ((), (1,), (4,), (1, 4), (1, 1))
+    assert kinds(module) == ["nn.fully_connected"] + [] * is_bias + ["nn.add"] * (not is_bias)
+    agree(model(node("Gemm", "a b c", beta=beta), {"a": [3, 5], "c": shape}, {"b": constants["b"]}))
+
+
+def test_gemm_without_addend_needs_version_11() -> None:
+    agree(model(node("Gemm", "a b"), {"a": [3, 5]}, {"b": floats(5, 4)}, opset=11))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"alpha": 0.7}, {"transB": 1}, {"alpha": 0.7, "transA": 1, "transB": 1}])
+@pytest.mark.parametrize("addend", [False, True])
+def test_gemm_of_two_computed_factors(attributes: dict[str, object], addend: bool) -> None:
+    shapes = {"a": [5, 3] if "transA" in attributes else [3, 5], "b": [4, 5] if "transB" in attributes else [5, 4]}
+    agree(model(node("Gemm", "a b c" if addend else "a b", **attributes), shapes, {"c": floats(4)}))
+
+
+def test_gemm_of_constant_data_and_computed_weights() -> None:
+    agree(model(node("Gemm", "a b", transA=1), {"b": [5, 4]}, {"a": floats(5, 3)}))
+
+
+@pytest.mark.parametrize("opset", [7, 9, 13])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 5), (2, 1, 3, 5), (5,)])
+def test_matmul_with_constant_matrix(opset: int, shape: tuple[int, ...]) -> None:
+    module = agree(model(node("MatMul", "a b"), {"a": shape}, {"b": floats(5, 4)}, opset=opset))
+    assert [k for k in kinds(module) if k != "nn.reshape"] == ["nn.fully_connected"]
+
+
+@pytest.mark.parametrize(("a", "b"), [
+    ((3, 5), (5, 4)), ((2, 3, 5), (2, 5, 4)), ((2, 1, 3, 5), (7, 5, 4)), ((5,), (5,)), ((3, 5), (5,)),
+    ((5,), (2, 5, 4)),
+])  # fmt: skip
+def test_matmul_of_two_computed_factors(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    agree(model(node("MatMul", "a b"), {"a": a, "b": b}))
+    agree(model(node("MatMul", "a b"), {"b": b}, {"a": floats(*a)}))
+    agree(model(node("MatMul", "a b"), {"a": a}, {"b": floats(*b)}))

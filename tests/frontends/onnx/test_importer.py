@@ -1,0 +1,279 @@
+"""What the import as a whole does: names, shapes, arguments, opaque operations."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from xdsl.dialects.builtin import TensorType, UnrankedTensorType
+
+from qmlir.dialects.qmlir import NAME, NameAttr, OpaqueOp
+from qmlir.errors import FileError, OptionError, QmlirError
+from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.opaque import opaque_report, refuse_opaque
+from qmlir.rewriting import names_of_value, node_name, tensor_name
+from tests.frontends.onnx.agreement import (
+    FLOAT,
+    INT64,
+    agree,
+    floats,
+    kinds,
+    load,
+    main_of,
+    model,
+    node,
+    ops_of,
+)
+
+# ---------------------------------------------------------------------------------------------------------------
+# Names
+
+
+def test_arguments_results_and_operations_carry_their_names() -> None:
+    nodes = [node("Conv", "x w", "c", name="conv"), node("Relu", "c", "y")]
+    module = load(model(nodes, {"x": [1, 2, 5, 5]}, {"w": floats(3, 2, 3, 3)}))
+    function = main_of(module)
+    assert function.arg_attrs is not None
+    assert function.res_attrs is not None
+    assert function.arg_attrs.data[0].data[NAME] == NameAttr.of(tensors=["x"])
+    assert function.res_attrs.data[0].data[NAME] == NameAttr.of(tensors=["y"])
+    before, constant, conv, after, relu = ops_of(module)
+    assert [o.name for o in (before, constant, after)] == ["nn.transpose", "nn.constant", "nn.transpose"]
+    assert NAME not in before.attributes
+    assert NAME not in after.attributes
+    assert conv.attributes[NAME] == NameAttr.of(["conv"], ["c"])
+    assert relu.attributes[NAME] == NameAttr.of([], ["y"])
+    assert (node_name(conv), node_name(relu), tensor_name(constant.results[0])) == ("conv", "y", "w")
+    assert conv.results[0].name_hint == "c"
+
+
+def test_steps_on_the_way_to_an_output_have_names_of_their_own() -> None:
+    values = np.ones(3, np.float32)
+    constants = {"scale": values, "bias": values, "mean": values, "var": values}
+    proto = model(node("BatchNormalization", "x scale bias mean var", name="bn"), {"x": [1, 3]}, constants)
+    mul, add = (o for o in ops_of(load(proto)) if o.name in ("nn.mul", "nn.add"))
+    assert mul.attributes[NAME] == NameAttr.of([], ["y.scaled"])
+    assert add.attributes[NAME] == NameAttr.of(["bn"], ["y"])
+
+
+@pytest.mark.parametrize("name", ["487", "a b", "onnx::Add/1:0", "%", ".x", "größe"])
+def test_any_tensor_name_can_be_printed(name: str) -> None:
+    proto = model(helper.make_node("Relu", [name], ["y"]), {name: [2]})
+    module = load(proto)
+    assert tensor_name(main_of(module).args[0]) == name
+    assert "nn.relu" in str(module)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Shapes and arguments
+
+
+def test_an_unbound_first_dimension_is_one() -> None:
+    proto = model(node("Relu", "x"), {"x": ["batch", 3]})
+    assert main_of(load(proto)).function_type.inputs.data[0].get_shape() == (1, 3)  # type: ignore[attr-defined]
+    proto = model(node("Relu", "x"), {"x": [None, 3]})
+    assert main_of(load(proto)).function_type.inputs.data[0].get_shape() == (1, 3)  # type: ignore[attr-defined]
+
+
+def test_bound_dimensions() -> None:
+    proto = model(node("Add", "a b"), {"a": ["n", "m"], "b": ["n", None]})
+    module = load(proto, bind={"n": 4, "m": 5, "b.1": 1})
+    assert [t.get_shape() for t in main_of(module).function_type.inputs] == [(4, 5), (4, 1)]  # type: ignore[attr-defined]
+
+
+def test_other_unbound_dimensions_are_named() -> None:
+    with pytest.raises(FileError, match=r'symbol "height", symbol "x\.3".*--bind height=… --bind x\.3=…'):
+        load_onnx(model(node("Relu", "x"), {"x": ["batch", 3, "height", None]}))
+
+
+def test_binding_what_the_model_does_not_have() -> None:
+    proto = model(node("Relu", "x"), {"x": ["batch_size", 3]})
+    with pytest.raises(OptionError, match=r'--bind batchsize=2.*did you mean "?batch_size'):
+        load_onnx(proto, bind={"batchsize": 2})
+    with pytest.raises(OptionError, match="it has none"):
+        load_onnx(model(node("Relu", "x"), {"x": [3]}), bind={"n": 2})
+    with pytest.raises(OptionError, match="at least 1"):
+        load_onnx(proto, bind={"batch_size": 0})
+
+
+def test_initializers_that_are_also_inputs_are_no_arguments() -> None:
+    proto = model(node("Add", "x w"), {"w": [3], "x": [3]}, {"w": floats(3)}, opset=8, ir_version=3)
+    assert len(main_of(agree(proto)).args) == 1
+
+
+def test_inputs_bound_as_constants() -> None:
+    proto = model(node("Reshape", "x s"), {"x": [2, 3], "s": [1]})
+    proto.graph.input[1].type.tensor_type.elem_type = INT64
+    assert [a.name_hint for a in main_of(load(proto, constants={"s": np.array([6])})).args] == ["x"]
+    for wrong, message in (
+        ({"t": np.array([6])}, "must be bound to an input"),
+        ({"s": np.array([6], np.int32)}, "must be int64"),
+        ({"s": np.array([6, 1])}, r"got int64 \[2\]"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            load_onnx(proto, constants=wrong)  # type: ignore[arg-type]
+
+
+def test_outputs_that_are_inputs_or_constants() -> None:
+    proto = model(node("Relu", "x", "r"), {"x": [3]}, {"c": floats(2)}, outputs=("x", "c", "r", "r"))
+    module = load(proto)
+    assert [str(t) for t in main_of(module).function_type.outputs] == [
+        "tensor<3xf32>", "tensor<2xf32>", "tensor<3xf32>", "tensor<3xf32>",
+    ]  # fmt: skip
+
+
+def test_nodes_that_no_output_needs_are_skipped() -> None:
+    nodes = [node("NonZero", "x", "dead"), node("Relu", "x")]
+    assert kinds(load(model(nodes, {"x": [3]}))) == ["nn.relu"]
+
+
+def test_one_weight_is_one_constant() -> None:
+    w = floats(3, 3, 3, 3)
+    nodes = [node("Conv", "x w", "a"), node("Conv", "a w", "b"), node("Add", "b b", "y")]
+    module = agree(model(nodes, {"x": [1, 3, 9, 9]}, {"w": w}))
+    assert sum(o.name == "nn.constant" for o in ops_of(module)) == 1
+
+
+def test_local_functions_are_inlined() -> None:
+    proto = model(helper.make_node("Twice", ["x"], ["y"], domain="mine"), {"x": [3]})
+    opset = [helper.make_opsetid("", 21)]
+    proto.functions.append(helper.make_function("mine", "Twice", ["a"], ["b"], [node("Add", "a a", "b")], opset))
+    proto.opset_import.append(helper.make_opsetid("mine", 1))
+    assert kinds(agree(proto)) == ["nn.add"]
+
+
+def test_a_model_in_memory_is_left_as_it_is() -> None:
+    proto = model(node("Add", "x w"), {"x": ["n", 3]}, {"w": floats(3)})
+    before = proto.SerializeToString(deterministic=True)
+    load_onnx(proto, bind={"n": 2})
+    assert proto.SerializeToString(deterministic=True) == before
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Opaque operations
+
+
+def test_unknown_operators_are_opaque_and_keep_all_they_say() -> None:
+    weights = numpy_helper.from_array(floats(2), "value")
+    attributes = {
+        "i": 3, "f": 0.5, "s": "text", "is": [1, 2], "fs": [0.5], "ss": ["a", "b"], "t": weights,
+        "g": helper.make_graph([], "body", [], []),
+    }  # fmt: skip
+    custom = helper.make_node("Custom", ["x", "", "w"], ["y"], name="n", domain="my.domain", **attributes)
+    proto = model([custom], {"x": [3]}, {"w": np.array([1, 2])})
+    proto.opset_import.append(helper.make_opsetid("my.domain", 2))
+    module = load_onnx(proto)
+    module.verify()
+    (op,) = (o for o in ops_of(module) if isinstance(o, OpaqueOp))
+    assert op.kind.data == "my.domain.Custom"
+    assert op.reason.data == "qmlir knows no my.domain.Custom"
+    assert op.attributes[NAME] == NameAttr.of(["n"], ["y"])
+    assert [str(o.type) for o in op.inputs] == ["tensor<3xf32>", "tensor<2xi64>"]
+    assert str(op.source.data["version"]) == "2 : i64"
+    assert str(op.source.data["inputs"]) == '["x", "", "w"]'
+    assert set(op.source.data["attributes"].data) == set(attributes)  # type: ignore[attr-defined]
+
+
+def test_an_opaque_operation_has_the_types_that_onnx_infers() -> None:
+    nodes = [node("LeakyRelu", "x", "l"), node("ArgMax", "l", "m", axis=1), node("Relu", "l")]
+    module = load_onnx(model(nodes, {"x": ["n", 3]}, outputs=("y", "m")), bind={"n": 2})
+    leaky, argmax, relu = ops_of(module)
+    assert leaky.results[0].type == relu.results[0].type == main_of(module).args[0].type
+    assert str(argmax.results[0].type) == "tensor<2x1xi64>"
+
+
+def test_what_follows_an_unknown_shape_is_opaque() -> None:
+    custom = helper.make_node("Custom", ["x"], ["c"], domain="my.domain")
+    nodes = [custom, node("Relu", "c", "r"), node("Flatten", "r", "f"), node("Conv", "f w", "y")]
+    proto = model(nodes, {"x": [3]}, {"w": floats(1, 1, 3, 3)})
+    proto.opset_import.append(helper.make_opsetid("my.domain", 1))
+    module = load_onnx(proto)
+    report = opaque_report(module)
+    assert [k.kind for k in report] == ["my.domain.Custom", "onnx.Relu", "onnx.Flatten", "onnx.Conv"]
+    assert report[1].reason == 'the shape of its input "c" is not known'
+    assert isinstance(ops_of(module)[0].results[0].type, UnrankedTensorType)
+
+
+def test_a_declared_shape_is_used_where_inference_finds_none() -> None:
+    custom = helper.make_node("Custom", ["x"], ["c"], domain="my.domain")
+    proto = model([custom, node("Relu", "c")], {"x": [3]})
+    proto.opset_import.append(helper.make_opsetid("my.domain", 1))
+    proto.graph.value_info.append(helper.make_tensor_value_info("c", FLOAT, [4, 5]))
+    assert [k.kind for k in opaque_report(load_onnx(proto))] == ["my.domain.Custom"]
+
+
+def test_a_refusing_converter_leaves_nothing_behind() -> None:
+    proto = model(node("Conv", "x w", group=2), {"x": [1, 4, 5, 5]}, {"w": floats(6, 2, 3, 3)})
+    assert [o.name for o in ops_of(load_onnx(proto))] == ["nn.constant", "qmlir.opaque"]
+
+
+def test_an_unknown_attribute_is_not_ignored() -> None:
+    relu = helper.make_node("Relu", ["x"], ["y"], slope=2)
+    (kind,) = opaque_report(load_onnx(model(relu, {"x": [3]})))
+    assert kind.reason == 'qmlir does not know its attribute "slope"'
+
+
+def test_one_error_lists_every_opaque_operation() -> None:
+    nodes = [node("Erf", "x", "a", name="erf1"), node("Erf", "a", "b"), node("LeakyRelu", "b", "c", name="leaky")]
+    nodes += [node("Abs", "c" if i == 0 else f"d{i - 1}", f"d{i}") for i in range(6)] + [node("Relu", "d5")]
+    module = load_onnx(model(nodes, {"x": [3]}))
+    assert [(k.kind, k.count) for k in opaque_report(module)] == [
+        ("onnx.Erf", 2),
+        ("onnx.LeakyRelu", 1),
+        ("onnx.Abs", 6),
+    ]
+    with pytest.raises(QmlirError) as caught:
+        refuse_opaque(module, "net.onnx")
+    assert str(caught.value) == (
+        "net.onnx: every operation must be one that qmlir knows, got 9 that are not: "
+        '2 x onnx.Erf ("erf1", "b"): qmlir knows no Erf; 1 x onnx.LeakyRelu ("leaky"): qmlir knows no LeakyRelu; '
+        '6 x onnx.Abs ("d0", "d1", "d2", "d3" and 2 more): qmlir knows no Abs; '
+        "replace them in the model, or cut the model before them"
+    )
+    refuse_opaque(load(model(node("Relu", "x"), {"x": [3]})), "net.onnx")
+
+
+def test_subgraphs_read_tensors_too() -> None:
+    """An If is opaque; what its branches read is imported before it."""
+    then = helper.make_graph([node("Neg", "r", "t")], "then", [], [helper.make_tensor_value_info("t", FLOAT, [3])])
+    otherwise = helper.make_graph([node("Abs", "r", "e")], "else", [], [helper.make_tensor_value_info("e", FLOAT, [3])])
+    nodes = [
+        node("Relu", "x", "r"),
+        helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=otherwise),
+    ]
+    proto = model(nodes, {"x": [3]}, {"c": np.array(True)})
+    module = load_onnx(proto)
+    assert [o.name for o in ops_of(module) if o.name != "nn.constant"] == ["nn.relu", "qmlir.opaque"]
+    assert ops_of(module)[-1].results[0].type == TensorType(main_of(module).args[0].type.element_type, [3])  # type: ignore[attr-defined]
+
+
+def test_float16_weights_cast_to_float_are_folded() -> None:
+    nodes = [node("Cast", "w", "wf", to=FLOAT), node("Add", "x wf")]
+    assert kinds(agree(model(nodes, {"x": [3]}, {"w": floats(3).astype(np.float16)}))) == ["nn.add"]
+
+
+def test_bfloat16_tensors_are_opaque_not_a_crash() -> None:
+    proto = model([node("Cast", "x", "b", to=TensorProto.BFLOAT16), node("Cast", "b", "y", to=FLOAT)], {"x": [3]})
+    module = load_onnx(proto)
+    module.verify()
+    assert [str(o.results[0].type) for o in ops_of(module)] == ["tensor<3xbf16>", "tensor<3xf32>"]
+    weights = helper.make_tensor("w", TensorProto.BFLOAT16, [2], [1.0, 2.0])
+    proto = model([node("Cast", "w", "f", to=FLOAT), node("Add", "x f")], {"x": [2]})
+    proto.graph.initializer.append(weights)
+    (kind,) = opaque_report(load_onnx(proto))
+    assert kind.kind == "onnx.Cast"
+
+
+def test_names_survive_where_a_node_becomes_nothing() -> None:
+    nodes = [node("Cast", "x", "a", to=FLOAT), node("Dropout", "a", "b"), node("Relu", "b")]
+    names = names_of_value(main_of(load(model(nodes, {"x": [3]}))).args[0])
+    assert [s.data for s in names.absorbed] == ["a", "b"]
+
+
+def test_converters_know_every_version_of_their_operators() -> None:
+    """No converter claims a version that ONNX does not have, unless it is version 1."""
+    from qmlir.frontends.onnx.converters import converts, folds
+
+    for table in (converts, folds):
+        for domain, operator, versions in table.operators():
+            known = {s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == operator}
+            assert set(versions) <= known | {1}, (domain, operator)

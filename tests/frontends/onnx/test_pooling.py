@@ -1,0 +1,119 @@
+"""Pools against onnxruntime: padding, automatic padding, ceil_mode."""
+
+import numpy as np
+import pytest
+
+from qmlir.backends.reference import evaluate
+from tests.frontends.onnx.agreement import (
+    agree,
+    assert_close,
+    floats,
+    kinds,
+    load,
+    main_of,
+    model,
+    node,
+    onnxruntime_run,
+    reason,
+)
+
+WINDOWS = [
+    {"kernel_shape": [2, 2]},
+    {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]},
+    {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+    {"kernel_shape": [3, 3], "strides": [2, 3], "auto_pad": "SAME_LOWER"},
+    {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "VALID"},
+]
+
+CEILED = [
+    {"kernel_shape": [2, 2], "strides": [2, 2]},
+    {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [3, 3], "strides": [3, 3], "pads": [1, 0, 0, 1]},
+    {"kernel_shape": [2, 2], "strides": [3, 3], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [1, 1], "strides": [3, 3]},
+    {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "VALID"},
+]
+
+
+@pytest.mark.parametrize("opset", [7, 8, 10, 11, 12, 22])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_max_pool(opset: int, window: dict[str, object]) -> None:
+    module = agree(model(node("MaxPool", "x", **window), {"x": [2, 3, 9, 8]}, opset=opset))
+    assert kinds(module) == ["nn.max_pool2d"]
+
+
+@pytest.mark.parametrize("size", [6, 7, 8, 9])
+@pytest.mark.parametrize("window", CEILED)
+def test_max_pool_ceil_mode(size: int, window: dict[str, object]) -> None:
+    agree(model(node("MaxPool", "x", ceil_mode=1, **window), {"x": [1, 2, size, size + 1]}))
+
+
+def test_max_pool_dilations() -> None:
+    agree(model(node("MaxPool", "x", kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 1, 1]), {"x": [1, 2, 9, 9]}))
+
+
+@pytest.mark.parametrize("opset", [7, 10, 11, 19, 22])
+@pytest.mark.parametrize("include", [0, 1])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_average_pool(opset: int, include: int, window: dict[str, object]) -> None:
+    module = agree(
+        model(node("AveragePool", "x", count_include_pad=include, **window), {"x": [2, 3, 9, 8]}, opset=opset)
+    )
+    assert kinds(module) == ["nn.average_pool2d"]
+
+
+@pytest.mark.parametrize("size", [6, 7, 8, 9])
+@pytest.mark.parametrize("include", [0, 1])
+@pytest.mark.parametrize("window", CEILED)
+def test_average_pool_ceil_mode(size: int, include: int, window: dict[str, object]) -> None:
+    agree(model(node("AveragePool", "x", ceil_mode=1, count_include_pad=include, **window), {"x": [1, 2, size, size]}))
+
+
+def test_average_pool_whose_window_may_lie_in_the_padding() -> None:
+    window = {"kernel_shape": [2, 2], "pads": [2, 2, 2, 2]}
+    proto = model(node("AveragePool", "x", count_include_pad=1, **window), {"x": [1, 2, 4, 4]})
+    module = load(proto)
+    assert kinds(module) == ["nn.pad", "nn.average_pool2d"]
+    x = floats(1, 2, 4, 4)  # onnxruntime takes such padding only as an operation of its own
+    padded = [node("Pad", "x p", "z"), node("AveragePool", "z", kernel_shape=[2, 2])]
+    (wanted,) = onnxruntime_run(model(padded, {"x": x.shape}, {"p": np.array([0, 0, 2, 2, 0, 0, 2, 2])}), {"x": x})
+    assert_close(evaluate(main_of(module), [x])[0], wanted)
+    for operator in ("AveragePool", "MaxPool"):
+        assert "as large as its window" in reason(model(node(operator, "x", **window), {"x": [1, 2, 4, 4]}))
+
+
+def test_pools_of_other_ranks_are_refused() -> None:
+    assert "1 spatial" in reason(model(node("MaxPool", "x", kernel_shape=[2]), {"x": [1, 2, 4]}))
+    assert "3 spatial" in reason(model(node("AveragePool", "x", kernel_shape=[2, 2, 2]), {"x": [1, 2, 4, 4, 4]}))
+    assert "1 spatial" in reason(model(node("GlobalAveragePool", "x"), {"x": [1, 2, 4]}))
+
+
+def test_max_pool_refuses_indices() -> None:
+    proto = model(node("MaxPool", "x", "y indices", kernel_shape=[2, 2]), {"x": [1, 2, 4, 4]})
+    assert kinds(agree(proto)) == ["nn.max_pool2d"]  # nobody reads them
+    proto = model(node("MaxPool", "x", "y indices", kernel_shape=[2, 2]), {"x": [1, 2, 4, 4]}, outputs=("y", "indices"))
+    assert "indices" in reason(proto)
+
+
+@pytest.mark.parametrize("opset", [7, 22])
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_global_pools(opset: int, operator: str) -> None:
+    agree(model(node(operator, "x"), {"x": [2, 3, 5, 4]}, opset=opset))
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [[2, 3], [-1, -2], [1, 2]])
+def test_reduce_mean_over_the_image(keepdims: int, axes: list[int]) -> None:
+    for opset in (7, 11, 13):
+        proto = model(node("ReduceMean", "x", axes=axes, keepdims=keepdims), {"x": [2, 3, 5, 4]}, opset=opset)
+        assert kinds(agree(proto))[0] == "nn.global_average_pool"
+    constants = {"axes": np.array(axes)}
+    agree(model(node("ReduceMean", "x axes", keepdims=keepdims), {"x": [2, 3, 5, 4]}, constants, opset=18))
+
+
+def test_reduce_mean_over_nothing_and_over_other_axes() -> None:
+    assert kinds(agree(model(node("ReduceMean", "x", noop_with_empty_axes=1), {"x": [2, 3]}))) == []
+    assert "averages over axes [1] of 4" in reason(
+        model(node("ReduceMean", "x", axes=[1]), {"x": [2, 3, 5, 4]}, opset=13)
+    )
+    assert "averages over axes [0, 1, 2, 3]" in reason(model(node("ReduceMean", "x"), {"x": [2, 3, 5, 4]}, opset=13))
