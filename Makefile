@@ -1,10 +1,14 @@
 # qmlir's commands. `make demo` and `make test` need Python >= 3.11 and a package index, nothing else:
 # they make their own environment in .venv and bring it up to date when pyproject.toml changes.
 
-PYTHON ?= python3
+# The first Python that is new enough; `make PYTHON=/path/to/python3.12 …` chooses another.
+NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+            $$p $(NEW_ENOUGH) 2>/dev/null && echo $$p && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
+TOOLS  := $(VENV)/.tools
 JOBS   ?= 2
 
 export PYTHONHASHSEED := 0
@@ -18,15 +22,15 @@ help: ## this list
 demo: $(READY) ## the digits network: profile, quantize, compile, run, compare with float
 	$(BIN)/python examples/digits/demo.py
 
-test: $(READY) ## every test: Python on all cores, then the IR tests through lit
+# pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
+test: $(READY) ## every test
 	$(BIN)/python -m pytest -n $(JOBS)
-	$(BIN)/lit -j$(JOBS) filecheck_tests
+	$(BIN)/lit -v -j$(JOBS) filecheck_tests/cli
 
 check: lint ## what has to hold before each commit: format, style, types, layers, the fast tests
 	$(BIN)/python -m pytest -q -m "not slow and not models"
-	$(BIN)/lit -q -j$(JOBS) filecheck_tests
 
-lint: $(READY) ## format, style, types, layers
+lint: $(TOOLS) ## format, style, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
@@ -43,8 +47,12 @@ clean: ## remove the environment and everything generated
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	@test -n "$(PYTHON)" && $(PYTHON) $(NEW_ENOUGH) \
 	  || { echo 'error: qmlir needs Python >= 3.11; choose one with make PYTHON=/path/to/python3.11 …' >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+$(TOOLS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@

@@ -146,7 +146,7 @@ def program(arguments: list[str], text: str, out: io.StringIO, err: io.StringIO)
         case "echo":
             out.write(" ".join(rest) + "\n")
         case "rm":
-            for file in rest:
+            for file in rest[rest[0] == "-f" :]:
                 Path(file).unlink(missing_ok=True)
         case "cp":
             shutil.copy(*rest)

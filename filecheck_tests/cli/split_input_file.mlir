@@ -2,7 +2,7 @@
 // and with -o nothing is written.
 
 // RUN: not qmlir-opt --split-input-file %s > %t.out 2> %t.err && filecheck %s < %t.out && filecheck %s --check-prefix=ERR < %t.err
-// RUN: rm %t.mlir && not qmlir-opt --split-input-file %s -o %t.mlir 2> %t.err && not test -e %t.mlir
+// RUN: rm -f %t.mlir && not qmlir-opt --split-input-file %s -o %t.mlir 2> %t.err && not test -e %t.mlir
 
 // CHECK: func.func @a
 // CHECK: // -----

@@ -5,7 +5,7 @@
 // RUN: qmlir-opt --inline-weights %s > %t.inline.mlir && filecheck %s --check-prefix=INLINE < %t.inline.mlir
 // RUN: qmlir-opt %s -o %t.side.mlir && test -e %t.side.safetensors && filecheck %s --check-prefix=SIDE < %t.side.mlir
 // RUN: qmlir-opt %t.side.mlir --inline-weights | filecheck %s --check-prefix=INLINE
-// RUN: rm %t.side.safetensors && not qmlir-opt %t.side.mlir 2>&1 | filecheck %s --check-prefix=LOST
+// RUN: rm -f %t.side.safetensors && not qmlir-opt %t.side.mlir 2>&1 | filecheck %s --check-prefix=LOST
 // RUN: qmlir-opt --elide-weights %s | not qmlir-opt 2>&1 | filecheck %s --check-prefix=UNREADABLE
 
 // STDOUT: error: the module: cannot be printed by itself: its large weights go to a file beside it, got 1 of them; write it with -o FILE, or use --inline-weights or --elide-weights
