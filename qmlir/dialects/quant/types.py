@@ -307,9 +307,9 @@ def _unpacked_ints(packed: bytes) -> tuple[int, ...]:
 def scale_text(scale: float) -> str:
     """A float64 as upstream prints it, exact when read back.
 
-    Seven significant digits where they are exact (`1.000000e-01`), else 17 without trailing zeros, positional
-    down to 0.00… with at most three zeros after the point's first (`0.0039215686274509803`), scientific below
-    (`3.9215686274509803E-6`) and above 17 digits, and the bits in hexadecimal where that leaves no decimal point.
+    Seven significant digits where they are exact (`1.000000e-01`), else 17 without trailing zeros: positional from
+    0.001 on (`0.0039215686274509803`), scientific below (`3.9215686274509803E-6`) and for integers with more than 17
+    digits or three trailing zeros, and the bits in hexadecimal for the other integers, which have no decimal point.
     """
     short = f"{scale:.6e}"
     if float(short) == scale:
