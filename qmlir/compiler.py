@@ -225,8 +225,9 @@ def to_integers(module: ModuleOp) -> ModuleOp:
 def reference(module: ModuleOp) -> "Reference":
     """A callable that evaluates the network's exact meaning operation by operation in numpy."""
     from qmlir.backends.reference import Reference
+    from qmlir.frontends.opaque import refuse_opaque
 
-    refuse_opaque(module)
+    refuse_opaque(module, "the network")
     return Reference(main_function(to_integers(module)))
 
 
@@ -238,12 +239,13 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
         threads: Processors that one call may use; only 1 for now.
     """
     from qmlir.backends.cpu import build
+    from qmlir.frontends.opaque import refuse_opaque
     from qmlir.signature import signature_of
 
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
     source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
-    refuse_opaque(source)
+    refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source)
     signature = signature_of(main_function(lowered))
     Pipeline(*TO_LOOPS, *TO_LLVM).apply(lowered, make_context())
@@ -252,7 +254,7 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
 
 def save(module: ModuleOp, path: str | Path) -> None:
     """Writes a module as text, its large weights in a .safetensors file beside it; both atomically."""
-    from qmlir.module_file import write_modules
+    from qmlir.storage import write_modules
 
     write_modules(Path(path), [module])
 
@@ -266,11 +268,3 @@ def main_function(module: ModuleOp) -> func.FuncOp:
         names = ", ".join(f.sym_name.data for f in functions) or "none"
         raise QmlirError("the module must have one public function, or one called main", got=names)
     return named[0]
-
-
-def refuse_opaque(module: ModuleOp) -> None:
-    """Refuses a network with operations qmlir does not know, all of them in one error."""
-    from qmlir.frontends.onnx import refuse_opaque
-
-    refuse_opaque(module)
-
