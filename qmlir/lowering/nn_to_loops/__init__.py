@@ -1,1 +1,7 @@
-"""Float nn and the quantize/dequantize casts to loops."""
+"""The edge from the float network to loops (pass `nn-to-loops`).
+
+    convert.py   the pass
+
+One file per operation family, named as in dialects/nn, each a table from operation class to rule; casts.py has
+`quant.qcast` and its like. Data movement works on elements of any type, all else on f32.
+"""

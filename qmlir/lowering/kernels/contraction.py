@@ -1,0 +1,389 @@
+"""Contraction kernels: convolutions, fully connected layers and matrix products, in any arithmetic.
+
+The weights lie in blocks of output channels, [blocks, KH · KW · C', lanes], zero beyond the last channel. One step
+takes one tap (or a group of taps) of one block for a few neighbouring outputs:
+
+    for a tile of an output row                          see tile.py; or straight from the input where that is dense
+      for each block of output channels
+        for a few outputs p of the tile
+          acc[p] = start                                 vectors of output channels, in registers
+          for kh, kw, c:  acc[p] = step(acc[p], x[p, kh, kw, c], w[kh, kw, c])
+          y[p] = finish(acc[p])
+
+The order of kh, kw, c is that of the reference; where the arithmetic is exact it takes several c in one step.
+"""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qmlir.lowering.code import Buffer, Code, Value
+from qmlir.lowering.kernel import STACK_LIMIT, Array, Kernel, MainLowering
+from qmlir.lowering.kernels.tile import Tile, Window, choose_tile, copy_pixels
+
+OUTPUTS = 4
+"""Outputs computed together: each load of weights serves them all, and their accumulators stay in registers."""
+
+
+CACHED_INPUT = 24 * 1024
+"""Bytes of input that a tile read in place may span: most of a first-level cache."""
+
+
+class Arithmetic(abc.ABC):
+    """How a contraction multiplies and adds: a frozen dataclass.
+
+    group    channels that one step takes; weights are [blocks, KH, KW, C' / group, lanes, group]
+    element  type of the input's elements as `step` wants them: a tile's
+    """
+
+    group: int
+    element: Attribute
+
+    @property
+    def keeps(self) -> bool:
+        """Whether `prepare` changes nothing but the type."""
+        return True
+
+    @abc.abstractmethod
+    def prepare(self, x: Value) -> Value:
+        """An input element as a tile holds it."""
+
+    @abc.abstractmethod
+    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
+        """The accumulators of a block before the first step."""
+
+    @abc.abstractmethod
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        """The weights of one step, of which `at` counts those before."""
+
+    @abc.abstractmethod
+    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+        """The accumulators with the products of one group of inputs added."""
+
+
+class Epilogue(abc.ABC):
+    """What happens to accumulators before they are stored: a frozen dataclass.
+
+    parameters   how many of the kernel's buffers it reads, [blocks · lanes] each
+    """
+
+    parameters: int
+
+    @abc.abstractmethod
+    def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
+        """The result's elements from accumulators and their channels' parameters, as many lanes."""
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """Which batch of an operand each batch of the result reads: Σ ((n div d) mod m) · s over its (d, m, s)."""
+
+    digits: tuple[tuple[int, int, int], ...]
+
+    @staticmethod
+    def of(operand: Sequence[int], result: Sequence[int]) -> "Broadcast":
+        """From the batch dimensions of both."""
+        aligned = [1] * (len(result) - len(operand)) + list(operand)
+        digits: list[tuple[int, int, int]] = []
+        divisor = stride = 1
+        for size, full in zip(reversed(aligned), reversed(result), strict=True):
+            if size != 1:
+                digits.append((divisor, full, stride))
+                stride *= size
+            divisor *= full
+        return Broadcast(tuple(digits))
+
+    def apply(self, code: Code, batch: Value) -> Value:
+        """The operand's batch for a batch of the result."""
+        total = code.index(0)
+        for divisor, modulus, stride in self.digits:
+            total = total + (batch // divisor) % modulus * stride
+        return total
+
+
+@dataclass(frozen=True)
+class Contraction(Kernel):
+    """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw,c} x[…] · w[o, kh, kw, c]).
+
+    Buffers: x [N·H, W·C], w [blocks · steps · lanes · group], the bias [blocks · lanes] if there is one, the
+    epilogue's parameters, y [N·OH, OW, O].
+
+    channels     input channels as steps count them, a multiple of the arithmetic's group
+    per_tile     neighbouring outputs of a row that are computed before the next ones: their input stays in the cache
+    tile         the copy of their input, or None to read it where it lies: then it needs no preparation or padding
+    x_batch,
+    w_batch      the batches of a matrix product's operands; None for x's own and for weights without batches
+    """
+
+    name: str
+    window: Window
+    channels: int
+    outputs: int
+    lanes: int
+    arithmetic: Arithmetic
+    epilogue: Epilogue
+    has_bias: bool
+    per_tile: int
+    tile: Tile | None
+    x_batch: Broadcast | None = None
+    w_batch: Broadcast | None = None
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of output channels."""
+        return -(-self.outputs // self.lanes)
+
+    @property
+    def steps(self) -> int:
+        """Steps that one output takes."""
+        rows, columns = self.window.extent
+        return rows * columns * self.channels // self.arithmetic.group
+
+    @property
+    def by_block(self) -> bool:
+        """Whether the parallel loop runs over blocks: all outputs lie in one tile."""
+        return self._tiles == 1
+
+    @property
+    def _row_tiles(self) -> int:
+        return -(-self.window.output[1] // self.per_tile)
+
+    @property
+    def _tiles(self) -> int:
+        return self.window.batch * self.window.output[0] * self._row_tiles
+
+    @property
+    def items(self) -> int:
+        """Iterations of the parallel loop."""
+        return self.blocks if self.by_block else self._tiles
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        body = _Body(self, code, buffers)
+        if self.by_block:
+            body.open_tile(code.index(0))
+            with code.loop(begin, end) as block:
+                body.write_block(block)
+            return
+        with code.loop(begin, end) as item:
+            body.open_tile(item)
+            with code.loop(0, self.blocks) as block:
+                body.write_block(block)
+
+
+class _Body:
+    """One kernel's body while it is written: the buffers, and the tile at hand."""
+
+    def __init__(self, kernel: Contraction, code: Code, buffers: Sequence[Buffer]):
+        self.kernel, self.code = kernel, code
+        self.x, self.w, *rest = buffers
+        self.bias = rest.pop(0) if kernel.has_bias else None
+        *self.parameters, self.y = rest
+        self.memory = kernel.tile.allocate(code) if kernel.tile else None
+        full = kernel.outputs % kernel.lanes == 0
+        self.spill = None if full else code.stack((kernel.lanes,), self.y.element)
+
+    def open_tile(self, item: Value) -> None:
+        """Goes to tile `item` and fills it."""
+        kernel, code, window = self.kernel, self.code, self.kernel.window
+        rows = window.output[0]
+        line, part = item // kernel._row_tiles, item % kernel._row_tiles
+        batch, row = line // rows, line % rows
+        if window.batch == 1:
+            batch, row = code.index(0), line
+        self.line = line  # the row of y
+        self.first = part * kernel.per_tile
+        self.count = (window.output[1] - self.first).minimum(kernel.per_tile)
+        image = kernel.x_batch.apply(code, batch) if kernel.x_batch else batch
+        self.weights_from = kernel.w_batch.apply(code, batch) * kernel.blocks if kernel.w_batch else code.index(0)
+        self.base = (image * window.height + row * window.strides[0], code.index(0))  # where a window starts, if dense
+        if kernel.tile and self.memory:
+            self.base = (code.index(0), code.index(0))
+            copy = copy_pixels(code, self.x, kernel.tile, self.memory, kernel.arithmetic.prepare)
+            kernel.tile.fill(code, self.memory, image, row, self.first, copy)
+
+    def write_block(self, block: Value) -> None:
+        """All outputs of the tile, for one block of channels."""
+        code, count = self.code, self.count
+        together = min(OUTPUTS, count.known or OUTPUTS)
+        most = count - count % together
+        with code.loop(0, most, together) as output:
+            self.write_outputs(block, output, together)
+        if self.kernel.window.output[1] % together or self.kernel.per_tile % together:
+            with code.loop(most, count) as output:
+                self.write_outputs(block, output, 1)
+
+    def write_outputs(self, block: Value, output: Value, together: int) -> None:
+        """A few neighbouring outputs, from `output` on, for one block of channels."""
+        kernel, code, arithmetic = self.kernel, self.code, self.kernel.arithmetic
+        lanes = kernel.lanes
+        start = arithmetic.start(code, self.bias, block, lanes)
+        sums = self.accumulate(block, output, [start] * together)
+        parameters = [p.load(block * lanes, lanes=lanes) for p in self.parameters]
+        for p, accumulator in enumerate(sums):
+            y = kernel.epilogue.finish(accumulator, parameters)
+            self.store(y, self.first + output + p, block)
+
+    def accumulate(self, block: Value, output: Value, start: Sequence[Value]) -> list[Value]:
+        """The sums over kh, kw and c."""
+        kernel, code, arithmetic, window = self.kernel, self.code, self.kernel.arithmetic, self.kernel.window
+        source = self.memory or self.x
+        rows, columns = window.extent
+        run, taps = kernel.channels, columns
+        if window.dilations[1] == 1:  # neighbouring taps are neighbours in memory
+            run, taps = run * columns, 1
+        steps = run // arithmetic.group
+        stride = window.strides[1] * kernel.channels  # between the windows of neighbouring outputs
+        # A tile's rows are the window's; the input's lie a dilation apart.
+        row_step = 1 if kernel.tile else window.dilations[0]
+        first = self.base[1] + (output if kernel.tile else self.first + output) * stride
+        weights = (self.weights_from + block) * kernel.steps
+
+        def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
+            row = self.base[0] + i * row_step
+
+            def over_taps(j: Value, sums: list[Value]) -> Sequence[Value]:
+                left = first + j * (window.dilations[1] * kernel.channels)
+                before = weights + (i * taps + j) * steps
+
+                def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
+                    w = arithmetic.weights(self.w, before + k, kernel.lanes)
+                    at = left + k * arithmetic.group
+                    return [arithmetic.step(acc, source, (row, at + p * stride), w) for p, acc in enumerate(sums)]
+
+                return code.fold(0, steps, sums, over_run)
+
+            return code.fold(0, taps, sums, over_taps)
+
+        return code.fold(0, rows, start, over_rows)
+
+    def store(self, value: Value, output: Value, block: Value) -> None:
+        """Stores the channels of a block that exist."""
+        kernel, code, lanes = self.kernel, self.code, self.kernel.lanes
+        channel = block * lanes
+
+        def whole() -> None:
+            self.y.store(value, self.line, output, channel)
+
+        if self.spill is None:
+            whole()
+            return
+        spill, rest = self.spill, kernel.outputs % lanes
+
+        def part() -> None:
+            spill.store(value, 0)
+            with code.loop(0, rest) as j:
+                self.y.store(spill.load(j), self.line, output, channel + j)
+
+        if kernel.blocks == 1:
+            part()
+        else:
+            code.branch(block < kernel.blocks - 1, whole, part)
+
+
+def pack_weights(weights: Array, lanes: int, group: int) -> Array:
+    """Weights [O, KH, KW, C] as the kernel reads them, flat: [blocks, KH, KW, C' / group, lanes, group]."""
+    outputs, rows, columns, channels = weights.shape
+    padding = ((0, -outputs % lanes), (0, 0), (0, 0), (0, -channels % group))
+    padded = np.pad(weights, padding)
+    split = padded.reshape(-1, lanes, rows, columns, padded.shape[3] // group, group)
+    return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1, 5)).reshape(-1)
+
+
+def pad_channels(parameters: Array, lanes: int) -> Array:
+    """A parameter for each output channel, [blocks · lanes], zero beyond the last."""
+    return np.pad(parameters, (0, -len(parameters) % lanes))
+
+
+def choose_lanes(outputs: int) -> int:
+    """Output channels in a block."""
+    return 8 if outputs <= 8 else 16
+
+
+@dataclass(frozen=True)
+class Task:
+    """A contraction to lower: what `Contraction` says of it, and its data.
+
+    x         the input's buffer, [N, H, W, C] in row-major order whatever its shape says
+    weights   [O, KH, KW, C], or a buffer packed already
+    bias, parameters   one entry for each output channel
+    """
+
+    name: str
+    window: Window
+    outputs: int
+    arithmetic: Arithmetic
+    epilogue: Epilogue
+    x: SSAValue
+    weights: Array | SSAValue
+    bias: Array | None = None
+    parameters: Sequence[Array] = ()
+    x_batch: Broadcast | None = None
+    w_batch: Broadcast | None = None
+
+
+def lower_contraction(state: MainLowering, op: Operation, task: Task, result: SSAValue) -> None:
+    """Calls a contraction kernel for the tensor `result` of `op`.
+
+    Raises:
+        LoweringError: The input of one output does not fit the stack, and must be copied.
+    """
+    arithmetic, window = task.arithmetic, task.window
+    if task.x_batch is None and task.w_batch is None:
+        window = window.flattened()
+    lanes = choose_lanes(task.outputs)
+    channels = window.channels + -window.channels % arithmetic.group
+    assert isinstance(task.x.type, MemRefType)
+    as_is = arithmetic.element == task.x.type.element_type and channels == window.channels and arithmetic.keeps
+    tile = None
+    if window.padded_rows or window.padded_columns or not as_is:
+        tile = choose_tile(window, channels, arithmetic.element, OUTPUTS)
+        if tile is None:
+            size = Tile(window, 1, channels, arithmetic.element).size
+            state.refuse(op, f"needs the input of one output within {STACK_LIMIT} bytes", got=f"{size}")
+    kernel = Contraction(
+        task.name,
+        window,
+        channels,
+        task.outputs,
+        lanes,
+        arithmetic,
+        task.epilogue,
+        task.bias is not None,
+        tile.outputs if tile else _dense_outputs(window),
+        tile,
+        task.x_batch,
+        task.w_batch,
+    )
+    packed = task.weights
+    if not isinstance(packed, SSAValue):
+        packed = state.constant(pack_weights(packed, lanes, arithmetic.group))
+    arrays = [*([task.bias] if task.bias is not None else []), *task.parameters]
+    buffers = [state.constant(pad_channels(a, lanes)) for a in arrays]
+    y = state.allocate_result(result)
+    line = window.width * window.channels
+    x = state.view(task.x, (_elements(task.x) // line, line))
+    target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
+    state.call(kernel, [x, packed, *buffers, target], kernel.items)
+    state.replace(result, y)
+
+
+def _elements(buffer: SSAValue) -> int:
+    assert isinstance(buffer.type, MemRefType)
+    return prod(buffer.type.get_shape())
+
+
+def _dense_outputs(window: Window) -> int:
+    """Outputs whose input, read where it lies, fits a first-level cache."""
+    of_one = window.extent[0] * window.strides[1] * window.channels * 4
+    most = max(1, CACHED_INPUT // (of_one * OUTPUTS)) * OUTPUTS
+    tiles = -(-window.output[1] // most)
+    return min(window.output[1], -(-window.output[1] // (tiles * OUTPUTS)) * OUTPUTS)

@@ -1,0 +1,145 @@
+"""Pooling kernels: a reduction over windows, or over whole images, of each channel.
+
+for an output row, for an output, for a vector of channels
+acc = start;  for the taps inside the image: acc = combine(acc, x[tap, channels]);  y = finish(acc, taps)
+"""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from qmlir.lowering.code import Buffer, Code, Value
+from qmlir.lowering.kernel import Array, Kernel, MainLowering
+from qmlir.lowering.kernels.tile import Window
+
+
+class Reduction(abc.ABC):
+    """How elements become one: a frozen dataclass."""
+
+    @abc.abstractmethod
+    def start(self, code: Code, lanes: int | None) -> Value:
+        """The accumulator before the first element."""
+
+    @abc.abstractmethod
+    def combine(self, accumulator: Value, x: Value) -> Value:
+        """The accumulator with an element taken in."""
+
+    @abc.abstractmethod
+    def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
+        """The result from the accumulator, the number of elements inside the image (an index) and parameters."""
+
+
+@dataclass(frozen=True)
+class Pool(Kernel):
+    """y[n, oh, ow, c] = finish(x over the window's taps inside the image). Buffers: x [N·H, W, C], y [N·OH, OW, C]."""
+
+    name: str
+    window: Window
+    reduction: Reduction
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    @property
+    def items(self) -> int:
+        """Output rows."""
+        return self.window.batch * self.window.output[0]
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        window, reduction = self.window, self.reduction
+        with code.loop(begin, end) as line:
+            image, row = line // window.output[0], line % window.output[0]
+            top = row * window.strides[0] - window.origin[0]
+            rows = _inside(code, top, 0, window, window.padded_rows)
+            with code.loop(0, window.output[1]) as column:
+                left = column * window.strides[1] - window.origin[1]
+                columns = _inside(code, left, 1, window, window.padded_columns)
+                count = (rows[1] - rows[0]) * (columns[1] - columns[0])
+                first = image * window.height + top
+
+                def channels(c: Value, lanes: int | None) -> None:
+                    def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
+                        source = first + i * window.dilations[0]
+
+                        def over_columns(j: Value, sums: list[Value]) -> Sequence[Value]:
+                            element = x.load(source, left + j * window.dilations[1], c, lanes=lanes)
+                            return [reduction.combine(sums[0], element)]
+
+                        return code.fold(*columns, sums, over_columns)
+
+                    (total,) = code.fold(*rows, [reduction.start(code, lanes)], over_rows)
+                    y.store(reduction.finish(total, count, []), line, column, c)
+
+                code.spans(0, window.channels, channels)
+
+
+def _inside(code: Code, first: Value, axis: int, window: Window, padded: bool) -> tuple[Value, Value]:
+    """The range of taps along an axis that lie inside the image; empty ranges have equal ends."""
+    extent, dilation, size = window.extent[axis], window.dilations[axis], (window.height, window.width)[axis]
+    if not padded:
+        return code.index(0), code.index(extent)
+    begin = ((0 - first).maximum(0) + (dilation - 1)) // dilation
+    end = (((size - first).maximum(0) + (dilation - 1)) // dilation).minimum(extent)
+    return begin.minimum(end), end
+
+
+@dataclass(frozen=True)
+class GlobalPool(Kernel):
+    """y[n, c] = finish(x[n, all pixels, c]). Buffers: x [N, pixels, C], the reduction's parameters [C] each, y [N, C]."""
+
+    name: str
+    shape: tuple[int, int, int]
+    reduction: Reduction
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, *parameters, y = buffers
+        _, pixels, size = self.shape
+        with code.loop(begin, end) as image:
+
+            def channels(c: Value, lanes: int | None) -> None:
+                def over_pixels(p: Value, sums: list[Value]) -> Sequence[Value]:
+                    return [self.reduction.combine(sums[0], x.load(image, p, c, lanes=lanes))]
+
+                (total,) = code.fold(0, pixels, [self.reduction.start(code, lanes)], over_pixels)
+                own = [p.load(c, lanes=lanes) for p in parameters]
+                y.store(self.reduction.finish(total, code.index(pixels), own), image, c)
+
+            code.spans(0, size, channels)
+
+
+def lower_pool(
+    state: MainLowering, name: str, window: Window, reduction: Reduction, x: SSAValue, result: SSAValue
+) -> None:
+    """Calls a pooling kernel for the tensor `result`."""
+    kernel = Pool(name, window, reduction)
+    y = state.allocate_result(result)
+    source = state.view(x, (window.batch * window.height, window.width, window.channels))
+    target = state.view(y, (kernel.items, window.output[1], window.channels))
+    state.call(kernel, [source, target], kernel.items)
+    state.replace(result, y)
+
+
+def lower_global_pool(
+    state: MainLowering,
+    name: str,
+    shape: tuple[int, int, int],
+    reduction: Reduction,
+    x: SSAValue,
+    result: SSAValue,
+    parameters: Sequence[Array] = (),
+) -> None:
+    """Calls a kernel that pools x, [N, pixels, C] in `shape`, over all pixels, for the tensor `result`."""
+    images, _, channels = shape
+    y = state.allocate_result(result)
+    buffers = [state.constant(p) for p in parameters]
+    arguments = [state.view(x, shape), *buffers, state.view(y, (images, channels))]
+    state.call(GlobalPool(name, shape, reduction), arguments, images)
+    state.replace(result, y)

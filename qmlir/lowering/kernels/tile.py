@@ -1,0 +1,192 @@
+"""Tiles of the input of a sliding window: copied to the stack, padded, in the type the arithmetic wants.
+
+An output row needs KH input rows. A tile holds the part of them that some neighbouring outputs of the row see:
+
+    tile[i, t·C' + c] = prepare(x[n, oh·s + i·d − top, ow0·s + t − left, c]), or 0 outside the image
+
+with C' ≥ C channels (zeros beyond C). What reads a tile needs no bounds, no zero points and no conversions; each
+element is prepared once a row of the window instead of once a tap and output channel.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute
+
+from qmlir.dialects.interfaces import Shape
+from qmlir.dialects.windows import WindowOp
+from qmlir.lowering.code import Buffer, Code, Value
+from qmlir.lowering.kernel import STACK_LIMIT
+
+
+@dataclass(frozen=True)
+class Window:
+    """The geometry of a window over [batch, height, width, channels]; pairs are (rows, columns)."""
+
+    batch: int
+    height: int
+    width: int
+    channels: int
+    extent: tuple[int, int]
+    output: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    origin: tuple[int, int] = (0, 0)
+    """Padding above and to the left."""
+
+    @property
+    def padded_rows(self) -> bool:
+        """Whether some window leaves the image above or below."""
+        last = (self.output[0] - 1) * self.strides[0] + (self.extent[0] - 1) * self.dilations[0] - self.origin[0]
+        return self.origin[0] > 0 or last >= self.height
+
+    @property
+    def padded_columns(self) -> bool:
+        """Whether some window leaves the image to the left or to the right."""
+        last = (self.output[1] - 1) * self.strides[1] + (self.extent[1] - 1) * self.dilations[1] - self.origin[1]
+        return self.origin[1] > 0 or last >= self.width
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each output sees one input pixel, the one at its own place."""
+        return (self.extent, self.strides, self.origin) == ((1, 1), (1, 1), (0, 0)) and self.output == (
+            self.height,
+            self.width,
+        )
+
+    def flattened(self) -> "Window":
+        """A pointwise window over one row of all pixels; others unchanged."""
+        if not self.is_pointwise:
+            return self
+        pixels = self.batch * self.height * self.width
+        return replace(self, batch=1, height=1, width=pixels, output=(1, pixels), dilations=(1, 1))
+
+
+def window_of(op: WindowOp, x: Shape, y: Shape, extent: Sequence[int]) -> Window:
+    """The geometry of an operation with a window of `extent` from x [N, H, W, C] to y [N, OH, OW, …]."""
+    top, _, left, _ = op.padding_values()
+    return Window(
+        *x, (extent[0], extent[1]), (y[1], y[2]), op.stride_values(), op.dilation_values(), (top, left)
+    )
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a window's input is cut into tiles.
+
+    outputs    outputs of a row that one tile serves
+    channels   C', channels of the tile
+    element    type of its elements
+    """
+
+    window: Window
+    outputs: int
+    channels: int
+    element: Attribute
+
+    @property
+    def columns(self) -> int:
+        """Input columns in a tile."""
+        window = self.window
+        return (self.outputs - 1) * window.strides[1] + (window.extent[1] - 1) * window.dilations[1] + 1
+
+    @property
+    def per_row(self) -> int:
+        """Tiles that make up an output row."""
+        return -(-self.window.output[1] // self.outputs)
+
+    @property
+    def items(self) -> int:
+        """Tiles in all: outputs rows of all images, times tiles of a row."""
+        return self.window.batch * self.window.output[0] * self.per_row
+
+    @property
+    def size(self) -> int:
+        """Bytes of stack."""
+        assert isinstance(self.element, IntegerType) or self.element.name == "f32"
+        bits = self.element.width.data if isinstance(self.element, IntegerType) else 32
+        return self.window.extent[0] * self.columns * self.channels * bits // 8
+
+    def allocate(self, code: Code) -> Buffer:
+        """The tile's memory, [KH, columns · C']."""
+        return code.stack((self.window.extent[0], self.columns * self.channels), self.element)
+
+    def fill(self, code: Code, tile: Buffer, image: Value, row: Value, first: Value, copy: "Copy") -> None:
+        """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
+
+        `copy` writes the columns that lie inside the image; here the others become zeros.
+        """
+        window, columns, channels = self.window, self.columns, self.channels
+        left = first * window.strides[1] - window.origin[1]  # the input column of tile column 0
+        low, high = code.index(0), (window.width - left).minimum(columns)
+        if window.padded_columns:
+            low = (0 - left).maximum(0).minimum(columns)
+            high = high.maximum(0)
+
+        with code.loop(0, window.extent[0]) as i:
+            line = row * window.strides[0] + i * window.dilations[0] - window.origin[0]
+            begin, end = low, high
+            if window.padded_rows:  # a row outside the image is zeros throughout
+                inside = line.below(window.height)
+                begin, end = inside.choose(low, code.index(columns)), inside.choose(high, code.index(columns))
+            if window.padded_rows or window.padded_columns:
+
+                def zeros(at: Value, lanes: int | None) -> None:
+                    tile.store(code.zeros(self.element, lanes), i, at)
+
+                code.spans(0, begin * channels, zeros)
+                code.spans(end * channels, columns * channels, zeros)
+            copy(i, image * window.height + line, left, begin, end)
+
+
+Copy: TypeAlias = Callable[[Value, Value, Value, Value, Value], None]
+"""Copies columns of a tile's row: takes the row, the row of x [N·H, …], the column of x that is the tile's first, and
+the range [begin, end) of the tile's columns to write."""
+
+
+def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Buffer, prepare: Callable[[Value], Value]) -> Copy:
+    """Copies all channels of x [N·H, W · C], adding zero channels where the tile has more."""
+    channels, padded = tile.window.channels, tile.channels
+
+    def run(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
+        offset = left * channels
+
+        def copy(at: Value, lanes: int | None) -> None:
+            memory.store(prepare(x.load(line, offset + at, lanes=lanes)), i, at)
+
+        code.spans(begin * channels, end * channels, copy)
+
+    def pixel_by_pixel(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
+        with code.loop(begin, end) as t:
+
+            def copy(c: Value, lanes: int | None) -> None:
+                memory.store(prepare(x.load(line, (left + t) * channels + c, lanes=lanes)), i, t * padded + c)
+
+            def zero(c: Value, lanes: int | None) -> None:
+                memory.store(code.zeros(tile.element, lanes), i, t * padded + c)
+
+            code.spans(0, channels, copy)
+            code.spans(channels, padded, zero)
+
+    return run if padded == channels else pixel_by_pixel
+
+
+def choose_tile(window: Window, channels: int, element: Attribute, multiple: int) -> Tile | None:
+    """The tile with the most outputs, a multiple of `multiple` where possible, that fits the stack; None if none does.
+
+    Tiles of a row are of even size, so that the last is not a small remainder.
+    """
+    width = window.output[1]
+    smallest = Tile(window, 1, channels, element)
+    step = Tile(window, 2, channels, element).size - smallest.size
+    most = 1 + (STACK_LIMIT - smallest.size) // step
+    if most < 1:
+        return None
+    tiles = -(-width // most)
+    outputs = -(-width // tiles)
+    rounded = -(-outputs // multiple) * multiple
+    if rounded > most:
+        rounded = max(1, most // multiple * multiple)
+    return Tile(window, min(rounded, most), channels, element)

@@ -1,0 +1,87 @@
+"""quant.qcast, quant.dcast and quant.scast, per tensor and per axis."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, f32, f64, i32, i64
+from xdsl.ir import Operation
+
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.lowering.code import Value
+from qmlir.lowering.kernel import MainLowering, Rules
+from qmlir.lowering.kernels.elementwise import lower_elementwise
+from qmlir.lowering.nn_to_loops.activation import F64_WIDTHS
+
+STORED_WIDTHS = (8, 16, 32)
+"""Bits of storage integers that lie one by one in memory."""
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """clamp(rint(x / scale) + zero_point, low, high) in f64; NaN gives the zero point."""
+
+    low: int
+    high: int
+    storage: IntegerType
+
+    def __call__(self, x: Value, scale: Value, zero_point: Value) -> Value:
+        steps = (x.to(f64) / scale).round_even()
+        # A NaN is 0 beside the other bound's 0; any other value is one of the two and 0.
+        steps = steps.maximum_number(0.0) + steps.minimum_number(0.0)
+        q = (steps + zero_point).maximum(float(self.low)).minimum(float(self.high))
+        wide = i64 if self.high >= 1 << 31 else i32
+        return q.to(wide).to(self.storage)
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """f32(f64(q − zero_point) · scale).
+
+    wide   whether the difference needs 64 bits
+    """
+
+    signed: bool
+    wide: bool
+
+    def __call__(self, q: Value, scale: Value, zero_point: Value) -> Value:
+        assert isinstance(q.element, IntegerType)
+        stored = q.to(i64 if self.wide else i32)
+        if not self.signed:
+            stored = stored & ((1 << q.element.width.data) - 1)
+        return ((stored - zero_point).to(f64) * scale).to(f32)
+
+
+def _check(state: MainLowering, op: Operation, type: UniformType) -> None:
+    if type.storage_width not in STORED_WIDTHS:
+        state.refuse(op, f"needs storage of {STORED_WIDTHS} bits", got=str(type), remedy="store it in 8 bits")
+    if type.expressed != f32:
+        state.refuse(op, "needs an expressed type of f32", got=str(type))
+
+
+def _quantize(state: MainLowering, op: QuantizeCastOp) -> None:
+    type = op.quantized
+    _check(state, op, type)
+    x = state.buffer(op.input)
+    scale, zero_point = type.parameters_along(len(x.type.get_shape()))  # pyright: ignore
+    operands = [x, state.constant(scale), state.constant(zero_point.astype(np.float64))]
+    formula = Quantize(type.storage_min, type.storage_max, type.storage_type)
+    lower_elementwise(state, "quant_qcast", formula, operands, op.result, F64_WIDTHS)
+
+
+def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
+    type = op.quantized
+    _check(state, op, type)
+    q = state.buffer(op.input)
+    scale, zero_point = type.parameters_along(len(q.type.get_shape()))  # pyright: ignore
+    wide = type.storage_width > 16 or bool(np.abs(zero_point).max() >= 1 << 30)
+    points = zero_point.astype(np.int64 if wide else np.int32)
+    operands = [q, state.constant(scale), state.constant(points)]
+    lower_elementwise(state, "quant_dcast", Dequantize(type.is_signed, wide), operands, op.result, F64_WIDTHS)
+
+
+def _storage(state: MainLowering, op: StorageCastOp) -> None:
+    state.replace(op.result, state.buffer(op.input))
+
+
+RULES: Rules = {QuantizeCastOp: _quantize, DequantizeCastOp: _dequantize, StorageCastOp: _storage}

@@ -1,0 +1,59 @@
+"""The pass `nn-to-loops`: float operations, data movement and casts become kernels."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.lowering.kernel import MainLowering, Rule, Rules, lower_tensor_ops
+from qmlir.lowering.nn_to_loops import activation, casts, contraction, elementwise, normalization, pooling, shape
+
+FLOAT_RULES: Rules = {
+    **activation.RULES,
+    **contraction.RULES,
+    **elementwise.RULES,
+    **normalization.RULES,
+    **pooling.RULES,
+}
+"""Operations of the network, on f32 only: on quantized types their exact meaning is that of nn-to-qint."""
+
+
+def _if_float(rule: Rule) -> Rule:
+    def lower(state: MainLowering, op: NNOp) -> None:
+        if is_float(op.data_operands()[0]):
+            rule(state, op)
+
+    return lower
+
+
+RULES: Rules = {
+    **{kind: _if_float(rule) for kind, rule in FLOAT_RULES.items()},
+    **shape.RULES,
+    **casts.RULES,
+}
+
+
+@dataclass(frozen=True)
+class NNToLoopsPass(ModulePass):
+    """Replaces each float operation by the call of a kernel function; integers and quantized operations stay.
+
+    Before:
+
+        %y = nn.relu %x : tensor<4xf32> -> tensor<4xf32>
+
+    After:
+
+        %x' = builtin.unrealized_conversion_cast %x : tensor<4xf32> to memref<4xf32>
+        %y' = memref.alloc() {alignment = 64 : i64} : memref<4xf32>
+        func.call @nn_relu_0(%x', %y', %begin, %end) : (memref<4xf32>, memref<4xf32>, index, index) -> ()
+        %y = builtin.unrealized_conversion_cast %y' : memref<4xf32> to tensor<4xf32>
+    """
+
+    name = "nn-to-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_tensor_ops(op, RULES)
+
+

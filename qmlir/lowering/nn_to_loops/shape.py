@@ -1,0 +1,219 @@
+"""Constants and data movement, of elements of any type; a reshape is another look at the same buffer."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IntegerType, Signedness
+from xdsl.ir import Attribute
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.types import UniformType
+from qmlir.lowering.code import WIDTHS, Buffer, Code, Value
+from qmlir.lowering.kernel import Kernel, MainLowering, Rules, constant_array
+
+
+@dataclass(frozen=True)
+class Transpose(Kernel):
+    """y[i_0, i_1, …] = x[…], dimension k of y being dimension permutation[k] of x."""
+
+    permutation: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_transpose"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, length = y.shape
+        place = [self.permutation.index(d) for d in range(len(y.shape))]
+        neighbours = self.permutation[-1] == len(self.permutation) - 1
+        with ExitStack() as nest:
+            rows = [nest.enter_context(code.loop(begin, end))] if outer else []
+            rows += [nest.enter_context(code.loop(0, size)) for size in outer[1:]]
+
+            def copy(i: Value, lanes: int | None) -> None:
+                position = [*rows, i]
+                y.store(x.load(*(position[p] for p in place), lanes=lanes), *position)
+
+            code.spans(0, length, copy, self.widths if neighbours else ())
+
+
+def _transpose(state: MainLowering, op: TransposeOp) -> None:
+    shape, permutation = merge_permutation(shape_of(op.x), op.permutation.get_values())
+    if list(permutation) == sorted(permutation):
+        state.replace(op.y, state.buffer(op.x))
+        return
+    result = [shape[p] for p in permutation]
+    y = state.allocate_result(op.y)
+    kernel = Transpose(permutation, WIDTHS)
+    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, result)], result[0])
+    state.replace(op.y, y)
+
+
+def merge_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A shape and permutation of fewer dimensions that move the same elements: without ones, neighbours merged."""
+    kept = [p for p in permutation if shape[p] != 1]
+    runs: list[list[int]] = []
+    for p in kept:
+        follows = runs and all(shape[d] == 1 for d in range(runs[-1][-1] + 1, p)) and p > runs[-1][-1]
+        if follows:
+            runs[-1].append(p)
+        else:
+            runs.append([p])
+    starts = sorted(run[0] for run in runs)
+    sizes = {run[0]: prod(shape[p] for p in run) for run in runs}
+    return tuple(sizes[s] for s in starts), tuple(starts.index(run[0]) for run in runs)
+
+
+@dataclass(frozen=True)
+class Concat(Kernel):
+    """y[o, :] = the rows x_k[o, :] one after another."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_concat"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        *sources, y = buffers
+        with code.loop(begin, end) as o:
+            offset = 0
+            for x in sources:
+
+                def copy(i: Value, lanes: int | None, x: Buffer = x, offset: int = offset) -> None:
+                    y.store(x.load(o, i, lanes=lanes), o, i + offset)
+
+                code.spans(0, x.shape[1], copy, self.widths)
+                offset += x.shape[1]
+
+
+def _concat(state: MainLowering, op: ConcatOp) -> None:
+    axis, shape = op.axis.value.data, shape_of(op.y)
+    outer = prod(shape[:axis])
+    y = state.allocate_result(op.y)
+    rows = [state.view(state.buffer(x), (outer, prod(shape_of(x)[axis:]))) for x in op.inputs if prod(shape_of(x))]
+    state.call(Concat(WIDTHS[:1]), [*rows, state.view(y, (outer, prod(shape[axis:])))], outer)
+    state.replace(op.y, y)
+
+
+@dataclass(frozen=True)
+class Pad(Kernel):
+    """y = x in the middle of a constant; `pads` are (before, after) for each dimension."""
+
+    pads: tuple[tuple[int, int], ...]
+    value: int | float
+
+    @property
+    def symbol(self) -> str:
+        return "nn_pad"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, size = x.shape
+        low = self.pads[-1][0]
+        with ExitStack() as nest:
+            rows: list[Value] = []
+            for axis, _ in enumerate(outer):
+                bounds = (begin, end) if axis == 0 else (0, y.shape[axis])
+                rows.append(nest.enter_context(code.loop(*bounds)))
+            source = [row - before for row, (before, _) in zip(rows, self.pads[:-1], strict=True)]
+
+            def fill(i: Value, lanes: int | None) -> None:
+                y.store(code.constant(self.value, y.element).spread(lanes), *rows, i)
+
+            def copy(i: Value, lanes: int | None) -> None:
+                y.store(x.load(*source, i, lanes=lanes), *rows, i + low)
+
+            def inside() -> None:
+                code.spans(0, low, fill)
+                code.spans(0, size, copy)
+                code.spans(low + size, y.shape[-1], fill)
+
+            padded = [(s, n) for s, n, p in zip(source, outer, self.pads[:-1], strict=True) if p != (0, 0)]
+            if not padded:
+                inside()
+                return
+            condition = padded[0][0].below(padded[0][1])
+            for row, count in padded[1:]:
+                condition = condition & row.below(count)
+            code.branch(condition, inside, lambda: code.spans(0, y.shape[-1], fill))
+
+
+def _pad(state: MainLowering, op: PadOp) -> None:
+    if all(p == (0, 0) for p in op.pads()):
+        state.replace(op.y, state.buffer(op.x))
+        return
+    shape, pads = merge_pads(shape_of(op.x), op.pads())
+    result = [low + size + high for size, (low, high) in zip(shape, pads, strict=True)]
+    y = state.allocate_result(op.y)
+    arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
+    state.call(Pad(pads, _stored_value(state, op)), arguments, result[0] if len(result) > 1 else 1)
+    state.replace(op.y, y)
+
+
+def merge_pads(
+    shape: Sequence[int], pads: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    """The same padding in fewer dimensions: one that is not padded merges into the one before it."""
+    merged: list[tuple[int, tuple[int, int]]] = []
+    for size, (low, high) in zip(shape, pads, strict=True):
+        if merged and (low, high) == (0, 0):
+            before, (first, last) = merged[-1]
+            merged[-1] = (before * size, (first * size, last * size))
+        elif merged and merged[-1][0] == 1 and merged[-1][1] == (0, 0):
+            merged[-1] = (size, (low, high))
+        else:
+            merged.append((size, (low, high)))
+    return tuple(size for size, _ in merged), tuple(pad for _, pad in merged)
+
+
+def _stored_value(state: MainLowering, op: PadOp) -> int | float:
+    """The padding as it is stored: the integer that stands for the real value where elements are quantized."""
+    element, value = element_of(op.x), op.value.value.data
+    if isinstance(element, UniformType):
+        if element.is_per_axis:
+            state.refuse(op, "needs one scale for all elements", got=str(element), remedy="quantize it per tensor")
+        stored = numerics.quantize(
+            np.float64(value), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
+        )
+        return _signless(int(stored), element.storage_width)
+    if isinstance(op.value, FloatAttr):
+        return float(value)
+    _refuse_unsigned(state, op, element)
+    return int(value)
+
+
+def _signless(value: int, bits: int) -> int:
+    """The signed integer with the same bits."""
+    return value - (1 << bits) if value >= 1 << (bits - 1) else value
+
+
+def _refuse_unsigned(state: MainLowering, op: PadOp, element: Attribute) -> None:
+    if isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED:
+        state.refuse(op, "needs signless integers", got=str(element))
+
+
+def _reshape(state: MainLowering, op: ReshapeOp) -> None:
+    state.replace(op.y, state.view(state.buffer(op.x), shape_of(op.y)))
+
+
+def _constant(state: MainLowering, op: ConstantOp) -> None:
+    array = constant_array(op.y)
+    assert array is not None
+    state.replace(op.y, state.constant(array))
+
+
+RULES: Rules = {
+    TransposeOp: _transpose,
+    ConcatOp: _concat,
+    PadOp: _pad,
+    ReshapeOp: _reshape,
+    ConstantOp: _constant,
+}
