@@ -25,7 +25,7 @@ def floats(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def node(operator: str, inputs: str, outputs: str = "y", **attributes: Any) -> onnx.NodeProto:
+def node(operator: str, inputs: str, outputs: str = "y", /, **attributes: Any) -> onnx.NodeProto:
     """A node; names of inputs and outputs are separated by spaces, `_` leaves one out."""
     split = [["" if n == "_" else n for n in names.split()] for names in (inputs, outputs)]
     return helper.make_node(operator, split[0], split[1], **attributes)

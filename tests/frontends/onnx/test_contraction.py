@@ -1,5 +1,7 @@
 """Conv, Gemm and MatMul against onnxruntime, version by version."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from tests.frontends.onnx.agreement import agree, floats, kinds, model, node, op
         {"auto_pad": "VALID", "strides": [1, 2]},
     ],
 )
-def test_conv(opset: int, attributes: dict[str, object]) -> None:
+def test_conv(opset: int, attributes: dict[str, Any]) -> None:
     proto = model(
         node("Conv", "x w b", **attributes),
         {"x": [2, 3, 9, 8]},
@@ -101,7 +103,7 @@ def test_gemm_without_addend_needs_version_11() -> None:
 
 @pytest.mark.parametrize("attributes", [{}, {"alpha": 0.7}, {"transB": 1}, {"alpha": 0.7, "transA": 1, "transB": 1}])
 @pytest.mark.parametrize("addend", [False, True])
-def test_gemm_of_two_computed_factors(attributes: dict[str, object], addend: bool) -> None:
+def test_gemm_of_two_computed_factors(attributes: dict[str, Any], addend: bool) -> None:
     shapes = {"a": [5, 3] if "transA" in attributes else [3, 5], "b": [4, 5] if "transB" in attributes else [5, 4]}
     agree(model(node("Gemm", "a b c" if addend else "a b", **attributes), shapes, {"c": floats(4)}))
 

@@ -1,6 +1,7 @@
 """Bad files and bad models: a typed error of one paragraph that names the file, and no traceback of protobuf."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -199,7 +200,7 @@ def test_shapes_that_do_not_fit() -> None:
         ("Concat", [3, 4], {"axis": 2}),
     ],
 )
-def test_attributes_that_make_no_sense(operator: str, shape: list[int], attributes: dict[str, object]) -> None:
+def test_attributes_that_make_no_sense(operator: str, shape: list[int], attributes: dict[str, Any]) -> None:
     refused(model(node(operator, "x", **attributes), {"x": shape}), f'^{operator} "y": ', NodeError)
 
 

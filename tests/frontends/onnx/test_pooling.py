@@ -1,5 +1,7 @@
 """Pools against onnxruntime: padding, automatic padding, ceil_mode."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -37,14 +39,14 @@ CEILED = [
 
 @pytest.mark.parametrize("opset", [7, 8, 10, 11, 12, 22])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_max_pool(opset: int, window: dict[str, object]) -> None:
+def test_max_pool(opset: int, window: dict[str, Any]) -> None:
     module = agree(model(node("MaxPool", "x", **window), {"x": [2, 3, 9, 8]}, opset=opset))
     assert kinds(module) == ["nn.max_pool2d"]
 
 
 @pytest.mark.parametrize("size", [6, 7, 8, 9])
 @pytest.mark.parametrize("window", CEILED)
-def test_max_pool_ceil_mode(size: int, window: dict[str, object]) -> None:
+def test_max_pool_ceil_mode(size: int, window: dict[str, Any]) -> None:
     agree(model(node("MaxPool", "x", ceil_mode=1, **window), {"x": [1, 2, size, size + 1]}))
 
 
@@ -55,7 +57,7 @@ def test_max_pool_dilations() -> None:
 @pytest.mark.parametrize("opset", [7, 10, 11, 19, 22])
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_average_pool(opset: int, include: int, window: dict[str, object]) -> None:
+def test_average_pool(opset: int, include: int, window: dict[str, Any]) -> None:
     module = agree(
         model(node("AveragePool", "x", count_include_pad=include, **window), {"x": [2, 3, 9, 8]}, opset=opset)
     )
@@ -65,7 +67,7 @@ def test_average_pool(opset: int, include: int, window: dict[str, object]) -> No
 @pytest.mark.parametrize("size", [6, 7, 8, 9])
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("window", CEILED)
-def test_average_pool_ceil_mode(size: int, include: int, window: dict[str, object]) -> None:
+def test_average_pool_ceil_mode(size: int, include: int, window: dict[str, Any]) -> None:
     agree(model(node("AveragePool", "x", ceil_mode=1, count_include_pad=include, **window), {"x": [1, 2, size, size]}))
 
 

@@ -1,5 +1,7 @@
 """Data movement and constants against onnxruntime, and what of it happens at import."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
@@ -81,13 +83,13 @@ def test_pad_refuses_other_modes_and_cropping() -> None:
         {"value_floats": [0.25, 1.0, -3.0]},
     ],
 )
-def test_constant(attribute: dict[str, object]) -> None:
+def test_constant(attribute: dict[str, Any]) -> None:
     constant = helper.make_node("Constant", [], ["c"], **attribute)
     agree(model([constant, node("Add", "x c")], {"x": [2, 3]}))
 
 
 @pytest.mark.parametrize("attribute", [{"value_ints": [3, 2]}, {"value": numpy_helper.from_array(np.array([3, 2]))}])
-def test_constant_integers_are_shapes(attribute: dict[str, object]) -> None:
+def test_constant_integers_are_shapes(attribute: dict[str, Any]) -> None:
     constant = helper.make_node("Constant", [], ["c"], **attribute)
     assert [o.name for o in ops_of(agree(model([constant, node("Reshape", "x c")], {"x": [2, 3]})))] == ["nn.reshape"]
 

@@ -1,0 +1,73 @@
+"""ONNX's own node cases for the operators that have converters: what imports agrees, and what does not has a reason."""
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.backend.test.case.node import collect_testcases
+
+from qmlir.backends.reference import evaluate
+from qmlir.dialects.interfaces import Array
+from qmlir.errors import QmlirError
+from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.opaque import opaque_report
+from tests.frontends.onnx.agreement import main_of
+
+OPERATORS = [o for domain, o, _ in converts.operators() if not domain]
+
+LEAST_PASSING = 141
+"""How many cases pass today; a change that loses one is to say so here."""
+
+
+@cache
+def cases() -> list[Any]:
+    with np.errstate(all="ignore"):
+        every: list[Any] = collect_testcases("")
+        return [c for c in every if c.model.graph.node[0].op_type in OPERATORS]
+
+
+def as_constants(model: onnx.ModelProto, inputs: list[Array]) -> dict[str, Array]:
+    """Inputs that give shapes, axes, pads, bounds or modes: all but the first of operators that want them known."""
+    wanted = {"Reshape", "Squeeze", "Unsqueeze", "Pad", "ReduceMean", "Clip", "Dropout", "BatchNormalization"}
+    node = model.graph.node[0]
+    if len(model.graph.node) != 1 or node.op_type not in wanted:
+        return {}
+    names = [i.name for i in model.graph.input]
+    return {n: a for n, a in list(zip(names, inputs, strict=True)) if n != node.input[0]}
+
+
+def outcome(case: Any) -> str:
+    """`passed`, or in one clause why not."""
+    (inputs, wanted), *_ = case.data_sets
+    if not all(isinstance(a, np.ndarray) or np.isscalar(a) for a in (*inputs, *wanted)):
+        return "sequences"
+    arrays = [np.asarray(a) for a in inputs]
+    constants = as_constants(case.model, arrays)
+    try:
+        module = load_onnx(case.model, constants=constants)
+    except QmlirError as error:
+        return f"refused: {error}"
+    module.verify()
+    if report := opaque_report(module):
+        return report[0].reason
+    names = [i.name for i in case.model.graph.input]
+    results = evaluate(main_of(module), [a for n, a in zip(names, arrays, strict=True) if n not in constants])
+    for ours, theirs in zip(results, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=max(case.rtol, 1e-5), atol=max(case.atol, 1e-6), strict=True)
+    return "passed"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_node_cases_pass_or_have_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = {case.name: outcome(case) for case in cases()}
+    counts = Counter(outcomes.values())
+    with capsys.disabled():
+        for reason, count in counts.most_common():
+            if reason != "passed":
+                pass
+    assert counts["passed"] >= LEAST_PASSING

@@ -1,0 +1,82 @@
+"""Trained models from real exporters: they import whole, keep their names and compute what onnxruntime computes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+
+from qmlir.backends.reference import evaluate
+from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.opaque import opaque_report, refuse_opaque
+from qmlir.rewriting import names_of_value
+from tests.frontends.onnx.agreement import assert_close, floats, main_of, onnxruntime_run, ops_of
+
+pytestmark = pytest.mark.models
+
+MODELS = {
+    "mnist-8.onnx": {"Plus214_Output_0": (1, 10)},
+    "cifar_imageclassifier.onnx": {"modelOutput": (1, 10)},
+    "ultraface_RFB-320_simplified.onnx": {"scores": (1, 4420, 2), "boxes": (1, 4420, 4)},
+    "super_resolution.onnx": {"output": (1, 1, 672, 672)},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_import_whole(name: str, shared: Callable[[str], Path]) -> None:
+    path = shared(f"models/onnx/{name}")
+    module = load_onnx(path)
+    module.verify()
+    refuse_opaque(module, name)
+    function = main_of(module)
+    assert function.res_attrs is not None
+    results = zip(function.function_type.outputs, function.res_attrs, strict=True)
+    found = {attrs.data["qmlir.name"].tensors.data[0].data: type.get_shape() for type, attrs in results}  # type: ignore[attr-defined]
+    assert found == MODELS[name]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_name_of_a_computed_tensor_or_node_is_lost(name: str, shared: Callable[[str], Path]) -> None:
+    path = shared(f"models/onnx/{name}")
+    proto = onnx.load(path)
+    names = [names_of_value(o.results[0]) for o in ops_of(load_onnx(path))]
+    tensors = [s.data for n in names for s in (*n.tensors, *n.absorbed)]
+    nodes = {s.data for n in names for s in n.nodes}
+    assert len(tensors) == len(set(tensors))
+    # Reshape of a weight and Constant happen at import: their results are constants or shapes.
+    known = {t.name for t in proto.graph.initializer}
+    for node in proto.graph.node:
+        if node.op_type == "Constant" or all(i in known for i in node.input):
+            known.update(node.output)
+        else:
+            assert set(node.output) <= set(tensors)
+            assert not node.name or node.name in nodes
+
+
+@pytest.mark.parametrize("name", ["mnist-8.onnx", "cifar_imageclassifier.onnx"])
+def test_models_agree_with_onnxruntime(name: str, shared: Callable[[str], Path]) -> None:
+    path = shared(f"models/onnx/{name}")
+    function = main_of(load_onnx(path))
+    argument = function.args[0].name_hint
+    assert argument is not None
+    for seed in range(3):
+        x = floats(*function.function_type.inputs.data[0].get_shape(), seed=seed)  # type: ignore[attr-defined]
+        (wanted,) = onnxruntime_run(str(path), {argument: x})
+        assert_close(evaluate(function, [x])[0], wanted)
+
+
+def test_a_bound_batch_agrees_with_onnxruntime(shared: Callable[[str], Path]) -> None:
+    path = shared("models/onnx/cifar_imageclassifier.onnx")
+    function = main_of(load_onnx(path, bind={"batch_size": 3}))
+    x = floats(3, 3, 32, 32)
+    (wanted,) = onnxruntime_run(str(path), {"modelInput": x})
+    assert_close(evaluate(function, [x])[0], wanted)
+
+
+def test_quantized_models_list_what_is_missing(shared: Callable[[str], Path]) -> None:
+    """Until quantized operators are imported, each is an opaque operation, and shapes are known all the same."""
+    for name in ("mnist_qdq_u8s8.onnx", "mnist_qop_u8u8.onnx", "cifar_imageclassifier_qdq_s8s8_perchan.onnx"):
+        module = load_onnx(shared(f"models/onnx/{name}"))
+        module.verify()
+        assert opaque_report(module)
+        assert not any("not known" in k.reason for k in opaque_report(module))
