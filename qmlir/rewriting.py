@@ -148,7 +148,7 @@ def merged_names(operations: Iterable[Operation]) -> NameAttr:
     """
     names = [names_of(o) for o in operations]
     tensors = next((t for n in names if (t := _strings(n.tensors))), list[str]())
-    absorbed = _strings(*(n.tensors for n in names), *(n.absorbed for n in names))
+    absorbed = _strings(*(a for n in names for a in (n.absorbed, n.tensors)))
     return NameAttr.of(_strings(*(n.nodes for n in names)), tensors, [t for t in absorbed if t not in tensors])
 
 

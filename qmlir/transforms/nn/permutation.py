@@ -1,4 +1,4 @@
-"""Permutations of a tensor's dimensions as `nn.transpose` has them: dimension i of the result is p[i] of the operand."""
+"""Permutations of dimensions as `nn.transpose` has them: dimension i of the result is p[i] of the operand."""
 
 from collections.abc import Sequence
 from itertools import pairwise

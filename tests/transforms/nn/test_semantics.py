@@ -1,0 +1,44 @@
+"""On random graphs every pass keeps the function: bit for bit where it moves data, else within rounding."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.backends.reference import evaluate
+from qmlir.dialects.nn import FullyConnectedOp
+from qmlir.transforms.nn.cancel_transposes import cancel_transposes
+from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
+from qmlir.transforms.nn.fold_constants import fold_constants
+from qmlir.transforms.nn.fuse_activation import fuse_activation
+from qmlir.transforms.nn.fuse_bias import fuse_bias
+from qmlir.transforms.nn.simplify import simplify
+from qmlir.verify import verify
+from tests.transforms.nn.graphs import RandomGraph, function_of, inputs_of
+
+SEEDS = range(60)
+EXACT = (fold_constants, fuse_activation, cancel_transposes)
+ROUNDED = (fold_batch_norm, fuse_bias, simplify)
+
+
+@pytest.mark.parametrize("run", [*EXACT, *ROUNDED], ids=lambda f: f.__name__)
+def test_pass_keeps_function(run: Callable[[ModuleOp], bool]) -> None:
+    for seed in SEEDS:
+        module = RandomGraph(seed).module
+        verify(module)
+        # A transpose that folds into a layer's columns changes the order of its sums.
+        reorders = run is cancel_transposes and any(isinstance(op, FullyConnectedOp) for op in module.walk())
+        exact = run in EXACT and not reorders
+        inputs = inputs_of(module, seed)
+        before = evaluate(function_of(module), inputs)
+        run(module)
+        verify(module)
+        after = evaluate(function_of(module), inputs)
+        for a, b in zip(before, after, strict=True):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            if exact:
+                assert np.array_equal(a, b), f"seed {seed}"
+            else:
+                assert np.abs(a - b).max() <= 1e-5 * max(1.0, np.abs(a).max()), f"seed {seed}"
+        assert not run(module), f"seed {seed}: a second run still changes something"
