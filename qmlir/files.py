@@ -1,13 +1,12 @@
 """Files that are there whole or not at all.
 
 Everything qmlir writes goes to a temporary file beside its place and is renamed when complete, so that an error or
-an interrupt leaves what was there before. Of files that belong together the one that refers to the others is renamed
-last: nest its `replacing` around theirs.
+an interrupt leaves what was there before. Files that belong together are renamed together, after all are complete.
 """
 
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from qmlir.errors import FileError
@@ -37,3 +36,21 @@ def replacing(path: Path) -> Generator[Path]:
     finally:
         if not direct:
             temporary.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write one file; see `replacing`."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
+    """Write several files, all or none.
+
+    Args:
+        writers: For each file what writes it, given the path to write to. A file that refers to others comes first,
+            and takes its name last.
+    """
+    with ExitStack() as stack:
+        for path, write in writers.items():
+            write(stack.enter_context(replacing(path)))

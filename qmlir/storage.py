@@ -4,7 +4,7 @@
 `net.safetensors`, both whole or not at all; `source.parse_text` reads them back bit for bit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 
 from qmlir.dialects.weights import Array, WeightsMode, WeightsPrinter
 from qmlir.errors import QmlirError
-from qmlir.files import replacing
+from qmlir.files import write_together
 from qmlir.rewriting import tensor_name
 
 SEPARATOR = "// -----\n"
@@ -48,15 +48,11 @@ def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> No
     """
     side = path.with_suffix(".safetensors")
     written = _Text(form, side.name)
-    with replacing(path) as temporary:
-        temporary.write_text(written.of(modules), encoding="utf-8")
-        if written.side_arrays:
-            # Only those who write large weights wait for this.
-            from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
-
-            # Before the text takes its name: a module never refers to weights that are not there.
-            with replacing(side) as weights:
-                save_file(written.side_arrays, weights)
+    text = written.of(modules)
+    writers: dict[Path, Callable[[Path], object]] = {path: lambda to: to.write_text(text, encoding="utf-8")}
+    if written.side_arrays:
+        writers[side] = lambda to: _write_arrays(written.side_arrays, to)
+    write_together(writers)
 
 
 def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:
@@ -104,3 +100,10 @@ class _Text:
 
 def _key(op: Operation | None) -> str:
     return tensor_name(op.results[0]) if op is not None and op.results else ""
+
+
+def _write_arrays(arrays: dict[str, Array], path: Path) -> None:
+    # Only those who write large weights wait for this import.
+    from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
+
+    save_file(arrays, path)

@@ -8,7 +8,9 @@ A diagnostic is one paragraph, `error: model.mlir:3:8: what is wrong; what to do
 * anything else, which is a bug of ours and asks to be reported.
 """
 
-from collections.abc import Callable
+import sys
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +57,18 @@ def diagnostic_of(error: Exception, *, doing: str) -> Diagnostic:
             return Diagnostic("error", f"{error.filename}: {(error.strerror or 'cannot be read').lower()}")
         case _:
             return Diagnostic("error", _bug_report(error, doing), location_of_error(error))
+
+
+def diagnose(error: Exception, *, doing: str, debug: bool) -> Diagnostic:
+    """The diagnostic for an exception; with `debug`, its traceback goes to standard error."""
+    if debug:
+        sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))
+    return diagnostic_of(error, doing=doing)
+
+
+def report(diagnostics: Sequence[Diagnostic]) -> None:
+    """Tell the user."""
+    sys.stderr.write("".join(f"{d}\n" for d in diagnostics))
 
 
 def _bug_report(error: Exception, doing: str) -> str:

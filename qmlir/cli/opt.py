@@ -4,157 +4,51 @@
 
 Errors are one paragraph each on standard error and exit status 1; output files appear whole or not at all. With
 `--split-input-file` each piece goes its own way, and a wrong one does not keep the others from being printed.
+
+The compiler is imported when there is work for it: help texts come from the source alone, in a quarter of the time.
 """
 
-import re
+import os
 import sys
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-from xdsl.dialects.builtin import ModuleOp
-
-from qmlir.cli.arguments import Request, parse_arguments, wants_debug
-from qmlir.cli.diagnostics import Diagnostic, diagnostic_of
-from qmlir.cli.expectations import expectations, mismatches
-from qmlir.cli.pipeline import Stopwatch, run_pass
-from qmlir.compiler import load
-from qmlir.context import QmlirContext, make_context
-from qmlir.errors import FileError
-from qmlir.source import parse_text
-from qmlir.storage import TextForm, self_contained_text, write_modules
-from qmlir.verify import verification_errors
-
-MODEL_SUFFIXES = (".onnx",)
-"""Files that a frontend reads; everything else is MLIR text."""
-
-_SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
+from qmlir.cli.flags import argument_parser
+from qmlir.cli.pass_list import pass_list
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `qmlir-opt` and return its exit status: 0, or 1 after an error has been reported."""
     argv = sys.argv[1:] if argv is None else argv
-    doing = "reading the command line"
+    debug = "--debug" in argv or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
     try:
-        request = parse_arguments(argv)
-        doing = "qmlir-opt"
-        if request.message is not None:
-            sys.stdout.write(request.message)
+        if (text := _information(argv)) is not None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
             return 0
-        return _Run(request, debug=wants_debug(argv)).run()
+        from qmlir.cli.arguments import parse_arguments
+        from qmlir.cli.run import Run
+
+        return Run(parse_arguments(argv), debug=debug).run()
     except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        _report([_diagnose(error, doing, wants_debug(argv))])
+        from qmlir.cli.diagnostics import diagnose, report
+
+        report([diagnose(error, doing="qmlir-opt", debug=debug)])
         return 1
 
 
-def _diagnose(error: Exception, doing: str, debug: bool) -> Diagnostic:
-    if debug:
-        sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))
-    return diagnostic_of(error, doing=doing)
+def _information(argv: Sequence[str]) -> str | None:
+    """What a command line asks to be told, when it asks for that and no work."""
+    if "--help" in argv or "-h" in argv:
+        return argument_parser().format_help() + "\n" + pass_list(with_xdsl=False)
+    if "--list-passes" in argv:
+        return pass_list(with_xdsl=True)
+    if "--version" in argv:
+        from importlib.metadata import version
 
-
-def _report(diagnostics: Sequence[Diagnostic]) -> None:
-    sys.stderr.write("".join(f"{d}\n" for d in diagnostics))
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A piece of the input that is a module of its own, and the number of its first line in the file."""
-
-    text: str
-    first_line: int
-
-
-class _Run:
-    """One run: the request, and what comes to be on the way."""
-
-    def __init__(self, request: Request, *, debug: bool) -> None:
-        self.request = request
-        self.debug = debug
-        self.stopwatch = Stopwatch()
-        self.file = "<stdin>" if request.input == "-" else request.input
-
-    def run(self) -> int:
-        """Process every piece and write the result; the exit status."""
-        wrong: list[Diagnostic] = []
-        modules: list[ModuleOp] = []
-        if Path(self.file).suffix in MODEL_SUFFIXES:
-            pieces = [None]
-        else:
-            pieces = self._pieces(_read_text(self.request.input))
-        for piece in pieces:
-            module, diagnostics = self._process(piece)
-            if module is not None and not diagnostics:
-                modules.append(module)
-            if self.request.verify_diagnostics and piece is not None:
-                announced, malformed = expectations(piece.text, first_line=piece.first_line)
-                diagnostics = malformed + mismatches(diagnostics, announced, self.file)
-            wrong += diagnostics
-        if self.request.output == "-" or not wrong:
-            self._write(modules)
-        if self.request.timing:
-            sys.stderr.write(self.stopwatch.report())
-        _report(wrong)
-        return 1 if wrong else 0
-
-    def _pieces(self, text: str) -> list[_Piece]:
-        if not self.request.split_input_file:
-            return [_Piece(text, 1)]
-        pieces: list[_Piece] = []
-        line = 1
-        for part in _SPLIT.split(text):
-            pieces.append(_Piece(part, line))
-            line += part.count("\n")
-        return pieces
-
-    def _process(self, piece: _Piece | None) -> tuple[ModuleOp | None, list[Diagnostic]]:
-        """The module after all passes, or what was wrong with it; a `piece` of None is a model file."""
-        ctx = make_context()
-        ctx.allow_unregistered = self.request.allow_unregistered
-        ctx.weights_folder = Path() if self.request.input == "-" else Path(self.request.input).parent
-        doing = "reading the input"
-        try:
-            with self.stopwatch.measure("(parse)"):
-                module = load(self.file) if piece is None else self._parse(ctx, piece)
-            with self.stopwatch.measure("(verify)"):
-                errors = verification_errors(module)
-            for each in () if errors else self.request.passes:
-                doing = f'pass "{each.name}"'
-                verify = self.request.verify_each
-                errors = run_pass(ctx, module, each, watch=self.request.watch, stopwatch=self.stopwatch, verify=verify)
-                if errors:
-                    break
-            return module, [diagnostic_of(e, doing=doing) for e in errors]
-        except Exception as error:
-            return None, [_diagnose(error, doing, self.debug)]
-
-    def _parse(self, ctx: QmlirContext, piece: _Piece) -> ModuleOp:
-        return parse_text(ctx, piece.text, self.file, first_line=piece.first_line)
-
-    def _write(self, modules: Sequence[ModuleOp]) -> None:
-        form = TextForm(self.request.generic, self.request.debuginfo, self.request.weights)
-        with self.stopwatch.measure("(print)"):
-            if self.request.output != "-":
-                write_modules(modules, Path(self.request.output), form)
-                return
-            sys.stdout.write(self_contained_text(modules, form))
-            sys.stdout.flush()
-
-
-def _read_text(file: str) -> str:
-    """The text of a file, or of standard input for `-`."""
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise FileError(
-            "<stdin>" if file == "-" else file,
-            "must be MLIR text",
-            got="binary data",
-            remedy=f"model files are told by their suffix: {', '.join(MODEL_SUFFIXES)}",
-        ) from None
+        return f"qmlir {version('qmlir')} (xDSL {version('xdsl')})\n"
+    return None

@@ -16,10 +16,11 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
 
+from qmlir.cli.pass_list import OptionInfo, value_text
 from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
 from qmlir.passes import option_help
@@ -37,16 +38,6 @@ class PassSpec:
 
     name: str
     options: dict[str, str]
-
-
-@dataclass(frozen=True)
-class OptionInfo:
-    """What `--help` says about one option; `default` is None where the user has to give a value."""
-
-    name: str
-    type: str
-    default: str | None
-    help: str
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -246,18 +237,3 @@ def _type_text(annotation: Any) -> str:
     if origin is tuple:
         return ",".join("…" if a is ... else _type_text(a) for a in arguments)
     return {bool: "bool", int: "int", float: "float", str: "text"}.get(annotation, str(annotation))
-
-
-def value_text(value: object) -> str:
-    """A value as the user would write it."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return str(value).lower()
-        case "" | ():
-            return '""'
-        case tuple():
-            return ",".join(value_text(v) for v in cast("tuple[object, ...]", value))
-        case _:
-            return str(value)

@@ -1,7 +1,8 @@
 """The list of passes for `--help` and `--list-passes`: what each does, and each option's type, default and meaning.
 
-Importing every pass takes longer than a person waits for a help text (xDSL's llvm dialect alone costs 0.13 s), so
-this reads the class as it stands in its source file, which says it all:
+Importing every pass takes longer than a person waits for a help text (xDSL alone costs a third of a second, its llvm
+dialect another eighth), so this imports nothing and reads what the source files say: the table of passes in the
+compiler, and each class:
 
     class QuantizePass(ModulePass):
         \"\"\"Integers instead of floats.\"\"\"
@@ -13,31 +14,48 @@ A test compares the outcome with that of importing (`options.option_infos`) for 
 import ast
 import re
 import textwrap
+from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-
-from xdsl.transforms import get_all_passes
-
-from qmlir.cli.options import OptionInfo, value_text
-from qmlir.compiler import PASSES
+from typing import cast
 
 _WIDTH = 118
 _PLAIN_TYPES = {"str": "text", "None": "none"}
 
 
+@dataclass(frozen=True)
+class OptionInfo:
+    """What `--help` says about one option; `default` is None where the user has to give a value."""
+
+    name: str
+    type: str
+    default: str | None
+    help: str
+
+
 def pass_list(*, with_xdsl: bool) -> str:
     """All passes as text, each with its options; xDSL's other passes by name, or only where to find them."""
-    entries = "".join(_entry(name) for name in sorted(PASSES))
+    passes = pass_table()
+    entries = "".join(_entry(name, passes[name]) for name in sorted(passes))
     if not with_xdsl:
         return f"passes:\n{entries}\nxDSL's passes can be used alike; --list-passes names them.\n"
-    others = ", ".join(sorted(set(get_all_passes()) - set(PASSES)))
+    from xdsl.transforms import get_all_passes
+
+    others = ", ".join(sorted(set(get_all_passes()) - set(passes)))
     others = textwrap.fill(others, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return f"passes:\n{entries}\npasses of xDSL, usable alike:\n{others}\n"
 
 
-def _entry(name: str) -> str:
-    summary, options = read_pass(PASSES[name])
+def pass_table() -> dict[str, str]:
+    """`compiler.PASSES`, from its source."""
+    found = _alias("qmlir.compiler", "PASSES")
+    assert found is not None
+    return cast("dict[str, str]", ast.literal_eval(found[1]))
+
+
+def _entry(name: str, reference: str) -> str:
+    summary, options = read_pass(reference)
     lines = [f"  --{name}", *_wrapped(summary, 6)]
     for option in options:
         default = "required" if option.default is None else f"default: {option.default}"
@@ -84,6 +102,21 @@ def _option(module: str, field: ast.AnnAssign) -> OptionInfo:
             return OptionInfo(name, type, value_text(ast.literal_eval(value)), "")
 
 
+def value_text(value: object) -> str:
+    """A value as the user would write it."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case "" | ():
+            return '""'
+        case tuple():
+            return ",".join(value_text(v) for v in cast("tuple[object, ...]", value))
+        case _:
+            return str(value)
+
+
 def _type_text(module: str, annotation: ast.expr) -> str:
     match annotation:
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
@@ -124,6 +157,9 @@ def _alias(module: str, name: str) -> tuple[str, ast.expr] | None:
 @lru_cache
 def _source(module: str) -> str:
     package, *path = module.split(".")
-    file = Path(import_module(package).__path__[0], *path)
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.submodule_search_locations
+    file = Path(spec.submodule_search_locations[0], *path)
     file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
     return file.read_text(encoding="utf-8")

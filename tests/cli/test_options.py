@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qmlir.cli.options import PassSpec, build_pass, option_infos, parse_options, parse_pipeline
-from qmlir.cli.pass_list import read_pass
+from qmlir.cli.pass_list import pass_table, read_pass
 from qmlir.compiler import PASSES, pass_class
 from qmlir.errors import OptionError
 from qmlir.passes import option
@@ -123,6 +123,10 @@ def test_the_listing_says_what_the_class_says(name: str) -> None:
         assert summary
         assert all(o.help for o in options)
         assert pass_class(name).name == name
+
+
+def test_the_listing_has_every_pass() -> None:
+    assert pass_table() == PASSES
 
 
 def test_the_listing_of_each_type() -> None:

@@ -1,0 +1,75 @@
+"""The fixed flags of `qmlir-opt`: all but those of passes. Imports next to nothing, so that `--help` is fast."""
+
+import argparse
+from typing import NoReturn
+
+from qmlir.errors import OptionError
+
+PIPELINE_FLAG = "pass-pipeline"
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """argparse without its exits: a wrong command line is an `OptionError`."""
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError("command line", message.removeprefix("argument "))
+
+    def long_flags(self) -> list[str]:
+        """The names of all flags, without dashes."""
+        return [s[2:] for action in self._actions for s in action.option_strings if s.startswith("--")]
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"must be true or false, got {text}")
+    return text == "true"
+
+
+def argument_parser() -> ArgumentParser:
+    """The parser of all flags that are not passes."""
+    parser = ArgumentParser(
+        prog="qmlir-opt",
+        usage="qmlir-opt [--PASS[=OPTIONS] …] [FLAGS] [FILE]",
+        description="Run passes over MLIR text (or a model file) and print the result. Passes run in the order given.",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=34, width=118),
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="a .mlir or .onnx file; - or none: stdin")
+    switches = parser.add_argument_group("flags")
+
+    def switch(name: str, help: str) -> None:
+        switches.add_argument(name, action="store_true", help=help)
+
+    switches.add_argument(f"--{PIPELINE_FLAG}", metavar="TEXT", help="passes in order: 'builtin.module(a{x=1 y=2},b)'")
+    switches.add_argument("-o", dest="output", metavar="FILE", default="-", help="write here instead of stdout")
+    switch("--split-input-file", "treat the pieces between lines `// -----` as files of their own")
+    switch("--verify-diagnostics", "check errors against the file's expected-error comments instead of printing them")
+    switches.add_argument(
+        "--verify-each", type=_truth, default=True, metavar="BOOL", help="verify after each pass (default: true)"
+    )
+    for when in ("before", "after"):
+        switches.add_argument(
+            f"--mlir-print-ir-{when}",
+            action="append",
+            default=[],
+            metavar="PASS",
+            help=f"print the IR to stderr {when} a pass",
+        )
+        switch(f"--mlir-print-ir-{when}-all", f"print the IR to stderr {when} each pass")
+    switch("--mlir-timing", "print to stderr where the time went")
+    switch("--mlir-print-op-generic", "print operations in the generic form")
+    switch("--mlir-print-debuginfo", "print the location of each operation")
+    for flag, mode, help in (
+        ("--inline-weights", "inline", "print large weights as hexadecimal text, not to a side file"),
+        ("--elide-weights", "elided", "leave large weights out; such text cannot be read back"),
+    ):
+        switches.add_argument(flag, dest="weights", action="store_const", const=mode, help=help)
+    parser.set_defaults(weights="side file")  # the values of WeightsMode
+    switch("--allow-unregistered-dialect", "accept operations nobody registered, in the generic form")
+    switch("--list-passes", "list the passes with their options and stop")
+    switch("--debug", "show the traceback of a bug (also: QMLIR_DEBUG=1)")
+    switch("--version", "print versions and stop")
+    switch("--help", "print this and stop")
+    switches.add_argument("-h", dest="help", action="store_true", help=argparse.SUPPRESS)
+    return parser
