@@ -42,6 +42,9 @@ PASSES: dict[str, str] = {
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
     "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
+    "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",
+    "qint-to-loops": "qmlir.lowering.qint_to_loops.convert:QIntToLoopsPass",
+    "finish-loops": "qmlir.lowering.finish_loops:FinishLoopsPass",
     "canonicalize": "xdsl.transforms.canonicalize:CanonicalizePass",
     "cse": "xdsl.transforms.common_subexpression_elimination:CommonSubexpressionElimination",
     "dce": "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
@@ -254,9 +257,9 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
 
 def save(module: ModuleOp, path: str | Path) -> None:
     """Writes a module as text, its large weights in a .safetensors file beside it; both atomically."""
-    from qmlir.storage import write_modules
+    from qmlir.storage import write_module
 
-    write_modules(Path(path), [module])
+    write_module(module, Path(path))
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:

@@ -1,6 +1,6 @@
 """A compiled network as a Python callable: arrays in, arrays out.
 
-    exe = Executable(text, weights=blob, arena_size=4096, inputs=[TensorSpec("x", (1, 8), float32)], outputs=[…])
+    exe = Executable(text, weights=blob, arena_size=4096, signature=signature)
     y = exe(x)                          # one input, one output
     ys = exe({"a": a, "b": b})          # several: dicts by tensor name
 
@@ -10,7 +10,7 @@ executable may be called from many threads at once; ctypes lets go of the interp
 """
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -20,24 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_assembly, compile_object
-from qmlir.errors import InputError
+from qmlir.dialects.loops import CACHE_LINE
+from qmlir.signature import Signature
 
 Array = npt.NDArray[Any]
-
-ALIGNMENT = 64
-"""Bytes; the code assumes it of the arena and of the weights."""
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """One input or output: its tensor's name, its shape and its dtype as numpy sees them."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def __str__(self) -> str:
-        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True)
@@ -52,9 +38,12 @@ class Sizes:
 class Executable:
     """A network compiled for one processor.
 
-    llvm_ir  the module's text before optimization
-    object   the object file it became: symbol `entry`, everything else internal
-    sizes    bytes of code, weights and arena
+    signature  inputs and outputs by name
+    llvm_ir    the module's text before optimization
+    object     the object file it became: symbol `entry`, everything else internal
+    weights    the weights blob, uint8
+    entry      the name of the function to call
+    sizes      bytes of code, weights and arena
     """
 
     def __init__(
@@ -63,8 +52,7 @@ class Executable:
         *,
         weights: Array,
         arena_size: int,
-        inputs: Sequence[TensorSpec],
-        outputs: Sequence[TensorSpec],
+        signature: Signature,
         entry: str = "main",
         machine: Machine | None = None,
     ):
@@ -74,14 +62,15 @@ class Executable:
             llvm_ir: Text of a module with the external function `entry` of the ABI above.
             weights: The weights blob, of any dtype; kept as it is if it is aligned, copied otherwise.
             arena_size: Bytes of scratch memory the code wants.
-            inputs, outputs: What the two tables of the ABI point to, in order.
+            signature: What the two tables of the ABI point to, in order.
+            entry: The function's name.
             machine: The processor; this machine's by default.
         """
         self.llvm_ir = llvm_ir
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
+        self.signature = signature
+        self.entry = entry
         self.machine = machine or Machine.host()
-        self._weights = _aligned(weights)
+        self.weights = _aligned(weights)
         self._arena_size = arena_size
         self._free: list[Array] = []
         self._lock = Lock()
@@ -105,41 +94,22 @@ class Executable:
         Raises:
             InputError: an input is missing, unknown, or of another shape or dtype than the network's.
         """
-        arrays = self._checked(inputs)
-        results = [np.empty(spec.shape, spec.dtype) for spec in self.outputs]
+        return self.signature.result(self.run(inputs))
+
+    def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
+        """As calling does, but returns the outputs in order, also where there is one."""
+        arrays = self.signature.arrays(inputs)
+        results = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
         with self._arena() as arena:
-            self._function(self._weights.ctypes.data, arena.ctypes.data, _table(arrays), _table(results))
-        return results[0] if len(results) == 1 else {s.name: r for s, r in zip(self.outputs, results, strict=True)}
+            self._function(self.weights.ctypes.data, arena.ctypes.data, _table(arrays), _table(results))
+        return results
 
     def assembly(self) -> str:
         """The optimized code as text, generated anew: for people, not for running."""
         return compile_assembly(self.llvm_ir, self.machine)
 
-    def _checked(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
-        """The inputs in the ABI's order, C-contiguous."""
-        if not isinstance(inputs, Mapping):
-            if len(self.inputs) != 1:
-                names = ", ".join(spec.name for spec in self.inputs)
-                raise InputError(names, "must be given by name", got="one array", remedy="pass a dict of arrays")
-            inputs = {self.inputs[0].name: inputs}
-        known = {spec.name for spec in self.inputs}
-        for name in inputs:
-            if name not in known:
-                raise InputError(str(name), f"must be one of {', '.join(sorted(known)) or 'none at all'}")
-        arrays: list[Array] = []
-        for spec in self.inputs:
-            array = inputs.get(spec.name)
-            if not isinstance(array, np.ndarray):
-                got = "nothing" if array is None else type(array).__name__
-                raise InputError(spec.name, f"must be given as an array {spec}", got=got)
-            if array.shape != spec.shape or array.dtype != spec.dtype:
-                got = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
-                raise InputError(spec.name, f"must be {spec}", got=got)
-            arrays.append(np.require(array, requirements=("C", "A")))
-        return arrays
-
     @contextmanager
-    def _arena(self) -> Iterator[Array]:
+    def _arena(self) -> Generator[Array]:
         """An arena nobody else uses, given back afterwards."""
         with self._lock:
             arena = self._free.pop() if self._free else None
@@ -157,15 +127,15 @@ def _table(arrays: Sequence[Array]) -> Any:
 
 
 def _aligned_empty(size: int) -> Array:
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+    raw = np.empty(size + CACHE_LINE, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
     return raw[start : start + size]
 
 
 def _aligned(array: Array) -> Array:
     """The array's bytes, starting on a cache line."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    if data.ctypes.data % ALIGNMENT == 0:
+    if data.ctypes.data % CACHE_LINE == 0:
         return data
     copy = _aligned_empty(data.size)
     copy[:] = data

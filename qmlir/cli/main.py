@@ -1,0 +1,242 @@
+"""`qmlir`: import, profile, quantize, compile and run a network from the command line.
+
+    qmlir profile  net.onnx --data calibration.npz -o net.yaml
+    qmlir quantize net.onnx --profile net.yaml --schema symmetric -o net.mlir
+    qmlir run      net.mlir --data test.npz -o outputs.npz
+
+Each subcommand is a few calls of qmlir/compiler.py. Errors are one paragraph on standard error and exit status 1.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from qmlir.cli.diagnostics import diagnostic_of
+from qmlir.errors import OptionError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+T = TypeVar("T")
+
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+PRECISIONS = ("int8", "uint8", "int16")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `qmlir` and returns its exit status: 0, or 1 after an error has been reported."""
+    arguments = _parser().parse_args(argv)
+    debug = arguments.debug or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
+    try:
+        command: Callable[[argparse.Namespace], None] = arguments.command
+        command(arguments)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        sys.stderr.write(f"{diagnostic_of(error, doing=f'qmlir {arguments.subcommand}')}\n")
+        return 1
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The command line
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("qmlir", description="A quantizing compiler for neural networks.")
+    parser.add_argument("--debug", action="store_true", help="show a traceback with an internal error")
+    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+        sub.set_defaults(command=run)
+        sub.add_argument("model", type=Path, help="an .onnx or .mlir file")
+        sub.add_argument(
+            "--bind",
+            action="append",
+            default=[],
+            metavar="NAME=N",
+            help="value of a symbolic dimension of an .onnx file; an unbound first dimension is 1",
+        )
+        return sub
+
+    sub = command("import", _import, "read a model, simplify it and write it as MLIR")
+    sub.add_argument("-o", "--output", type=Path, required=True, help="the .mlir file to write")
+    sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
+
+    sub = command("profile", _profile, "learn the ranges of a float network's tensors from data")
+    sub.add_argument("--data", type=Path, required=True, help="calibration samples, .npy or .npz")
+    sub.add_argument("--samples", type=int, help="use at most this many samples (default: all)")
+    sub.add_argument("--bins", type=int, default=2000, help="the most bins of a histogram (default: 2000)")
+    sub.add_argument("-o", "--output", type=Path, required=True, help="the .yaml file to write")
+
+    sub = command("quantize", _quantize, "turn a float network and its profile into a quantized network")
+    sub.add_argument("--profile", type=Path, help="a profile (default: the ranges in the IR)")
+    sub.add_argument("--schema", choices=SCHEMAS, default=SCHEMAS[0], help="how a range becomes scale and zero point")
+    sub.add_argument("--precision", choices=PRECISIONS, default=PRECISIONS[0], help="storage of the integers")
+    sub.add_argument("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
+    sub.add_argument("--fail-on-float", action="store_true", help="refuse if an operation stays float")
+    sub.add_argument("--ledger", type=Path, help="write the decision for each operation as JSON")
+    sub.add_argument("-o", "--output", type=Path, required=True, help="the .mlir file to write")
+
+    sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
+    sub.add_argument("--emit", choices=("obj", "llvm-ir", "asm"), default="obj", help="what to write (default: obj)")
+    sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
+
+    sub = command("run", _run, "run a network on samples")
+    sub.add_argument("--data", type=Path, required=True, help="inputs, .npy or .npz")
+    sub.add_argument("--samples", type=int, help="run at most this many samples (default: all)")
+    sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
+    sub.add_argument("-o", "--output", type=Path, help="write the outputs of all samples to this .npz file")
+    return parser
+
+
+def _load(arguments: argparse.Namespace) -> "ModuleOp":
+    from qmlir.compiler import load
+
+    bind: dict[str, int] = {}
+    for text in arguments.bind:
+        name, _, value = text.partition("=")
+        if not name or not value.isdigit():
+            raise OptionError("--bind", "must be NAME=N with a positive number", got=text)
+        bind[name] = int(value)
+    return load(arguments.model, bind=bind)
+
+
+def _progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """The items, with a progress bar on a terminal: rate and time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield from progress.track(items, total=total, description=what)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Subcommands
+
+
+def _import(arguments: argparse.Namespace) -> None:
+    from qmlir.compiler import SIMPLIFY, Pipeline, save
+    from qmlir.frontends.opaque import refuse_opaque
+
+    module = _load(arguments)
+    refuse_opaque(module, str(arguments.model))
+    if not arguments.raw:
+        module = Pipeline(*SIMPLIFY)(module)
+    save(module, arguments.output)
+    _say(f"{arguments.output}: {_census(module)}")
+
+
+def _census(module: "ModuleOp") -> str:
+    from collections import Counter
+
+    from qmlir.ledger import deciding_operations
+
+    kinds = Counter(op.name for op in deciding_operations(module))
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no operations"
+
+
+def _profile(arguments: argparse.Namespace) -> None:
+    from qmlir.cli.samples import Samples
+    from qmlir.compiler import main_function, profile
+    from qmlir.signature import signature_of
+
+    module = _load(arguments)
+    samples = Samples(arguments.data, signature_of(main_function(module)), arguments.samples)
+    found = profile(module, _progress(samples, len(samples), "profiling"), bins=arguments.bins)
+    found.save(arguments.output)
+    _say(f"{arguments.output}: {len(found.tensors)} tensors over {found.samples} samples")
+
+
+def _quantize(arguments: argparse.Namespace) -> None:
+    import json
+
+    from qmlir.compiler import quantize, save
+    from qmlir.files import replacing
+    from qmlir.ledger import decisions
+    from qmlir.profiles import Profile
+
+    module = _load(arguments)
+    profile = Profile.load(arguments.profile) if arguments.profile else None
+    quantized = quantize(
+        module,
+        profile,
+        schema=arguments.schema,
+        precision=arguments.precision,
+        per_channel=not arguments.per_tensor,
+        fail_on_float=arguments.fail_on_float,
+    )
+    save(quantized, arguments.output)
+    entries = decisions(quantized)
+    if arguments.ledger:
+        with replacing(arguments.ledger) as temporary:
+            temporary.write_text(json.dumps([e.as_dict() for e in entries], indent=2) + "\n", encoding="utf-8")
+    from qmlir.cli.report import print_decisions
+
+    print_decisions(entries)
+    _say(f"{arguments.output}: written")
+
+
+def _compile(arguments: argparse.Namespace) -> None:
+    from qmlir.cli.bundle import write_bundle
+    from qmlir.compiler import compile
+
+    executable = compile(_load_simplified(arguments))
+    for path in write_bundle(executable, arguments.output, arguments.emit):
+        _say(f"{path}: written")
+    sizes = executable.sizes
+    _say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
+
+
+def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
+    from qmlir.compiler import SIMPLIFY, Pipeline
+
+    module = _load(arguments)
+    return Pipeline(*SIMPLIFY)(module) if arguments.model.suffix == ".onnx" else module
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    import time
+
+    import numpy as np
+
+    from qmlir.cli.samples import Samples
+    from qmlir.compiler import compile, reference
+    from qmlir.files import replacing
+
+    network = (reference if arguments.reference else compile)(_load_simplified(arguments))
+    samples = Samples(arguments.data, network.signature, arguments.samples)
+    outputs: list[list[np.ndarray]] = []
+    seconds = 0.0
+    for sample in _progress(samples, len(samples), "running"):
+        start = time.perf_counter()
+        outputs.append(network.run(sample))
+        seconds += time.perf_counter() - start
+    stacked = {
+        spec.name: np.stack([arrays[i] for arrays in outputs]) for i, spec in enumerate(network.signature.outputs)
+    }
+    if arguments.output:
+        with replacing(arguments.output) as temporary, temporary.open("wb") as file:
+            np.savez(file, **stacked)
+    for name, array in stacked.items():
+        _say(f"{name}: {array.dtype.name}{list(array.shape)}")
+    _say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
