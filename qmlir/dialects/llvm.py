@@ -29,6 +29,8 @@ from xdsl.irdl import (
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.loops import is_vector
+
 _INTEGERS = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
 _FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
 
@@ -104,7 +106,7 @@ class ExtractElementOp(IRDLOperation):
     assembly_format = "$vector `[` $index `:` type($index) `]` attr-dict `:` type($vector)"
 
     def __init__(self, vector: SSAValue, index: SSAValue):
-        assert isinstance(vector.type, VectorType)
+        assert is_vector(vector.type)
         super().__init__(operands=[vector, index], result_types=[vector.type.element_type])
 
 

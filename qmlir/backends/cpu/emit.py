@@ -12,7 +12,7 @@ file does not know is refused, never dropped. Constants are printed where they a
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, cast
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -28,11 +28,11 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     UnitAttr,
-    VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.dialects.llvm import ExtractElementOp, FPToSIOp, FPToUIOp, UIToFPOp
+from qmlir.dialects.loops import is_integer, is_vector
 from qmlir.errors import LoweringError
 
 LINKAGES = {"internal": "internal ", "external": "", "private": "private "}
@@ -92,11 +92,11 @@ def type_text(type: Attribute) -> str:
     Raises:
         KeyError: for a type that has no form here.
     """
-    if isinstance(type, IntegerType):
+    if is_integer(type):
         return f"i{type.width.data}"
     if isinstance(type, llvm.LLVMPointerType):
         return "ptr"
-    if isinstance(type, VectorType):
+    if is_vector(type):
         (lanes,) = type.get_shape()
         return f"<{lanes} x {type_text(type.element_type)}>"
     if isinstance(type, llvm.LLVMVoidType):
@@ -119,16 +119,18 @@ def float_text(value: float, type: Attribute) -> str:
 def constant_text(value: Attribute) -> str:
     """The value of a constant, without its type."""
     if isinstance(value, IntegerAttr):
-        number = value.value.data
-        if value.type == IntegerType(1):
-            return "true" if number else "false"
-        return str(number)
+        integer = value.value.data
+        if value.get_type() == IntegerType(1):
+            return "true" if integer else "false"
+        return str(integer)
     if isinstance(value, FloatAttr):
-        return float_text(value.value.data, value.type)
+        number: float = value.value.data
+        return float_text(number, value.get_type())
     if isinstance(value, DenseIntOrFPElementsAttr):
-        element = value.get_element_type()
+        dense = cast(DenseIntOrFPElementsAttr[Any], value)
+        element: Attribute = dense.get_element_type()
         name = type_text(element)
-        numbers: Iterable[Any] = value.get_values()
+        numbers: Iterable[Any] = dense.get_values()
         if isinstance(element, AnyFloat):
             texts = [float_text(number, element) for number in numbers]
         elif element == IntegerType(1):

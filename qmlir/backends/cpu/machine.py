@@ -8,17 +8,18 @@ or the target options allow it; neither does). llvmlite is imported when first n
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from llvmlite.binding import ModuleRef, TargetMachine
+TargetMachine: TypeAlias = Any
+ModuleRef: TypeAlias = Any
+"""llvmlite's classes; it ships no types."""
 
 
 @cache
 def _llvm() -> Any:
     """llvmlite's binding, initialized."""
-    import llvmlite.binding as llvm
-
+    llvm = import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm
@@ -55,7 +56,7 @@ class Machine:
         """The processor called `cpu`; the host's if it is None or "host"."""
         return Machine.host() if cpu in (None, "host") else Machine(str(cpu), "")
 
-    def target_machine(self) -> "TargetMachine":
+    def target_machine(self) -> TargetMachine:
         """LLVM's object for it, for position-independent code.
 
         LLVM takes the generic processor for a name it does not know, and says so on standard error.
@@ -64,7 +65,7 @@ class Machine:
         return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small")
 
 
-def optimize(llvm_ir: str, machine: "TargetMachine") -> "ModuleRef":
+def optimize(llvm_ir: str, machine: TargetMachine) -> ModuleRef:
     """Parses, verifies and optimizes a module, in an LLVM context of its own that goes with it."""
     llvm = _llvm()
     module = llvm.parse_assembly(llvm_ir, llvm.create_context())

@@ -11,27 +11,11 @@ from dataclasses import dataclass
 from math import gcd
 
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
-from qmlir.lowering.loops_to_llvm.types import CACHE_LINE, UnsupportedType, byte_size, element_bytes
-
-VIEWS = (
-    memref.ViewOp,
-    memref.SubviewOp,
-    memref.ReinterpretCastOp,
-    memref.CollapseShapeOp,
-    memref.ExpandShapeOp,
-    memref.CastOp,
-)
-"""Operations whose result is another look at their first operand's memory."""
-
-
-def root_of(value: SSAValue) -> SSAValue:
-    """The memref that a chain of views starts from: an argument or what allocates."""
-    while isinstance(value.owner, VIEWS):
-        value = value.owner.operands[0]
-    return value
+from qmlir.dialects.loops import CACHE_LINE, VIEWS, is_memref
+from qmlir.lowering.loops_to_llvm.types import UnsupportedType, byte_size, element_bytes
 
 
 def constant_index(value: SSAValue) -> int | None:
@@ -89,14 +73,14 @@ def extent_of(value: SSAValue) -> Extent:
 
 def _size(value: SSAValue) -> int | None:
     try:
-        return byte_size(value.type) if isinstance(value.type, MemRefType) else None
+        return byte_size(value.type) if is_memref(value.type) else None
     except UnsupportedType:
         return None
 
 
 @dataclass
 class ArgumentFacts:
-    """What holds for one memref argument at all calls of its kernel; alignments in bytes, `natural` an element's own."""
+    """What holds for one memref argument at all calls of its kernel; alignments in bytes, `natural` an element's."""
 
     readonly: bool
     noalias: bool
@@ -113,6 +97,7 @@ def argument_facts(
     """Facts for each memref argument of `kernel`, by position.
 
     Args:
+        kernel: The function.
         written: The arguments (roots) that the kernel may store to.
         calls: All calls of the kernel, if all stand in the entry function; none otherwise.
         aligned_roots: Buffers known to start on a cache line.
@@ -120,7 +105,7 @@ def argument_facts(
     written, aligned = set(written), set(aligned_roots)
     facts: dict[int, ArgumentFacts] = {}
     for i, arg in enumerate(kernel.args):
-        if isinstance(arg.type, MemRefType):
+        if is_memref(arg.type):
             natural = element_bytes(arg.type.element_type)
             facts[i] = ArgumentFacts(arg not in written, bool(calls), CACHE_LINE if calls else natural, natural)
     for call in calls:

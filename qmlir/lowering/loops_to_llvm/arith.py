@@ -6,24 +6,22 @@ contract a product and a sum. `maxnumf` and `minnumf` become `maximumnum` and `m
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
-    IndexType,
     IntegerAttr,
-    IntegerType,
-    VectorType,
     i1,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.dialects import arith as conversions
 from qmlir.dialects import arith as completed
 from qmlir.dialects.llvm import FPToSIOp, FPToUIOp, UIToFPOp
-from qmlir.lowering.loops_to_llvm.lowering import COMPARISONS, WRAP, FunctionLowering, Rule, mangled
+from qmlir.dialects.loops import is_vector
+from qmlir.lowering.loops_to_llvm.lowering import COMPARISONS, NO_FASTMATH, WRAP, FunctionLowering, Rule, mangled
 from qmlir.lowering.loops_to_llvm.types import element_bits
 
 OVERFLOW_FLAGS = {"nsw": 1, "nuw": 2}
@@ -60,8 +58,7 @@ def _float(kind: type[Operation]) -> Rule:
     def rule(f: FunctionLowering, op: Operation) -> None:
         refuse_fastmath(f, op)
         operands = f.values(op.operands)
-        properties = {"fastmathFlags": llvm.FastMathAttr(None)}
-        result = kind.create(operands=operands, result_types=[operands[0].type], properties=properties)
+        result = kind.create(operands=operands, result_types=[operands[0].type], properties=NO_FASTMATH)
         f.define(op.results[0], f.emit(result))
 
     return rule
@@ -91,8 +88,9 @@ def _cast(kind: type[Operation]) -> Rule:
 
 def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
     value, type = op.value, f.lowered_type(op.result.type)
-    if isinstance(value, DenseIntOrFPElementsAttr) and type != value.type:  # lanes of index
-        value = DenseIntOrFPElementsAttr(type, value.data)
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        dense: Any = DenseIntOrFPElementsAttr
+        value = dense(type, value.data)  # the type may have gone from index to i64
     elif isinstance(value, IntegerAttr) and type != value.type:
         value = IntegerAttr(value.value.data, i64)
     elif not isinstance(value, DenseIntOrFPElementsAttr | IntegerAttr | FloatAttr):
@@ -102,7 +100,7 @@ def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
 
 def _compare_integers(f: FunctionLowering, op: arith.CmpiOp) -> None:
     lhs, rhs = f.values(op.operands)
-    if isinstance(lhs.type, VectorType):
+    if is_vector(lhs.type):
         f.refuse(op, "must compare scalars: xDSL gives a comparison of vectors a single i1", got=str(op.lhs.type))
     f.define(op.result, f.compare(COMPARISONS[op.predicate.value.data], lhs, rhs))
 
@@ -110,16 +108,15 @@ def _compare_integers(f: FunctionLowering, op: arith.CmpiOp) -> None:
 def _compare_floats(f: FunctionLowering, op: arith.CmpfOp) -> None:
     refuse_fastmath(f, op)
     lhs, rhs = f.values(op.operands)
-    if isinstance(lhs.type, VectorType):
+    if is_vector(lhs.type):
         f.refuse(op, "must compare scalars: xDSL gives a comparison of vectors a single i1", got=str(op.lhs.type))
-    properties = {"predicate": IntegerAttr(op.predicate.value.data, i64), "fastmathFlags": llvm.FastMathAttr(None)}
+    properties = {"predicate": IntegerAttr(op.predicate.value.data, i64), **NO_FASTMATH}
     f.define(op.result, f.emit(llvm.FCmpOp.create(operands=[lhs, rhs], result_types=[i1], properties=properties)))
 
 
 def _select(f: FunctionLowering, op: arith.SelectOp) -> None:
     operands = f.values(op.operands)
-    properties = {"fastmathFlags": llvm.FastMathAttr(None)}
-    select = llvm.SelectOp.create(operands=operands, result_types=[operands[1].type], properties=properties)
+    select = llvm.SelectOp.create(operands=operands, result_types=[operands[1].type], properties=NO_FASTMATH)
     f.define(op.result, f.emit(select))
 
 
@@ -162,8 +159,7 @@ def _unsigned_ceiling_division(f: FunctionLowering, op: arith.CeilDivUIOp) -> No
 
 
 def _widened_bit(f: FunctionLowering, bit: SSAValue, type: Attribute) -> SSAValue:
-    element = type.element_type if isinstance(type, VectorType) else type
-    assert isinstance(element, IntegerType | IndexType)
+    element = type.element_type if is_vector(type) else type
     return bit if element == i1 else f.cast(llvm.ZExtOp, bit, type)
 
 
@@ -179,7 +175,11 @@ CONVERSIONS: Mapping[str, type[Operation]] = {
 """By name: the scalar conversions of xDSL and our completed ones, which take vectors, are different classes."""
 
 RULES: Mapping[type[Operation], Rule] = {
-    **{op: _cast(CONVERSIONS[op.name]) for op in (*arith.Arith.operations, *completed.COMPLETED) if op.name in CONVERSIONS},
+    **{
+        op: _cast(CONVERSIONS[op.name])
+        for op in (*arith.Arith.operations, *completed.COMPLETED)
+        if op.name in CONVERSIONS
+    },
     arith.ConstantOp: _constant,
     arith.AddiOp: _overflowing(llvm.AddOp),
     arith.SubiOp: _overflowing(llvm.SubOp),

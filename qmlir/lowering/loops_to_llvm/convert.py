@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import func, llvm
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
+from qmlir.dialects.loops import ARENA_SIZE, INPUTS
 from qmlir.errors import LoweringError, OptionError
 from qmlir.lowering.loops_to_llvm import arith, control, function, math, memory, simd, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
@@ -85,12 +86,12 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
     lowered: dict[func.FuncOp, llvm.FuncOp] = {}
     states: dict[func.FuncOp, FunctionLowering] = {}
     calls: dict[str, list[func.CallOp]] = defaultdict(list)
-    aligned = [arg for f in functions if function.INPUTS in f.attributes for arg in f.args[:2]]
+    aligned = [arg for f in functions if INPUTS in f.attributes for arg in f.args[:2]]
     called_by_kernels: set[str] = set()
     for source in functions:
         name = source.sym_name.data
         state = states[source] = FunctionLowering(name, RULES, features)
-        is_entry = function.INPUTS in source.attributes
+        is_entry = INPUTS in source.attributes
         lowered[source] = (
             function.lower_entry(state, source, _input_count(module, source))
             if is_entry
@@ -105,7 +106,7 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
                     called_by_kernels.add(callee)
 
     for source, target in lowered.items():
-        if function.INPUTS not in source.attributes:
+        if INPUTS not in source.attributes:
             name = source.sym_name.data
             known_calls = [] if name in called_by_kernels else calls[name]
             function.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
@@ -119,10 +120,12 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
 
 
 def _input_count(module: ModuleOp, entry: func.FuncOp) -> int:
-    count = entry.attributes[function.INPUTS]
+    count: Attribute = entry.attributes[INPUTS]
     name = entry.sym_name.data
-    if "qmlir.arena_size" not in module.attributes or len(entry.args) < 2:
+    if ARENA_SIZE not in module.attributes or len(entry.args) < 2:
         raise LoweringError(entry.name, name, "must have its memory planned", remedy="run plan-memory first")
     if not isinstance(count, IntegerAttr) or not 0 <= count.value.data <= len(entry.args) - 2:
-        raise LoweringError(entry.name, name, "must say how many arguments are inputs", got=str(count))
+        raise LoweringError(
+            entry.name, name, "must say how many arguments are inputs", got=str(entry.attributes[INPUTS])
+        )
     return count.value.data

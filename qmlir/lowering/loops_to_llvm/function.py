@@ -6,7 +6,7 @@ Kernels get internal linkage and are not inlined: each is optimized by itself, w
 its arguments (aliasing.py), and the entry stays a list of calls.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NoReturn
 
 from xdsl.dialects import func, llvm
@@ -15,21 +15,18 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
-    MemRefType,
     UnitAttr,
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation
 
+from qmlir.dialects.loops import CACHE_LINE, is_memref, root_of
 from qmlir.errors import LoweringError
-from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts, root_of
-from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
+from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts
+from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule, operand_sizes
 from qmlir.lowering.loops_to_llvm.memory import element_pointer, load
-from qmlir.lowering.loops_to_llvm.types import CACHE_LINE, POINTER, UnsupportedType, lowered_type
-
-INPUTS = "qmlir.inputs"
-"""Attribute of the entry function: how many of its arguments are inputs; the rest, after weights and arena, are outputs."""
+from qmlir.lowering.loops_to_llvm.types import POINTER, UnsupportedType, lowered_type
 
 _INTERNAL, _EXTERNAL = llvm.LinkageAttr("internal"), llvm.LinkageAttr("external")
 
@@ -45,7 +42,7 @@ def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm
     if function.function_type.outputs.data:
         _refuse(function, "must return nothing", "its results are trailing arguments")
     for arg in function.args:
-        if not isinstance(arg.type, MemRefType):
+        if not is_memref(arg.type):
             _refuse(function, "must take memrefs only", f"an argument of type {arg.type}")
     type = llvm.LLVMFunctionType([POINTER] * 4)
     entry = f.place(Block(arg_types=type.inputs.data))
@@ -123,21 +120,17 @@ def _call(f: FunctionLowering, op: func.CallOp) -> None:
     if len(op.results) > 1:
         f.refuse(op, "must return at most one value", got=f"{len(op.results)}")
     for argument in op.arguments:
-        if isinstance(argument.type, MemRefType):
+        if is_memref(argument.type):
             f.written.add(root_of(argument))  # for all that is known here
     arguments = f.values(op.arguments)
     call = llvm.CallOp.create(
         operands=arguments,
         result_types=[f.lowered_type(result.type) for result in op.results],
-        properties={**_CALL_PROPERTIES, "callee": op.callee, "operandSegmentSizes": _segments(arguments)},
+        properties={**_CALL_PROPERTIES, "callee": op.callee, "operandSegmentSizes": operand_sizes(len(arguments), 0)},
     )
     f.add(call)
     for result, lowered in zip(op.results, call.results, strict=True):
         f.define(result, lowered)
-
-
-def _segments(arguments: Sequence[SSAValue]) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i32, (len(arguments), 0))
 
 
 _CALL_PROPERTIES: Mapping[str, Attribute] = {

@@ -6,6 +6,7 @@ no pattern is tried twice, nothing is rewritten in place, so the cost is that of
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NoReturn, TypeAlias
 
 from xdsl.dialects import llvm
@@ -24,6 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from qmlir.dialects.loops import is_integer, is_vector
 from qmlir.errors import LoweringError
 from qmlir.lowering.loops_to_llvm.types import UnsupportedType, lowered_type
 
@@ -42,17 +44,24 @@ COMPARISONS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge
 
 _PREDICATES = {name: IntegerAttr(i, i64) for i, name in enumerate(COMPARISONS)}
 
+NO_FASTMATH = {"fastmathFlags": llvm.FastMathAttr(None)}
+
 _NO_BUNDLES = DenseArrayBase.from_list(i32, ())
-_NO_FASTMATH = llvm.FastMathAttr(None)
+
+
+@cache
+def operand_sizes(*sizes: int) -> DenseArrayBase:
+    """The attribute that says how an operation's operands are grouped."""
+    return DenseArrayBase.from_list(i32, sizes)
 
 
 def mangled(type: Attribute) -> str:
     """A type as it appears in an intrinsic's name: `f32`, `v8i32`, `p0`."""
-    if isinstance(type, IntegerType):
+    if is_integer(type):
         return f"i{type.width.data}"
     if isinstance(type, AnyFloat):
         return "bf16" if type.name == "bf16" else f"f{type.bitwidth}"
-    if isinstance(type, VectorType):
+    if is_vector(type):
         return f"v{type.get_shape()[0]}{mangled(type.element_type)}"
     return "p0"
 
@@ -74,6 +83,7 @@ class FunctionLowering:
         self._rules = rules
         self._values: dict[SSAValue, SSAValue] = {}
         self._constants: dict[tuple[object, ...], SSAValue] = {}
+        self._integers: dict[tuple[int, int], SSAValue] = {}
         self._known: dict[SSAValue, int] = {}
         self._at_entry: list[Operation] = []
         self._block = Block()
@@ -128,7 +138,7 @@ class FunctionLowering:
         else_arguments: Sequence[SSAValue] = (),
     ) -> None:
         """Ends the current block with a jump to one of two."""
-        sizes = DenseArrayBase.from_list(i32, (1, len(then_arguments), len(else_arguments)))
+        sizes = operand_sizes(1, len(then_arguments), len(else_arguments))
         self._block.add_op(
             llvm.CondBrOp.create(
                 operands=[condition, *then_arguments, *else_arguments],
@@ -184,14 +194,19 @@ class FunctionLowering:
 
     def integer(self, value: int, type: IntegerType = i64) -> SSAValue:
         """An integer constant."""
-        return self.constant(IntegerAttr(value, type, truncate_bits=True), type)
+        key = (value, type.width.data)  # looked up before an attribute is made: addresses need thousands
+        made = self._integers.get(key)
+        if made is None:
+            made = self.constant(IntegerAttr(value, type, truncate_bits=True), type)
+            self._integers[key] = made
+        return made
 
     def splat(self, value: float, type: Attribute) -> SSAValue:
         """A constant of any integer or float type, the same in every lane of a vector."""
-        if isinstance(type, VectorType):
+        if is_vector(type):
             dense: Any = DenseIntOrFPElementsAttr
             return self.constant(dense.from_list(type, [value]), type)
-        if isinstance(type, IntegerType):
+        if is_integer(type):
             return self.integer(int(value), type)
         assert isinstance(type, AnyFloat)
         return self.constant(FloatAttr(float(value), type), type)
@@ -219,7 +234,7 @@ class FunctionLowering:
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """An integer comparison, lane by lane on vectors."""
         type = lhs.type
-        result = VectorType(i1, type.get_shape()) if isinstance(type, VectorType) else i1
+        result = VectorType(i1, type.get_shape()) if is_vector(type) else i1
         return self.emit(
             llvm.ICmpOp.create(
                 operands=[lhs, rhs], result_types=[result], properties={"predicate": _PREDICATES[predicate]}
@@ -228,7 +243,7 @@ class FunctionLowering:
 
     def shuffle(self, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
         """A vector of lanes of `a` and `b`, which are as long as each other; −1 is a lane that does not matter."""
-        assert isinstance(a.type, VectorType)
+        assert is_vector(a.type)
         return self.emit(
             llvm.ShuffleVectorOp.create(
                 operands=[a, b],
@@ -252,8 +267,8 @@ def _call_intrinsic(name: str, arguments: Sequence[SSAValue], results: Sequence[
         result_types=results,
         properties={
             "intrin": StringAttr(name),
-            "fastmathFlags": _NO_FASTMATH,
+            **NO_FASTMATH,
             "op_bundle_sizes": _NO_BUNDLES,
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, (len(arguments), 0)),
+            "operandSegmentSizes": operand_sizes(len(arguments), 0),
         },
     )

@@ -9,6 +9,7 @@ through integers hide both from them.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import prod
 
 from xdsl.dialects import llvm, memref
@@ -16,10 +17,9 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, NoneA
 from xdsl.dialects.utils import get_dynamic_index_list
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.lowering.loops_to_llvm.aliasing import root_of
+from qmlir.dialects.loops import CACHE_LINE, is_memref, root_of
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.types import (
-    CACHE_LINE,
     POINTER,
     UnsupportedType,
     byte_size,
@@ -34,13 +34,17 @@ DYNAMIC = -(2**63)
 STACK_LIMIT = 64 * 1024
 """Bytes a kernel may ask of the stack in one `memref.alloca`."""
 
-_GEP_DYNAMIC = DenseArrayBase.from_list(i32, (llvm.GEP_USE_SSA_VAL,))
-_NO_FLAGS = IntegerAttr(0, 32)
+_INBOUNDS: Mapping[str, Attribute] = {
+    "rawConstantIndices": DenseArrayBase.from_list(i32, (llvm.GEP_USE_SSA_VAL,)),
+    "noWrapFlags": IntegerAttr(0, 32),
+    "inbounds": UnitAttr(),
+}
+"""A GEP by one index that is an operand."""
 
 
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:
     """The type of a memref value."""
-    if not isinstance(value.type, MemRefType):
+    if not is_memref(value.type):
         raise UnsupportedType(f"memrefs must be ranked, got {value.type}")
     return value.type
 
@@ -75,12 +79,7 @@ def element_pointer(
         llvm.GEPOp.create(
             operands=[base, index],
             result_types=[POINTER],
-            properties={
-                "elem_type": element,
-                "noWrapFlags": _NO_FLAGS,
-                "rawConstantIndices": _GEP_DYNAMIC,
-                "inbounds": UnitAttr(),
-            },
+            properties={"elem_type": element, **_INBOUNDS},
         )
     )
 
@@ -96,14 +95,17 @@ def access_pointer(f: FunctionLowering, buffer: SSAValue, indices: Sequence[SSAV
 
 def load(f: FunctionLowering, pointer: SSAValue, type: Attribute, alignment: int) -> SSAValue:
     """Reads a value of an LLVM type."""
-    properties = {"alignment": IntegerAttr(alignment, i64), "ordering": IntegerAttr(0, i64)}
-    return f.emit(llvm.LoadOp.create(operands=[pointer], result_types=[type], properties=properties))
+    return f.emit(llvm.LoadOp.create(operands=[pointer], result_types=[type], properties=_aligned(alignment)))
 
 
 def store(f: FunctionLowering, value: SSAValue, pointer: SSAValue, alignment: int) -> None:
     """Writes a value of an LLVM type."""
-    properties = {"alignment": IntegerAttr(alignment, i64), "ordering": IntegerAttr(0, i64)}
-    f.add(llvm.StoreOp.create(operands=[value, pointer], properties=properties))
+    f.add(llvm.StoreOp.create(operands=[value, pointer], properties=_aligned(alignment)))
+
+
+@cache
+def _aligned(alignment: int) -> Mapping[str, Attribute]:
+    return {"alignment": IntegerAttr(alignment, i64), "ordering": IntegerAttr(0, i64)}
 
 
 def _load(f: FunctionLowering, op: memref.LoadOp) -> None:

@@ -21,10 +21,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-POINTER = llvm.LLVMPointerType()
+from qmlir.dialects.loops import is_integer, is_memref, is_vector
 
-CACHE_LINE = 64
-"""Alignment in bytes of the arena, of the weights and of every buffer in them."""
+POINTER = llvm.LLVMPointerType()
 
 STORED_WIDTHS = (1, 8, 16, 32, 64)
 """Integer widths that memory holds one element at a time; an i1 takes a byte."""
@@ -40,13 +39,13 @@ def lowered_type(type: Attribute) -> Attribute:
     Raises:
         UnsupportedType: for tensors, dynamic or multi-dimensional vectors and whatever else has no LLVM form.
     """
-    if isinstance(type, IntegerType):
+    if is_integer(type):
         return type if type.signedness.data is Signedness.SIGNLESS else IntegerType(type.width.data)
     if isinstance(type, IndexType):
         return i64
-    if isinstance(type, MemRefType):
+    if is_memref(type):
         return POINTER
-    if isinstance(type, VectorType):
+    if is_vector(type):
         if type.get_num_dims() != 1 or type.get_num_scalable_dims():
             raise UnsupportedType(f"vectors must have one static dimension, got {type}")
         element = lowered_type(type.element_type)
@@ -60,7 +59,7 @@ def element_bits(type: Attribute) -> int:
     """Width in bits of a scalar type; index counts as 64."""
     if isinstance(type, IndexType):
         return 64
-    if isinstance(type, IntegerType):
+    if is_integer(type):
         return type.width.data
     if isinstance(type, AnyFloat):
         return type.bitwidth

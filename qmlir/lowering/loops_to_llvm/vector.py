@@ -8,11 +8,11 @@ are neither read nor written.
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import llvm, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, VectorType, i1, i32
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.llvm import ExtractElementOp
-from qmlir.lowering.loops_to_llvm.aliasing import root_of
+from qmlir.dialects.loops import is_integer, is_vector, root_of
 from qmlir.lowering.loops_to_llvm.arith import refuse_fastmath
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule, mangled
 from qmlir.lowering.loops_to_llvm.memory import access_pointer, load, memref_type, store
@@ -40,7 +40,7 @@ FLOAT_REDUCTIONS: Mapping[str, tuple[str, str]] = {
 
 def lanes_of(value: SSAValue) -> int:
     """How many lanes a 1-D vector has."""
-    assert isinstance(value.type, VectorType)
+    assert is_vector(value.type)
     return value.type.get_shape()[0]
 
 
@@ -92,10 +92,10 @@ def _masked_store(f: FunctionLowering, op: vector.MaskedStoreOp) -> None:
 
 def _broadcast(f: FunctionLowering, op: vector.BroadcastOp) -> None:
     source, type = f.value(op.source), f.lowered_type(op.vector.type)
-    assert isinstance(type, VectorType)
+    assert is_vector(type)
     if source.type == type:
         f.define(op.vector, source)
-    elif isinstance(source.type, VectorType):
+    elif is_vector(source.type):
         f.refuse(op, "must spread a scalar", got=str(source.type))
     else:
         f.define(op.vector, broadcast(f, source, type.get_shape()[0]))
@@ -141,7 +141,7 @@ def _bitcast(f: FunctionLowering, op: vector.BitcastOp) -> None:
 def _create_mask(f: FunctionLowering, op: vector.CreateMaskOp) -> None:
     """Lane i is on where i < n: n is clamped to the number of lanes first, so that 32 bits are enough to compare."""
     type = f.lowered_type(op.mask_vector.type)
-    assert isinstance(type, VectorType)
+    assert is_vector(type)
     (lanes,) = type.get_shape()
     count = f.value(op.mask_dim_sizes[0])
     count = f.intrinsic("llvm.smax.i64", (count, f.integer(0)), count.type)
@@ -157,11 +157,11 @@ def _reduction(f: FunctionLowering, op: vector.ReductionOp) -> None:
     kind = str(op.kind.data)
     source = f.value(op.vector)
     accumulator = None if op.acc is None else f.value(op.acc)
-    assert isinstance(source.type, VectorType)
+    assert is_vector(source.type)
     element: Attribute = source.type.element_type
     suffix = mangled(source.type)
 
-    if isinstance(element, IntegerType):
+    if is_integer(element):
         combine = INTEGER_REDUCTIONS.get(kind)
         if combine is None:
             f.refuse(op, "must be a reduction of integers", got=kind)

@@ -37,26 +37,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, is_memref, root_of
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.weights import WeightsAttr, dtype_of
 from qmlir.errors import PipelineError
-
-INPUTS = "qmlir.inputs"
-ARENA_SIZE = "qmlir.arena_size"
-WEIGHTS_BLOB = "qmlir.weights_blob"
-
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
-
-VIEWS = (
-    memref.ViewOp,
-    memref.SubviewOp,
-    memref.ReinterpretCastOp,
-    memref.CollapseShapeOp,
-    memref.ExpandShapeOp,
-    memref.CastOp,
-)
-"""Operations whose result is another look at their first operand's memory."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +133,7 @@ class _Views:
             self.block.insert_op_before(constant, first)
             self.offsets[offset] = constant.result
         type = op.results[0].type
-        assert isinstance(type, MemRefType)
+        assert is_memref(type)
         view = memref.ViewOp(source, self.offsets[offset], [], type)
         view.result.name_hint = op.results[0].name_hint
         Rewriter.replace_op(op, view)
@@ -158,21 +142,13 @@ class _Views:
 # -- views and sizes --------------------------------------------------------------------------------------------
 
 
-def root_of(value: SSAValue) -> SSAValue:
-    """The memref that a chain of views starts from."""
-    while isinstance(value.owner, VIEWS):
-        value = value.owner.operands[0]
-    return value
-
-
 def looks_at_all(value: SSAValue) -> bool:
     """Whether a memref is all of its root, from the first element to the last, in order and in its element type."""
-    while isinstance(value.owner, VIEWS):
-        source = value.owner.operands[0]
+    while isinstance(view := value.owner, VIEWS):
+        source = view.operands[0]
         if not _same_elements(value.type, source.type):
             return False
-        moves = isinstance(value.owner, memref.SubviewOp | memref.ReinterpretCastOp)
-        if moves and any(value.owner.static_offsets.get_values()):
+        if isinstance(view, memref.SubviewOp | memref.ReinterpretCastOp) and any(view.static_offsets.get_values()):
             return False
         value = source
     return True
@@ -180,8 +156,8 @@ def looks_at_all(value: SSAValue) -> bool:
 
 def _same_elements(a: Attribute, b: Attribute) -> bool:
     return (
-        isinstance(a, MemRefType)
-        and isinstance(b, MemRefType)
+        is_memref(a)
+        and is_memref(b)
         and isinstance(a.layout, NoneAttr)
         and isinstance(b.layout, NoneAttr)
         and a.element_type == b.element_type
@@ -195,21 +171,19 @@ def buffer_bytes(type: Attribute) -> int:
     Raises:
         PipelineError: the buffer has no size before it runs, or elements that are not whole bytes.
     """
-    if (
-        not isinstance(type, MemRefType)
-        or not isinstance(type.layout, NoneAttr)
-        or min(type.get_shape(), default=0) < 0
-    ):
-        raise PipelineError(PlanMemoryPass.name, "needs static buffers in row-major order", got=str(type))
+    given = str(type)
+    if not is_memref(type) or not isinstance(type.layout, NoneAttr) or min(type.get_shape(), default=0) < 0:
+        raise PipelineError(PlanMemoryPass.name, "needs static buffers in row-major order", got=given)
+    element = type.element_type
     try:
-        size = 8 if isinstance(type.element_type, IndexType) else dtype_of(type.element_type).itemsize
+        size = 8 if isinstance(element, IndexType) else dtype_of(element).itemsize
     except KeyError:
-        raise PipelineError(PlanMemoryPass.name, "needs elements that memory holds one by one", got=str(type)) from None
+        raise PipelineError(PlanMemoryPass.name, "needs elements that memory holds one by one", got=given) from None
     return prod(type.get_shape()) * size
 
 
 def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // CACHE_LINE) * CACHE_LINE
 
 
 # -- out-arguments ----------------------------------------------------------------------------------------------
@@ -309,9 +283,9 @@ def live_buffers(block: Block) -> list[Buffer]:
     for op in block.ops:
         if not isinstance(op, memref.AllocOp):
             continue
-        if op.alignment is not None and op.alignment.value.data > ALIGNMENT:
+        if op.alignment is not None and op.alignment.value.data > CACHE_LINE:
             got = f"{op.alignment.value.data}"
-            raise PipelineError(PlanMemoryPass.name, f"aligns buffers to at most {ALIGNMENT} bytes", got=got)
+            raise PipelineError(PlanMemoryPass.name, f"aligns buffers to at most {CACHE_LINE} bytes", got=got)
         users = [use.operation for view in _all_views(op.memref) for use in view.uses]
         uses = [position[_statement(user, block)] for user in users if not isinstance(user, VIEWS)]
         if uses:
@@ -357,7 +331,7 @@ def pack_constants(
         array = op.value.array
         if id(array) not in seen:  # the array is shared where an attribute is: then nothing is read
             data = array.reshape(-1).view(np.int8)
-            key = (data.nbytes, blake2b(data, digest_size=32).digest())
+            key = (data.nbytes, blake2b(data.data, digest_size=32).digest())
             if key not in offsets:
                 offsets[key] = size
                 parts.append((size, data))

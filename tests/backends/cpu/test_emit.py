@@ -15,7 +15,7 @@ from qmlir.errors import LoweringError
 def text_of(source: str) -> str:
     """The text of a module, which LLVM's own parser must take."""
     context = make_context()
-    context._registered_dialects["llvm"] = lambda: LLVM  # pyright: ignore[reportPrivateUsage]
+    context._registered_dialects["llvm"] = lambda: LLVM
     module = Parser(context, source).parse_module()
     module.verify()
     text = emit_llvm_ir(module)

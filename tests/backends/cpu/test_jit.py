@@ -6,10 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.backends.cpu.jit import Executable, TensorSpec
+from qmlir.backends.cpu import build
+from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine, host_cpu, host_features
-from qmlir.errors import InputError
+from qmlir.errors import InputError, PipelineError
+from qmlir.signature import Signature, TensorSpec
 
 F32 = np.dtype(np.float32)
 I8 = np.dtype(np.int8)
@@ -60,8 +63,10 @@ def executable() -> Executable:
         TEXT,
         weights=WEIGHTS,
         arena_size=4096 * 4,
-        inputs=[TensorSpec("x", (64, 64), F32), TensorSpec("b", (), I8)],
-        outputs=[TensorSpec("y", (64, 64), F32), TensorSpec("c", (1, 1), I8)],
+        signature=Signature(
+            (TensorSpec("x", (64, 64), F32), TensorSpec("b", (), I8)),
+            (TensorSpec("y", (64, 64), F32), TensorSpec("c", (1, 1), I8)),
+        ),
     )
 
 
@@ -86,8 +91,8 @@ define void @net(ptr %w, ptr %a, ptr %inputs, ptr %outputs) {
   store i64 %v, ptr %y
   ret void
 }"""
-    spec = [TensorSpec("x", (1,), np.dtype(np.int64))]
-    exe = Executable(text, weights=np.empty(0, np.int8), arena_size=0, inputs=spec, outputs=spec, entry="net")
+    spec = (TensorSpec("x", (1,), np.dtype(np.int64)),)
+    exe = Executable(text, weights=np.empty(0, np.int8), arena_size=0, signature=Signature(spec, spec), entry="net")
     assert exe(np.array([42])).tolist() == [42]
     assert exe({"x": np.array([43])}).tolist() == [43]
 
@@ -112,9 +117,9 @@ def test_many_threads() -> None:
             results = list(pool.map(lambda x: exe({"x": x, "b": B})["y"], inputs))
             for x, y in zip(inputs, results, strict=True):
                 assert (y == x + WEIGHTS.reshape(64, 64)).all()
-    assert 1 <= len(exe._free) <= 8  # pyright: ignore[reportPrivateUsage]
-    assert len({a.ctypes.data for a in exe._free}) == len(exe._free)  # pyright: ignore[reportPrivateUsage]
-    assert all(a.ctypes.data % 64 == 0 for a in exe._free)  # pyright: ignore[reportPrivateUsage]
+    assert 1 <= len(exe._free) <= 8
+    assert len({a.ctypes.data for a in exe._free}) == len(exe._free)
+    assert all(a.ctypes.data % 64 == 0 for a in exe._free)
 
 
 def test_code_outlives_what_it_was_made_from() -> None:
@@ -156,6 +161,11 @@ def test_wrong_inputs(inputs: object, message: str) -> None:
         EXE(inputs)  # pyright: ignore[reportArgumentType]
 
 
+def test_build_wants_a_planned_module() -> None:
+    with pytest.raises(PipelineError, match="cpu: needs a module whose memory is planned"):
+        build(ModuleOp([]), Signature((), ()))
+
+
 def test_machines() -> None:
     assert Machine.named(None) == Machine.named("host") == Machine(host_cpu(), host_features())
 
@@ -170,6 +180,6 @@ define float @f(float %a, float %b, float %c) {
 define void @main(ptr %w, ptr %a, ptr %i, ptr %o) {
   ret void
 }"""
-    exe = Executable(text, weights=np.empty(0, np.int8), arena_size=0, inputs=[], outputs=[], machine=Machine.host())
+    exe = Executable(text, weights=np.empty(0, np.int8), arena_size=0, signature=Signature((), ()))
     assert "fmadd" not in exe.assembly()
     assert exe({}) == {}

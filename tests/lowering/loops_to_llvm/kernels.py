@@ -1,20 +1,19 @@
 """Runs a kernel written on the loops level: text, through plan-memory, loops-to-llvm and the JIT, to arrays."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
-from qmlir.backends.cpu.emit import emit_llvm_ir
-from qmlir.backends.cpu.jit import Executable, TensorSpec
+from qmlir.backends.cpu import build
+from qmlir.backends.cpu.jit import Executable
 from qmlir.context import make_context
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
+from qmlir.signature import Signature, TensorSpec
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
 
 Array = npt.NDArray[Any]
@@ -40,12 +39,7 @@ def lowered(source: str, features: str = "") -> ModuleOp:
 
 def executable(module: ModuleOp, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Executable:
     """Machine code of a lowered module."""
-    blob, arena = module.attributes["qmlir.weights_blob"], module.attributes["qmlir.arena_size"]
-    assert isinstance(blob, WeightsAttr)
-    assert isinstance(arena, IntegerAttr)
-    return Executable(
-        emit_llvm_ir(module), weights=blob.array, arena_size=arena.value.data, inputs=inputs, outputs=outputs
-    )
+    return build(module, Signature(tuple(inputs), tuple(outputs)))
 
 
 def with_main(kernel: str, inputs: int) -> str:
@@ -76,12 +70,6 @@ def run_kernel(kernel: str, *inputs: Array, out: Sequence[Array], features: str 
     exe = executable(module, specs("x", inputs), specs("y", out))
     result = exe({f"x{i}": a for i, a in enumerate(inputs)})
     return list(result.values()) if isinstance(result, dict) else [result]
-
-
-@pytest.fixture
-def run() -> Callable[..., list[Array]]:
-    """`run_kernel`."""
-    return run_kernel
 
 
 def elementwise(operations: str, inputs: Sequence[tuple[str, int]], out: tuple[str, int]) -> str:

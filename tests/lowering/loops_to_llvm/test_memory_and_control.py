@@ -172,7 +172,8 @@ func.func private @f(%x: memref<4x6xi32>, %y: memref<5xi32>) {
   %cube = memref.expand_shape %flat [[0, 1, 2]] output_shape [2, 3, 4] : memref<24xi32> into memref<2x3x4xi32>
   %part = memref.subview %x[1, 2] [2, 3] [1, 1] : memref<4x6xi32> to memref<2x3xi32, strided<[6, 1], offset: 8>>
   %column = memref.subview %x[0, %c3] [4, 1] [1, 1] : memref<4x6xi32> to memref<4x1xi32, strided<[6, 1], offset: ?>>
-  %again = memref.reinterpret_cast %x to offset: [2], sizes: [3, 2], strides: [7, 1] : memref<4x6xi32> to memref<3x2xi32, strided<[7, 1], offset: 2>>
+  %again = memref.reinterpret_cast %x to offset: [2], sizes: [3, 2], strides: [7, 1]
+      : memref<4x6xi32> to memref<3x2xi32, strided<[7, 1], offset: 2>>
   %0 = memref.load %flat[%c4] : memref<24xi32>
   %1 = memref.load %cube[%c1, %c2, %c3] : memref<2x3x4xi32>
   %2 = memref.load %part[%c1, %c2] : memref<2x3xi32, strided<[6, 1], offset: 8>>

@@ -92,7 +92,8 @@ def test_fast_math_is_refused_on_every_float_operation() -> None:
         ("func.func private @f(%x: f32) -> (f32, f32) { func.return %x, %x : f32, f32 }", "must return at most one"),
         ("func.func private @f(%x: tensor<4xf32>) { func.return }", "has no LLVM form"),
         (
-            '"memref.global"() {sym_name = "g", sym_visibility = "private", type = memref<1xi8>, initial_value} : () -> ()',
+            '"memref.global"() {sym_name = "g", sym_visibility = "private", type = memref<1xi8>, initial_value} '
+            ": () -> ()",
             "must not stand beside functions",
         ),
     ],

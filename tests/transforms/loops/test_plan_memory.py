@@ -8,9 +8,10 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.parser import Parser
 
 from qmlir.context import make_context
+from qmlir.dialects.loops import CACHE_LINE
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import PipelineError
-from qmlir.transforms.loops.plan_memory import ALIGNMENT, Buffer, PlanMemoryPass, place_buffers
+from qmlir.transforms.loops.plan_memory import Buffer, PlanMemoryPass, place_buffers
 
 
 def planned(body: str, arguments: str = "%x: memref<16xi8>, %y: memref<16xi8>", inputs: int = 1) -> ModuleOp:
@@ -65,7 +66,7 @@ def test_buffers_that_live_together_do_not_overlap(drawn: list[tuple[int, int, i
     buffers = [Buffer(value.regions[0].block.args[0], size, first, first + length) for size, first, length in drawn]
     arena = place_buffers(buffers)
     for i, a in enumerate(buffers):
-        assert a.offset % ALIGNMENT == 0
+        assert a.offset % CACHE_LINE == 0
         assert a.offset + a.size <= arena
         for b in buffers[:i]:
             if a.lives_with(b):
@@ -88,20 +89,20 @@ def test_best_fit_takes_the_smallest_gap() -> None:
 def test_a_chain_needs_two_buffers() -> None:
     body = alloc("%a", "%b", "%c", "%d") + use("%x", "%a") + use("%a", "%b") + use("%b", "%c") + use("%c", "%d")
     body += use("%d", "%y")
-    assert arena_size(planned(body)) == 2 * ALIGNMENT
+    assert arena_size(planned(body)) == 2 * CACHE_LINE
 
 
 def test_views_keep_their_buffer_alive() -> None:
     view = "  %v = memref.expand_shape %a [[0, 1]] output_shape [4, 4] : memref<16xi8> into memref<4x4xi8>\n"
     view += "  %w = memref.collapse_shape %v [[0, 1]] : memref<4x4xi8> into memref<16xi8>\n"
     body = alloc("%a", "%b", "%c") + view + use("%x", "%a") + use("%x", "%b") + use("%b", "%c") + use("%w", "%y")
-    assert arena_size(planned(body)) == 3 * ALIGNMENT
+    assert arena_size(planned(body)) == 3 * CACHE_LINE
 
 
 def test_a_result_becomes_the_argument() -> None:
     module = planned(alloc("%a", "%b") + use("%x", "%a") + use("%a", "%b") + copy("%b", "%y"))
     assert count(module, memref.CopyOp) == 0
-    assert arena_size(module) == ALIGNMENT
+    assert arena_size(module) == CACHE_LINE
     assert "func.call @use(%a, %y)" in str(module)
 
 
@@ -136,10 +137,11 @@ def test_a_value_returned_twice_is_copied_once() -> None:
 
 def test_a_part_of_a_buffer_is_copied() -> None:
     body = "  %b = memref.alloc() : memref<32xi8>\n"
-    body += "  %p = memref.reinterpret_cast %b to offset: [16], sizes: [16], strides: [1] : memref<32xi8> to memref<16xi8>\n"
+    body += "  %p = memref.reinterpret_cast %b to offset: [16], sizes: [16], strides: [1] "
+    body += ": memref<32xi8> to memref<16xi8>\n"
     module = planned(body + use("%x", "%p") + copy("%p", "%y"))
     assert count(module, memref.CopyOp) == 1
-    assert arena_size(module) == ALIGNMENT
+    assert arena_size(module) == CACHE_LINE
 
 
 def test_constants_are_stored_once_each() -> None:
@@ -163,7 +165,7 @@ def test_dead_buffers_and_deallocations_go() -> None:
     body = alloc("%a", "%b") + use("%x", "%a") + use("%a", "%y") + "  memref.dealloc %a : memref<16xi8>\n"
     body += "  %v = memref.expand_shape %b [[0, 1]] output_shape [4, 4] : memref<16xi8> into memref<4x4xi8>\n"
     module = planned(body)
-    assert arena_size(module) == ALIGNMENT
+    assert arena_size(module) == CACHE_LINE
     assert count(module, memref.DeallocOp) == count(module, memref.AllocOp) == 0
     assert count(module, memref.ViewOp) == 1
 
