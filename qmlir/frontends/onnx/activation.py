@@ -1,12 +1,12 @@
 """Relu, Clip, Sigmoid, Tanh and what is the identity at inference."""
 
 import numpy as np
-import onnx
 
 from qmlir.dialects.nn.activation import ClampOp, ReluOp, SigmoidOp, TanhOp
 from qmlir.dialects.nn.base import bound
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.types import element_name, element_type
 from qmlir.frontends.onnx.values import Constant, Refusal, Value
 
 
@@ -69,11 +69,10 @@ def identity(node: Node, x: Value) -> Value:
 
 @converts("Cast")
 def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    """x, where it is float already and stays so."""
-    code = onnx.TensorProto.DataType.Name(to) if to in onnx.TensorProto.DataType.values() else str(to)
+    """x, where it is of that type already."""
     element = node.element(x)
-    if to != onnx.TensorProto.FLOAT or element != "f32":
-        raise Refusal(f"it casts {element} to {code.lower()}")
+    if str(element_type(to)) != element:
+        raise Refusal(f"it casts {element} to {element_name(to)}")
     return x
 
 

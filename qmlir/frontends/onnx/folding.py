@@ -12,8 +12,8 @@ import numpy as np
 
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.frontends.onnx.converters import folds
-from qmlir.frontends.onnx.reader import element_dtype
 from qmlir.frontends.onnx.shape import reshaped
+from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.frontends.onnx.values import Ints, Refusal
 
 LIMIT = 1 << 26
@@ -102,7 +102,7 @@ def cast(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Arr
     """x as another type; types that numpy lacks are left to others."""
     dtype = element_dtype(to)
     if dtype is None or {dtype.kind, x.dtype.kind} - set("biuf"):
-        raise Refusal(f"it casts {x.dtype} to ONNX type {to}")
+        raise Refusal(f"it casts {x.dtype} to {element_name(to)}")
     with np.errstate(all="ignore"):
         return x.astype(dtype)
 

@@ -27,9 +27,10 @@ from qmlir.frontends.onnx import activation, contraction, elementwise, folding, 
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_value
 from qmlir.frontends.onnx.builder import Builder, Node, name_hint
 from qmlir.frontends.onnx.converters import Signature, converts, folds
-from qmlir.frontends.onnx.opaque import InferredTypes, element_type, import_opaque
-from qmlir.frontends.onnx.reader import Model, element_dtype, read_model
+from qmlir.frontends.onnx.opaque import InferredTypes, import_opaque
+from qmlir.frontends.onnx.reader import Model, read_model
 from qmlir.frontends.onnx.symbols import bind_shapes
+from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.values import Constant, Refusal, Value
 from qmlir.near_misses import near_misses
 
@@ -175,12 +176,10 @@ class _Import:
     def _argument_element(self, info: onnx.ValueInfoProto) -> Attribute:
         element = element_type(info.type.tensor_type.elem_type)
         if isinstance(element, NoneType):
-            code = info.type.tensor_type.elem_type
-            known = code in onnx.TensorProto.DataType.values()
             raise FileError(
                 self.model.file,
-                f'input "{info.name}" must be of a type that MLIR has',
-                got=onnx.TensorProto.DataType.Name(code).lower() if known else f"ONNX type {code}",
+                f'input "{info.name}" must be of a type that qmlir has',
+                got=element_name(info.type.tensor_type.elem_type),
             )
         return element
 

@@ -7,7 +7,6 @@ import onnx
 from onnx import shape_inference
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BFloat16Type,
     DictionaryAttr,
     IntegerAttr,
     NoneType,
@@ -20,25 +19,14 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.qmlir import NAME, NameAttr, OpaqueOp
-from qmlir.dialects.weights import element_type_of
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_ir
 from qmlir.frontends.onnx.builder import Node, name_hint
-from qmlir.frontends.onnx.reader import Model, element_dtype
+from qmlir.frontends.onnx.reader import Model
+from qmlir.frontends.onnx.types import element_type
 from qmlir.frontends.onnx.values import Refusal, Value
 
 _SMALL = 1024
 """Constants up to this many elements may be shapes, whose values matter to inference."""
-
-
-def element_type(code: int) -> Attribute:
-    """The MLIR type of an ONNX element type; `none` where MLIR has no such type."""
-    if code == onnx.TensorProto.BFLOAT16:
-        return BFloat16Type()
-    dtype = element_dtype(code)
-    try:
-        return NoneType() if dtype is None else element_type_of(dtype)
-    except KeyError:
-        return NoneType()
 
 
 class InferredTypes:

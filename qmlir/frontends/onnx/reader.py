@@ -7,7 +7,6 @@ lacking what every model has) is a `FileError` here. What is wrong with single n
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import external_data_helper, inliner, numpy_helper
@@ -158,11 +157,3 @@ def _private_copy(tensor: onnx.TensorProto) -> onnx.TensorProto:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def element_dtype(code: int) -> np.dtype[np.generic] | None:
-    """The numpy dtype of an ONNX element type; None for one that onnx does not know."""
-    try:
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
-    except (KeyError, ValueError):
-        return None

@@ -1,0 +1,33 @@
+"""ONNX's element types as numpy's and as MLIR's."""
+
+import numpy as np
+import onnx
+from xdsl.dialects.builtin import BFloat16Type, NoneType
+from xdsl.ir import Attribute
+
+from qmlir.dialects.weights import element_type_of
+
+
+def element_dtype(code: int) -> np.dtype[np.generic] | None:
+    """The numpy dtype of an ONNX element type; None for one that onnx does not know."""
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+    except (KeyError, ValueError):
+        return None
+
+
+def element_type(code: int) -> Attribute:
+    """The MLIR type of an ONNX element type; `none` where MLIR has no such type."""
+    if code == onnx.TensorProto.BFLOAT16:
+        return BFloat16Type()
+    dtype = element_dtype(code)
+    try:
+        return NoneType() if dtype is None else element_type_of(dtype)
+    except KeyError:
+        return NoneType()
+
+
+def element_name(code: int) -> str:
+    """What ONNX calls an element type, for messages."""
+    known = code in onnx.TensorProto.DataType.values()
+    return onnx.TensorProto.DataType.Name(code).lower() if known else f"ONNX type {code}"
