@@ -19,7 +19,10 @@ def near_misses(name: str, known: Iterable[str], *, prefix: str = "") -> str | N
         A clause for the end of an error, or None when nothing is near and there is too much to list.
     """
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    alike = {n: difflib.SequenceMatcher(None, n, name).ratio() for n in names}
+    best = max(alike.values(), default=0.0)
+    # What is clearly less like it than the best is noise: all operations of a dialect have a prefix in common.
+    near = sorted((n for n in names if alike[n] >= max(0.6, best - 0.1)), key=lambda n: -alike[n])[:3]
     near += [n for n in names if name and n.startswith(name) and n not in near][: 3 - len(near)]
     if near:
         return "did you mean " + " or ".join(f"{prefix}{n}" for n in near) + "?"
