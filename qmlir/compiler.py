@@ -45,6 +45,8 @@ PASSES: dict[str, str] = {
     "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",
     "qint-to-loops": "qmlir.lowering.qint_to_loops.convert:QIntToLoopsPass",
     "finish-loops": "qmlir.lowering.finish_loops:FinishLoopsPass",
+    "plan-memory": "qmlir.transforms.loops.plan_memory:PlanMemoryPass",
+    "loops-to-llvm": "qmlir.lowering.loops_to_llvm.convert:LoopsToLLVMPass",
     "canonicalize": "xdsl.transforms.canonicalize:CanonicalizePass",
     "cse": "xdsl.transforms.common_subexpression_elimination:CommonSubexpressionElimination",
     "dce": "xdsl.transforms.dead_code_elimination:DeadCodeElimination",

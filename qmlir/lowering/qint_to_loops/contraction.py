@@ -1,0 +1,209 @@
+"""Integer contractions, fused with the requantization that follows.
+
+Accumulators are exact modulo 2^32 and whoever built the operation proved that sums fit i32, so the order is free:
+where data minus zero point and weights fit i16, a step multiplies two channels at once (`simd.dot_i16_pairs`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, i16, i32
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
+from qmlir.lowering.code import Buffer, Code, Value
+from qmlir.lowering.kernel import Array, MainLowering, Rules
+from qmlir.lowering.kernels.contraction import Arithmetic, Broadcast, Epilogue, Task, lower_contraction
+from qmlir.lowering.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
+from qmlir.lowering.kernels.pack import pack_columns
+from qmlir.lowering.kernels.tile import Window, window_of
+from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
+
+
+@dataclass(frozen=True)
+class Pairs(Arithmetic):
+    """i16 pairs: two channels a step. `prepare` subtracts the zero point."""
+
+    zero_point: int
+    group: int = 2
+    element: Attribute = i16
+
+    @property
+    def keeps(self) -> bool:
+        return self.zero_point == 0
+
+    def prepare(self, x: Value) -> Value:
+        wide = x.to(i16)
+        return wide - self.zero_point if self.zero_point else wide
+
+    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
+        return code.zeros(i32, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.load(at * (2 * lanes), lanes=2 * lanes).to(i16)
+
+    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+        pair = x.load(*place, lanes=2).bits(i32).lane(0)
+        return accumulator.code.dot_pairs(accumulator, pair.spread(accumulator.lanes).bits(i16), w)
+
+
+@dataclass(frozen=True)
+class Singles(Arithmetic):
+    """i32, one channel a step: for data that do not fit i16 once their zero point is gone."""
+
+    zero_point: int
+    group: int = 1
+    element: Attribute = i32
+
+    @property
+    def keeps(self) -> bool:
+        return self.zero_point == 0
+
+    def prepare(self, x: Value) -> Value:
+        wide = x.to(i32)
+        return wide - self.zero_point if self.zero_point else wide
+
+    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
+        return code.zeros(i32, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.load(at * lanes, lanes=lanes).to(i32)
+
+    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+        return accumulator + x.load(*place) * w
+
+
+@dataclass(frozen=True)
+class IntegerTaps(TapArithmetic):
+    """Data minus zero point as `element`, products and sums in i32."""
+
+    zero_point: int
+    element: Attribute
+
+    def prepare(self, x: Value) -> Value:
+        wide = x.to(self.element)
+        return wide - self.zero_point if self.zero_point else wide
+
+    def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
+        return code.zeros(i32, lanes) if bias is None else bias.load(channel, lanes=lanes)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator + x.to(i32) * w.to(i32)
+
+
+@dataclass(frozen=True)
+class Accumulators(Epilogue):
+    """Stored as they are."""
+
+    parameters: int = 0
+
+    def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
+        return accumulator
+
+
+def fits_i16(element: Attribute, zero_point: int) -> bool:
+    """Whether every integer of a type minus a zero point fits i16."""
+    assert isinstance(element, IntegerType)
+    least, greatest = -(1 << element.width.data - 1), (1 << element.width.data - 1) - 1
+    return -(1 << 15) <= least - zero_point and greatest - zero_point < 1 << 15
+
+
+def arithmetic_for(x: SSAValue, zero_point: int, *, other_fits: bool = True) -> Arithmetic:
+    """The fastest exact arithmetic for data of a tensor's type."""
+    return Pairs(zero_point) if other_fits and fits_i16(element_of(x), zero_point) else Singles(zero_point)
+
+
+def ending(state: MainLowering, accumulators: SSAValue, channels: int) -> tuple[SSAValue, Epilogue, list[Array]]:
+    """What a kernel that computes accumulators yields: their requantization if nothing else uses them.
+
+    Returns:
+        The tensor it stands for, its epilogue, and that one's parameters, [channels] each.
+    """
+    fused = fused_requantize(accumulators)
+    if fused is None:
+        return accumulators, Accumulators(), []
+    epilogue, parameters = requantization(state, fused)
+    return fused.y, epilogue, per_channel(parameters, channels)
+
+
+def _bias(state: MainLowering, op: WeightedOp) -> Array | None:
+    return None if op.b is None else state.require_constant(op, op.b, "bias")
+
+
+def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array) -> None:
+    """Lowers a contraction with constant weights [O, KH, KW, C]."""
+    result, epilogue, parameters = ending(state, op.acc, weights.shape[0])
+    task = Task(
+        name,
+        window,
+        weights.shape[0],
+        arithmetic_for(op.x, op.zero_point.value.data),
+        epilogue,
+        state.buffer(op.x),
+        weights,
+        _bias(state, op),
+        parameters,
+    )
+    lower_contraction(state, op, task, result)
+
+
+def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
+    weights = state.require_constant(op, op.w, "weights")
+    window = window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3])
+    _lower(state, op, "qint_conv2d", window, weights)
+
+
+def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
+    weights = state.require_constant(op, op.w, "weights")
+    rows, channels = shape_of(op.x)
+    window = Window(1, 1, rows, channels, (1, 1), (1, rows))
+    _lower(state, op, "qint_fully_connected", window, weights[:, None, None, :])
+
+
+def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
+    weights = state.require_constant(op, op.w, "weights")
+    channels, zero_point = weights.shape[3], op.zero_point.value.data
+    result, epilogue, parameters = ending(state, op.acc, channels)
+    task = DepthwiseTask(
+        "qint_depthwise_conv2d",
+        window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
+        channels,
+        IntegerTaps(zero_point, i16 if fits_i16(element_of(op.x), zero_point) else i32),
+        epilogue,
+        state.buffer(op.x),
+        weights[0],
+        _bias(state, op),
+        parameters,
+    )
+    lower_depthwise(state, op, task, result)
+
+
+def _matmul(state: MainLowering, op: MatMulOp) -> None:
+    lhs, rhs, shape = shape_of(op.lhs), shape_of(op.rhs), shape_of(op.acc)
+    left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+    pairs = fits_i16(element_of(op.lhs), left) and fits_i16(element_of(op.rhs), right)
+    result, epilogue, parameters = ending(state, op.acc, rhs[-1])
+    columns = arithmetic_for(op.rhs, right, other_fits=pairs)
+    task = Task(
+        "qint_matmul",
+        Window(int(np.prod(shape[:-2], dtype=np.int64)), 1, lhs[-2], lhs[-1], (1, 1), (1, lhs[-2])),
+        rhs[-1],
+        arithmetic_for(op.lhs, left, other_fits=pairs),
+        epilogue,
+        state.buffer(op.lhs),
+        pack_columns(state, "qint_pack_columns", state.buffer(op.rhs), columns),
+        parameters=parameters,
+        x_batch=Broadcast.of(lhs[:-2], shape[:-2]),
+        w_batch=Broadcast.of(rhs[:-2], shape[:-2]),
+    )
+    lower_contraction(state, op, task, result)
+
+
+RULES: Rules = {
+    Conv2DOp: _conv2d,
+    DepthwiseConv2DOp: _depthwise,
+    FullyConnectedOp: _fully_connected,
+    MatMulOp: _matmul,
+}

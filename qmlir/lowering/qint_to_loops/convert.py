@@ -1,0 +1,41 @@
+"""The pass `qint-to-loops`: integer operations become kernels."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qmlir.lowering.kernel import Rules, lower_tensor_ops
+from qmlir.lowering.qint_to_loops import contraction, elementwise, lookup, pooling, requantize
+
+RULES: Rules = {
+    **contraction.RULES,
+    **requantize.RULES,
+    **elementwise.RULES,
+    **pooling.RULES,
+    **lookup.RULES,
+}
+
+
+@dataclass(frozen=True)
+class QIntToLoopsPass(ModulePass):
+    """Replaces each integer operation by the call of a kernel function; a contraction and its requantization by one.
+
+    Before:
+
+        %acc = qint.fully_connected %x, %w : tensor<1x4xi8>, tensor<3x4xi8> -> tensor<1x3xi32>
+        %y = qint.requantize %acc {…} : tensor<1x3xi32> -> tensor<1x3xi8>
+
+    After:
+
+        %x' = builtin.unrealized_conversion_cast %x : tensor<1x4xi8> to memref<1x4xi8>
+        %y' = memref.alloc() {alignment = 64 : i64} : memref<1x3xi8>
+        func.call @qint_fully_connected_0(%x', %packed, %multiplier, %shift, %y', %begin, %end) : …
+        %y = builtin.unrealized_conversion_cast %y' : memref<1x3xi8> to tensor<1x3xi8>
+    """
+
+    name = "qint-to-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_tensor_ops(op, RULES)

@@ -1,0 +1,74 @@
+"""Integer sums and products of two tensors."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.ir import Attribute
+
+from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.lowering.code import Value
+from qmlir.lowering.kernel import MainLowering, Rules
+from qmlir.lowering.kernels.elementwise import lower_elementwise
+from qmlir.lowering.qint_to_loops.requantize import Narrow, Requantize, fused_requantize, narrowing, requantization
+
+
+@dataclass(frozen=True)
+class Add:
+    """narrow((lhs − z_l)·m_l + (rhs − z_r)·m_r + 2^(shift−1) >> shift) in i64; the parameters are m_l, m_r and shift.
+
+    narrow_inputs   whether both operands minus their zero points fit i32
+    """
+
+    zero_points: tuple[int, int]
+    narrow_inputs: bool
+    narrow: Narrow
+
+    def __call__(self, lhs: Value, rhs: Value, m_lhs: Value, m_rhs: Value, shift: Value) -> Value:
+        wide = i32 if self.narrow_inputs else i64
+        a, b = ((x.to(wide) - z).to(i64) for x, z in zip((lhs, rhs), self.zero_points, strict=True))
+        half = shift.same(1) << shift - 1
+        return self.narrow((a * m_lhs.to(i64) + b * m_rhs.to(i64) + half) >> shift)
+
+
+def _add(state: MainLowering, op: AddOp) -> None:
+    zero_points = (op.lhs_zero_point.value.data, op.rhs_zero_point.value.data)
+    narrow_inputs = all(
+        _is_narrow(element_of(x)) and abs(z) < 1 << 30 for x, z in zip((op.lhs, op.rhs), zero_points, strict=True)
+    )
+    multipliers = np.array(op.multipliers.get_values(), np.int32)
+    arrays = [multipliers[:1], multipliers[1:], np.array([op.shift.value.data], np.int64)]
+    operands = [state.buffer(op.lhs), state.buffer(op.rhs), *(state.constant(a) for a in arrays)]
+    lower_elementwise(state, "qint_add", Add(zero_points, narrow_inputs, narrowing(op)), operands, op.y)
+
+
+def _is_narrow(element: Attribute) -> bool:
+    return isinstance(element, IntegerType) and element.width.data <= 16
+
+
+@dataclass(frozen=True)
+class Mul:
+    """(lhs − z_l) · (rhs − z_r) in i32, requantized if there is a requantization."""
+
+    zero_points: tuple[int, int]
+    requantize: Requantize | None
+
+    def __call__(self, lhs: Value, rhs: Value, *parameters: Value) -> Value:
+        product = (lhs.to(i32) - self.zero_points[0]) * (rhs.to(i32) - self.zero_points[1])
+        return product if self.requantize is None else self.requantize(product, *parameters)
+
+
+def _mul(state: MainLowering, op: MulOp) -> None:
+    zero_points = (op.lhs_zero_point.value.data, op.rhs_zero_point.value.data)
+    operands = [state.buffer(op.lhs), state.buffer(op.rhs)]
+    fused = fused_requantize(op.acc)
+    if fused is None:
+        lower_elementwise(state, "qint_mul", Mul(zero_points, None), operands, op.acc)
+        return
+    requantize, parameters = requantization(state, fused)
+    operands += [state.constant(p) for p in parameters]
+    lower_elementwise(state, "qint_mul", Mul(zero_points, requantize), operands, fused.y)
+
+
+RULES: Rules = {AddOp: _add, MulOp: _mul}

@@ -1,0 +1,182 @@
+"""From accumulators to narrow integers: every rounding contract of dialects/quant/numerics.py, in vectors.
+
+`Requantize` is the end of a fused kernel or a kernel of its own. Its arithmetic has no branches and no comparisons:
+a sign is a mask of ones, `x >> 63`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, f32, i32, i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
+from qmlir.lowering.code import Value
+from qmlir.lowering.kernel import Array, MainLowering, Rules
+from qmlir.lowering.kernels.contraction import Epilogue
+from qmlir.lowering.kernels.elementwise import lower_elementwise
+
+Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
+"""(a, multiplier, shift), i64 of one shape → a · multiplier · 2^(shift − 31), rounded; i64."""
+
+
+def _half_up(value: Value, bits: Value | int) -> Value:
+    half = (value.same(1) << bits).logical_shift(1)
+    return (value + half) >> bits
+
+
+def _sign(value: Value) -> Value:
+    """−1 where negative, else 0."""
+    return value >> 63
+
+
+def _left(a: Value, shift: Value) -> Value:
+    """a · 2^max(shift, 0), saturated to i32."""
+    return (a << shift.maximum(0)).maximum(-(1 << 31)).minimum((1 << 31) - 1)
+
+
+def single(a: Value, multiplier: Value, shift: Value) -> Value:
+    """One rounding, half up."""
+    return _half_up(a * multiplier, 31 - shift)
+
+
+def double(a: Value, multiplier: Value, shift: Value) -> Value:
+    """Two roundings, half away from zero."""
+    product = _left(a, shift) * multiplier
+    nudged = product + (1 << 30) + (_sign(product) & (1 - (1 << 31)))
+    sign = _sign(nudged)
+    high = (((nudged ^ sign) - sign >> 31) ^ sign) - sign  # divided by 2^31, rounded toward zero
+    bits = (0 - shift).maximum(0)
+    mask = (high.same(1) << bits) - 1
+    threshold = mask.logical_shift(1) - _sign(high)
+    above = (threshold - (high & mask)).logical_shift(63)  # 1 where the rest exceeds the threshold
+    return (high >> bits) + above
+
+
+def upup(a: Value, multiplier: Value, shift: Value) -> Value:
+    """Two roundings, half up."""
+    return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
+
+
+ROUNDINGS: Mapping[str, Rounding] = {"single": single, "shift": single, "double": double, "upup": upup}
+"""Contract → its arithmetic on i64. `float_even` has none here: see `Requantize`."""
+
+_FLOAT_LIMIT = 1 << 30
+"""Below this every bound of a clamp may be applied before a float becomes an i32."""
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """clamp(value + zero_point, low, high) as `storage`."""
+
+    zero_point: int
+    low: int
+    high: int
+    storage: IntegerType
+
+    @property
+    def fits_i32(self) -> bool:
+        """Whether the bounds may be applied before the zero point in 32 bits."""
+        return all(abs(bound - self.zero_point) < _FLOAT_LIMIT for bound in (self.low, self.high))
+
+    def __call__(self, value: Value) -> Value:
+        """From i64, or from i32 where `fits_i32`."""
+        bounded = value.maximum(self.low - self.zero_point).minimum(self.high - self.zero_point)
+        return (bounded.to(i32) + self.zero_point if self.fits_i32 else bounded + self.zero_point).to(self.storage)
+
+
+@dataclass(frozen=True)
+class Requantize(Epilogue):
+    """y = narrow(round((x − input_zero_point) · multiplier · 2^(shift − 31))); parameters: multiplier, shift, i32.
+
+    shrinks   whether every shift is ≤ 0, so that the product of an i32 fits i32 again
+    """
+
+    contract: str
+    input_zero_point: int
+    shrinks: bool
+    narrow: Narrow
+    parameters: int = 2
+
+    def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
+        return self(accumulator, *parameters)
+
+    def __call__(self, x: Value, multiplier: Value, shift: Value) -> Value:
+        assert isinstance(x.element, IntegerType)
+        needs_i64 = x.element.width.data == 32 and self.input_zero_point != 0
+        a = x.to(i64 if needs_i64 else i32)
+        if self.input_zero_point:
+            a = a - self.input_zero_point
+        if self.contract == "float_even":
+            return self._in_floats(a, multiplier)
+        one_instruction = self.contract in ("single", "shift") and self.shrinks and not needs_i64
+        if one_instruction and a.lanes is not None and self.narrow.fits_i32:
+            return self.narrow(a.code.multiply_shift_round(a, multiplier.spread(a.lanes), shift.spread(a.lanes)))
+        wide = ROUNDINGS[self.contract](a.to(i64), multiplier.to(i64).spread(a.lanes), shift.to(i64).spread(a.lanes))
+        return self.narrow(wide)
+
+    def _in_floats(self, a: Value, multiplier: Value) -> Value:
+        """rint(f32(a) · f32(M)): `multiplier` is M as f32.
+
+        This is the contract to the last bit: f32(a) and the product round to 24 bits half to even, no step leaves the
+        normal range (|a| ≤ 2^32, M in [2^-32, 2^30)), and bounds below 2^30 commute with rint.
+        """
+        rounded = (a.to(f32) * multiplier).round_even()
+        limit = float(_FLOAT_LIMIT)
+        return self.narrow(rounded.maximum(-limit).minimum(limit).to(i32))
+
+
+def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, list[Array]]:
+    """A requantization's arithmetic and its parameters, [channels] or [1] each.
+
+    Raises:
+        LoweringError: The contract has no lowering for these bounds.
+    """
+    multiplier, shift = (np.array(v.get_values(), np.int32) for v in (op.multiplier, op.shift))
+    contract, narrow = op.contract.data, narrowing(op)
+    parameters: list[Array] = [multiplier, shift]
+    if contract == "float_even":
+        if not narrow.fits_i32:
+            state.refuse(
+                op, "needs bounds below 2^30 under the contract float_even", got=f"[{narrow.low}, {narrow.high}]"
+            )
+        real = np.ldexp(multiplier.astype(np.float64), shift.astype(np.int64) - 31).astype(np.float32)
+        parameters = [real, shift]
+    elif contract not in ROUNDINGS:
+        state.refuse(op, f"needs a contract of {', '.join([*ROUNDINGS, 'float_even'])}", got=contract)
+    made = Requantize(contract, op.input_zero_point.value.data, bool((shift <= 0).all()), narrow)
+    return made, parameters
+
+
+def narrowing(op: NarrowingOp) -> Narrow:
+    """The end of a narrowing operation."""
+    element = element_of(op.y)
+    assert isinstance(element, IntegerType)
+    return Narrow(op.zero_point.value.data, op.lower.value.data, op.upper.value.data, element)
+
+
+def fused_requantize(result: SSAValue) -> RequantizeOp | None:
+    """The requantization that is the only use of a value, or None."""
+    uses = list(result.uses)
+    if len(uses) == 1 and isinstance(uses[0].operation, RequantizeOp):
+        return uses[0].operation
+    return None
+
+
+def per_channel(parameters: Sequence[Array], channels: int) -> list[Array]:
+    """Parameters with one entry for each channel."""
+    return [np.broadcast_to(p, (channels,)) for p in parameters]
+
+
+def _requantize(state: MainLowering, op: RequantizeOp) -> None:
+    if not op.y.uses:
+        return  # a kernel before this did it
+    formula, parameters = requantization(state, op)
+    operands = [state.buffer(op.x), *(state.constant(p) for p in parameters)]
+    lower_elementwise(state, "qint_requantize", formula, operands, op.y)
+
+
+RULES: Rules = {RequantizeOp: _requantize}

@@ -1,0 +1,88 @@
+"""Runs a small graph twice, op by op in numpy and as machine code, and wants the same bits.
+
+    check(graph, x, w)    graph(%x, %w) builds operations in main and returns the value that main returns
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
+
+from qmlir.backends.cpu import build
+from qmlir.backends.reference import Reference
+from qmlir.context import make_context
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.weights import element_type_of
+from qmlir.lowering.finish_loops import FinishLoopsPass
+from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
+from qmlir.lowering.nn_to_loops.convert import NNToLoopsPass
+from qmlir.lowering.qint_to_loops.convert import QIntToLoopsPass
+from qmlir.transforms.loops.plan_memory import PlanMemoryPass
+
+Array = npt.NDArray[Any]
+Graph = Callable[..., SSAValue | Sequence[SSAValue]]
+
+
+def network(graph: Graph, *types: Attribute) -> ModuleOp:
+    """A module whose main takes tensors of `types` and returns what `graph` builds of them."""
+    block = Block(arg_types=types)
+    made = graph(*block.args)
+    results = [made] if isinstance(made, SSAValue) else list(made)
+    for result in results:
+        _insert(block, result)
+    block.add_op(func.ReturnOp(*results))
+    signature = (list(types), [r.type for r in results])
+    module = ModuleOp([func.FuncOp("main", signature, Region(block))])
+    module.verify()
+    return module
+
+
+def _insert(block: Block, value: SSAValue) -> None:
+    """Puts what computes a value into the block, operands first."""
+    if isinstance(value, OpResult) and value.op.parent is None:
+        for operand in value.op.operands:
+            _insert(block, operand)
+        block.add_op(value.op)
+
+
+def to_loops(module: ModuleOp) -> ModuleOp:
+    """The module on the loops level; each step verified."""
+    lowered = module.clone()
+    for step in (NNToLoopsPass(), QIntToLoopsPass(), FinishLoopsPass()):
+        step.apply(make_context(), lowered)
+        lowered.verify()
+    return lowered
+
+
+def run(module: ModuleOp, inputs: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """(expected, got): the results of the reference and of the machine code."""
+    main = module.body.block.first_op
+    assert isinstance(main, func.FuncOp)
+    reference = Reference(main)
+    named = {spec.name: x for spec, x in zip(reference.signature.inputs, inputs, strict=True)}
+    with np.errstate(all="ignore"):
+        expected = reference.run(named)
+    lowered = to_loops(module)
+    PlanMemoryPass().apply(make_context(), lowered)
+    LoopsToLLVMPass().apply(make_context(), lowered)
+    lowered.verify()
+    executable = build(lowered, reference.signature)
+    return expected, executable.run(named)
+
+
+def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None) -> None:
+    """Asserts that machine code and reference agree on every bit that `==` sees, NaN equal to NaN."""
+    types = types or [TensorType(element_type_of(x.dtype), x.shape) for x in inputs]
+    expected, got = run(network(graph, *types), inputs)
+    for e, g in zip(expected, got, strict=True):
+        assert e.shape == g.shape and e.dtype == g.dtype
+        np.testing.assert_array_equal(g, e)
+
+
+def quantized(shape: Sequence[int], type: UniformType) -> TensorType[UniformType]:
+    """A tensor of a quantized type."""
+    return TensorType(type, shape)

@@ -1,0 +1,129 @@
+"""Float contractions as machine code against their numpy meaning, bit for bit."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.nn.base import bound
+from qmlir.dialects.windows import ints
+from qmlir.errors import LoweringError
+from tests.lowering.both import check, network, to_loops
+
+Array = npt.NDArray[Any]
+
+
+def floats(seed: int, *shape: int) -> Array:
+    """Normal values with a zero, a minus zero and a denormal among them."""
+    x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    x.reshape(-1)[:: max(3, x.size // 7)] = 0.0
+    x.reshape(-1)[1 :: max(5, x.size // 5)] = -0.0
+    x.reshape(-1)[-1:] = 1e-40
+    return x
+
+
+# x shape, weights (O, KH, KW), strides, padding, dilations
+CONVOLUTIONS = {
+    "pointwise": ((1, 5, 7, 12), (16, 1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
+    "pointwise many": ((2, 9, 33, 3), (33, 1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
+    "pointwise strided": ((2, 5, 7, 4), (5, 1, 1), (2, 3), (0, 0, 0, 0), (1, 1)),
+    "same": ((1, 7, 9, 5), (10, 3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    "valid": ((2, 7, 9, 5), (8, 3, 2), (1, 1), (0, 0, 0, 0), (1, 1)),
+    "strided": ((1, 11, 13, 3), (16, 3, 3), (2, 2), (0, 1, 0, 1), (1, 1)),
+    "dilated": ((1, 9, 10, 4), (17, 3, 3), (1, 1), (2, 2, 2, 2), (2, 2)),
+    "dilated valid": ((1, 9, 10, 4), (7, 2, 3), (2, 1), (0, 0, 0, 0), (3, 2)),
+    "all padding": ((1, 2, 2, 3), (4, 3, 3), (1, 1), (5, 4, 4, 6), (1, 1)),
+    "one pixel": ((3, 1, 1, 6), (9, 1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
+    "one channel": ((1, 28, 28, 1), (8, 5, 5), (1, 1), (2, 2, 2, 2), (1, 1)),
+    "wide": ((1, 2, 200, 64), (20, 3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    "whole image": ((2, 4, 5, 6), (24, 4, 5), (1, 1), (0, 0, 0, 0), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("with_bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_conv2d(case: str, with_bias: bool) -> None:
+    shape, (outputs, rows, columns), strides, padding, dilations = CONVOLUTIONS[case]
+    w, b = floats(1, outputs, rows, columns, shape[3]), floats(2, outputs)
+    properties = {"strides": ints(strides), "padding": ints(padding), "dilations": ints(dilations)}
+    bias = [ConstantOp(b).y] if with_bias else []
+    check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, bias], properties).y, floats(3, *shape))
+
+
+@pytest.mark.parametrize("low, high", [(0.0, None), (None, 0.5), (-0.25, 0.5)])
+def test_clamp(low: float | None, high: float | None) -> None:
+    w = floats(1, 9, 1, 1, 3)
+    properties = {"min": bound(low), "max": bound(high)}
+    check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, []], properties).y, floats(2, 1, 3, 3, 3))
+
+
+def test_not_finite() -> None:
+    x, w = floats(1, 1, 5, 6, 4), floats(2, 8, 3, 3, 4)
+    x[0, 1, 2] = np.nan, np.inf, -np.inf, 0.0
+    x[0, 4, 0, 1] = 3e38
+    w[2, 0, 1, 3], w[3] = np.inf, 1e30
+    check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, []], {"padding": ints([1, 1, 1, 1])}).y, x)
+
+
+# x shape, weights (KH, KW, O), strides, padding, dilations
+DEPTHWISE = {
+    "same": ((1, 7, 9, 5), (3, 3, 5), (1, 1), (1, 1, 1, 1), (1, 1)),
+    "channels 24": ((2, 6, 5, 24), (3, 3, 24), (2, 2), (0, 1, 0, 1), (1, 1)),
+    "multiplier": ((1, 6, 5, 3), (3, 3, 12), (1, 1), (1, 1, 1, 1), (1, 1)),
+    "dilated": ((1, 9, 9, 16), (2, 3, 16), (1, 2), (1, 0, 2, 2), (3, 2)),
+    "many channels": ((1, 4, 30, 1000), (5, 5, 1000), (1, 1), (2, 2, 2, 2), (1, 1)),
+    "whole image": ((2, 3, 4, 33), (3, 4, 33), (1, 1), (0, 0, 0, 0), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("case", DEPTHWISE)
+def test_depthwise(case: str) -> None:
+    shape, extent, strides, padding, dilations = DEPTHWISE[case]
+    w, b = floats(1, 1, *extent), floats(2, extent[2])
+    properties = {"strides": ints(strides), "padding": ints(padding), "dilations": ints(dilations)}
+    properties["max"] = bound(0.75)
+    check(
+        lambda x: DepthwiseConv2DOp.make([x, ConstantOp(w).y, ConstantOp(b).y], properties).y, floats(3, *shape)
+    )
+
+
+@pytest.mark.parametrize("rows, inputs, outputs", [(1, 7, 10), (1, 2000, 33), (6, 40, 16), (65, 3, 100), (4, 1, 1)])
+def test_fully_connected(rows: int, inputs: int, outputs: int) -> None:
+    w, b = floats(1, outputs, inputs), floats(2, outputs)
+    check(lambda x: FullyConnectedOp.make([x, ConstantOp(w).y, ConstantOp(b).y]).y, floats(3, rows, inputs))
+
+
+MATRICES = [
+    ((3, 5), (5, 7)),
+    ((2, 9, 6), (2, 6, 33)),
+    ((2, 3, 9, 6), (6, 8)),
+    ((9, 6), (2, 3, 6, 4)),
+    ((2, 1, 5, 6), (3, 6, 17)),
+    ((4, 1, 300), (4, 300, 16)),
+]
+
+
+@pytest.mark.parametrize("lhs, rhs", MATRICES)
+def test_matmul(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
+    check(lambda a, b: MatMulOp.make([a, b], {"min": bound(-1.0)}).y, floats(1, *lhs), floats(2, *rhs))
+
+
+def test_refuses_weights_that_are_computed() -> None:
+    module = network(
+        lambda x, w: FullyConnectedOp.make([x, w, []]).y,
+        *(ConstantOp(np.zeros(shape, np.float32)).y.type for shape in ((1, 4), (3, 4))),
+    )
+    with pytest.raises(LoweringError, match="needs constant weights"):
+        to_loops(module)
+
+
+def test_refuses_an_output_whose_input_is_too_large_to_copy() -> None:
+    w = np.zeros((1, 3, 3, 4096), np.float32)
+    module = network(
+        lambda x: Conv2DOp.make([x, ConstantOp(w).y, []], {"padding": ints([1, 1, 1, 1])}).y,
+        ConstantOp(np.zeros((1, 4, 4, 4096), np.float32)).y.type,
+    )
+    with pytest.raises(LoweringError, match="needs the input of one output within"):
+        to_loops(module)
