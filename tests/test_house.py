@@ -95,6 +95,13 @@ def test_source_file(path: Path) -> None:
         assert lines <= LONGEST_FILE, "one idea per file"
 
 
+def test_llvmlite_is_imported_by_its_back_end_only() -> None:
+    """Whatever the way: import-linter sees statements, not `import_module`."""
+    imported = re.compile(r"""import_module\(["']llvmlite|^\s*(import|from) llvmlite""", re.MULTILINE)
+    users = {relative(p.parent) for p in SOURCES if imported.search(p.read_text(encoding="utf-8"))}
+    assert users == {"qmlir/backends/cpu"}
+
+
 def test_nothing_names_a_machine() -> None:
     for name in committed_files():
         try:
