@@ -1,0 +1,1 @@
+"""Real trained models on real data; `make models` prints the figures."""

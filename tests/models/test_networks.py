@@ -1,0 +1,97 @@
+"""Accuracy and exactness of real networks: float against onnxruntime, integers against float, CPU against reference.
+
+`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of those scored. Figures go to standard
+output: run with `-s`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import qmlir
+from qmlir.backends.cpu import Executable
+from tests.models.networks import NETWORKS, Network, Split, score, split, sqnr
+
+pytestmark = pytest.mark.models
+
+SHARE = float(os.environ.get("QMLIR_MODELS_SHARE", "0.02"))
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+POINTS = {"symmetric_with_power2_scale": 2.0}
+"""How many points of top-1 a schema may lose; 0.5 unless said here, and never less than two samples."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A network with its float results."""
+
+    network: Network
+    path: Path
+    module: Any
+    profile: Any
+    data: Split
+    floats: Executable
+    truth: list[Any]
+
+
+def _prepare(network: Network, shared: Callable[[str], Path]) -> Prepared:
+    path = shared(network.file)
+    module = qmlir.load(path)
+    data = split(network, shared, SHARE)
+    floats = qmlir.compile(path)
+    return Prepared(
+        network,
+        path,
+        module,
+        qmlir.profile(module, data.profile),
+        data,
+        floats,
+        [floats.run(x) for x in data.score],
+    )
+
+
+@pytest.fixture(scope="module", params=list(NETWORKS))
+def prepared(request: pytest.FixtureRequest, shared: Callable[[str], Path]) -> Iterator[Prepared]:
+    """Each network in turn; its float results are computed once."""
+    yield _prepare(NETWORKS[request.param], shared)
+
+
+def _joined(outputs: list[list[Any]]) -> Any:
+    """[n, values]: all outputs of each sample, one after another."""
+    return np.stack([np.concatenate([a.reshape(-1) for a in arrays]) for arrays in outputs])
+
+
+def test_float_agrees_with_onnxruntime(prepared: Prepared) -> None:
+    session = onnxruntime.InferenceSession(str(prepared.path), providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    worst = 0.0
+    for x, ours in zip(prepared.data.score[:100], prepared.truth[:100], strict=True):
+        theirs = session.run(None, {name: x})
+        for a, b in zip(ours, theirs, strict=True):
+            worst = max(worst, float(np.abs(a - b).max() / np.abs(b).max()))
+    print(f"\n{prepared.network.name:17s} float against onnxruntime: {worst:.1e} of the largest output")
+    assert worst <= 1e-5
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_integers(prepared: Prepared, schema: str) -> None:
+    quantized = qmlir.quantize(prepared.module, prepared.profile, schema=schema)
+    executable, reference = qmlir.compile(quantized), qmlir.reference(quantized)
+    outputs = [executable.run(x) for x in prepared.data.score]
+    unequal = 0
+    for x, ours in zip(prepared.data.score, outputs, strict=True):
+        unequal += any(not np.array_equal(a, b) for a, b in zip(ours, reference.run(x), strict=True))
+    truth, got = _joined(prepared.truth), _joined(outputs)
+    text = f"SQNR {sqnr(truth, got):5.1f} dB"
+    if prepared.data.labels is not None:
+        scored = score(prepared.data.labels, truth, got)
+        text += f", {scored}"
+        allowed = max(POINTS.get(schema, 0.5) * scored.samples / 100, 2)
+        assert scored.lost - scored.won <= allowed
+    print(f"\n{prepared.network.name:17s} {schema:28s} {text}; CPU unlike reference: {unequal} of {len(outputs)}")
+    assert unequal == 0
