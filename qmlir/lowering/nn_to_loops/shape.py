@@ -178,8 +178,6 @@ def _stored_value(state: MainLowering, op: PadOp) -> int | float:
     """The padding as it is stored: the integer that stands for the real value where elements are quantized."""
     element, value = element_of(op.x), op.value.value.data
     if isinstance(element, UniformType):
-        if element.is_per_axis:
-            state.refuse(op, "needs one scale for all elements", got=str(element), remedy="quantize it per tensor")
         stored = numerics.quantize(
             np.float64(value), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
         )
