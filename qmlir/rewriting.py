@@ -70,26 +70,27 @@ def replace(
         new: Operations inserted in its place, in order.
         results: What stands for its results; by default the results of the last new operation. A result may be a value
             that exists already, as when an identity goes: that value's owner takes over the names.
-        absorbing: Operations before `op` that the new ones stand for too. One that others still use stays and keeps
-            its names; the rest are erased.
+        absorbing: Operations before `op`, in order, that the new ones stand for too. One that others still use stays
+            and keeps its names; the rest are erased.
         doing: The new operation that does the work of `op` where another only moves its result to its place
             (`relu, transpose` for `relu`). It takes the names, and the one that moves has none, as after import.
     """
     news = [new] if isinstance(new, Operation) else list(new)
     values = list(news[-1].results if results is None else results)
     gone = _only_used_by(op, absorbing)
-    inner = [names_of(o) for o in reversed(gone)]
+    inner = [names_of(o) for o in dict.fromkeys(absorbing) if o in gone]
     for index, value in enumerate(values):
         if isinstance(value, OpResult) and value.op in news:
             _name_new(value if doing is None else doing.results[0], index, names_of(op), inner)
         else:
             _take_over(value, [*inner, names_of(op)], index)
+    moved = [r for o in news for r in o.results if r not in values and r.name_hint is None]
     rewriter.replace(op, news, values)
+    for result in moved:
+        result.name_hint = None  # xDSL has given it that of the operation replaced
     for result in (r for o in news for r in o.results):
         if hint := name_hint(tensor_name(result)):
             result.name_hint = hint
-        elif result not in values:
-            result.name_hint = None  # xDSL has given it that of the operation replaced
     for absorbed in gone:
         rewriter.erase(absorbed)
 
