@@ -62,7 +62,7 @@ class Builder:
     def finish(self) -> None:
         """Erases constants that nothing uses after all."""
         for _, value in self.constants.values():
-            if not value.has_one_use() and not list(value.uses):
+            if value.first_use is None:
                 assert isinstance(value, OpResult)
                 value.op.detach()
                 value.op.erase()

@@ -69,7 +69,12 @@ class _Import:
 
     def __init__(self, model: Model, bind: Mapping[str, int], constants: Mapping[str, Array]):
         self.model, self.graph = model, model.proto.graph
-        initializers = {t.name for t in self.graph.initializer} | {t.values.name for t in self.graph.sparse_initializer}
+        for sparse in self.graph.sparse_initializer:
+            raise FileError(
+                model.file, f'initializer "{sparse.values.name}" must be a dense tensor', got="a sparse one",
+                remedy=_SAVE_AGAIN,
+            )  # fmt: skip
+        initializers = {t.name for t in self.graph.initializer}
         given = _check_constants(self.graph, constants)
         # Before IR version 4 every initializer is an input too, as its default value.
         self.arguments = [i for i in self.graph.input if i.name not in initializers and i.name not in constants]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 from onnx import external_data_helper, inliner, numpy_helper
 from onnx.checker import ValidationError
 
@@ -122,7 +123,22 @@ def _decode(data: bytes, file: str) -> onnx.ModelProto:
                 file, "must be an ONNX model", got=f"one without {field}: another format or a part of a file",
                 remedy=_SAVE_AGAIN,
             )  # fmt: skip
+    if _has_broken_text(proto):
+        raise FileError(file, "must hold names in UTF-8", got="other bytes", remedy=_SAVE_AGAIN)
     return proto
+
+
+def _has_broken_text(message: Message) -> bool:
+    """Whether a name somewhere is not UTF-8, which protobuf then gives as bytes. Tensors' data are not looked at."""
+    if isinstance(message, onnx.TensorProto):
+        return isinstance(message.name, bytes)
+    for field, value in message.ListFields():
+        if field.type not in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE):
+            continue
+        for item in [value] if isinstance(value, str | bytes | Message) else value:
+            if isinstance(item, bytes) or (isinstance(item, Message) and _has_broken_text(item)):
+                return True
+    return False
 
 
 def _opsets(proto: onnx.ModelProto, file: str) -> dict[str, int]:

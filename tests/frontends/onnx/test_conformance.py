@@ -21,8 +21,8 @@ from tests.frontends.onnx.agreement import main_of
 
 KNOWN = {operator for table in (converts, folds) for _, operator, _ in table.operators()}
 
-LEAST_PASSING = 141
-"""How many cases pass today; a change that loses one is to say so here."""
+LEAST_PASSING = 150
+"""Somewhat fewer than pass with the onnx of today: its number of cases changes from release to release."""
 
 
 @cache
