@@ -8,11 +8,13 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.jit import Executable
-from qmlir.backends.cpu.machine import Machine
+from qmlir.backends.cpu.machine import Machine, host_features
 from qmlir.dialects.loops import ARENA_SIZE, WEIGHTS_BLOB
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import PipelineError
 from qmlir.signature import Signature
+
+__all__ = ["Executable", "Machine", "build", "emit_llvm_ir", "host_features"]
 
 
 def build(module: ModuleOp, signature: Signature, *, entry: str = "main", machine: Machine | None = None) -> Executable:

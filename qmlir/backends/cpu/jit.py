@@ -75,11 +75,9 @@ class Executable:
         self._free: list[Array] = []
         self._lock = Lock()
         self.object = compile_object(llvm_ir, self.machine)
-        self._loaded = LoadedObject(self.object)
+        self._loaded = LoadedObject(self.object, entry)
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-        address = self._loaded.address_of(entry)
-        assert address, f"the module has no function {entry}"
-        self._function = prototype(address)
+        self._function = prototype(self._loaded.address)
         self.sizes = Sizes(self._loaded.code_bytes, weights.nbytes, arena_size)
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:

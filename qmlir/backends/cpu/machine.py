@@ -9,6 +9,7 @@ or the target options allow it; neither does). llvmlite is imported when first n
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import count
 from typing import Any, TypeAlias
 
 TargetMachine: TypeAlias = Any
@@ -92,21 +93,32 @@ def compile_assembly(llvm_ir: str, machine: Machine) -> str:
     return str(target.emit_assembly(optimize(llvm_ir, target)))
 
 
+@cache
+def _linker() -> Any:
+    """One JIT linker a process.
+
+    JITLink puts the sections of an object side by side, as the small code model needs; MCJIT's memory managers
+    scatter them or, in llvmlite's own, run out of room.
+    """
+    return _llvm().create_lljit_compiler(Machine("", "").target_machine(), use_jit_link=True)
+
+
+_library_numbers = count()
+
+
 class LoadedObject:
     """An object file in memory, linked and executable. Its code lives as long as this object."""
 
-    def __init__(self, data: bytes):
+    def __init__(self, data: bytes, entry: str):
+        """Links `data`, which may call the C library (memcpy and the like) and nothing else.
+
+        Raises:
+            RuntimeError: LLVM finds no external function `entry`, or no definition of something it calls.
+        """
         llvm = _llvm()
         file = llvm.ObjectFileRef.from_data(data)
         self.code_bytes = sum(section.size() for section in file.sections() if section.is_text())
-        # MCJIT wants a module to start from; the code comes as an object, which can be kept and written as well.
-        # The small code model reaches 2 GB: llvmlite's memory manager puts all sections of an object side by side.
-        empty = llvm.parse_assembly("")
-        machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-        self._engine = llvm.create_mcjit_compiler(empty, machine, use_lmm=True)
-        self._engine.add_object_file(file)
-        self._engine.finalize_object()
-
-    def address_of(self, symbol: str) -> int:
-        """Address of an external function; 0 if there is none of that name."""
-        return int(self._engine.get_function_address(symbol))
+        library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process().export_symbol(entry)
+        self._code = library.link(_linker(), f"executable{next(_library_numbers)}")
+        self._linker = _linker()  # goes after the code, should both go at the interpreter's end
+        self.address = int(self._code[entry])

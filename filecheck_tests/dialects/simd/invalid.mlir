@@ -1,0 +1,35 @@
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+// C1: the accumulator is a 1-D vector
+func.func @dot_c1(%acc: vector<2x4xi32>, %a: vector<16xi16>) {
+  // expected-error@+1 {{acc must be a 1-D vector, got vector<2x4xi32>}}
+  %0 = simd.dot_i16_pairs %acc, %a, %a : vector<2x4xi32>, vector<16xi16>
+  func.return
+}
+
+// -----
+
+// C2: the pairs are 1-D vectors
+func.func @dot_c2(%acc: vector<8xi32>, %a: vector<2x8xi16>) {
+  // expected-error@+1 {{a and b must be 1-D vectors, got vector<2x8xi16>}}
+  %0 = simd.dot_i16_pairs %acc, %a, %a : vector<8xi32>, vector<2x8xi16>
+  func.return
+}
+
+// -----
+
+// C3: two lanes of the factors for each of the accumulator
+func.func @dot_c3(%acc: vector<8xi32>, %a: vector<8xi16>) {
+  // expected-error@+1 {{a must have twice the 8 lanes of acc, got 8}}
+  %0 = simd.dot_i16_pairs %acc, %a, %a : vector<8xi32>, vector<8xi16>
+  func.return
+}
+
+// -----
+
+// C1: values are 1-D vectors
+func.func @mul_shift_round_c1(%a: vector<2x4xi32>) {
+  // expected-error@+1 {{operands must be 1-D vectors, got vector<2x4xi32>}}
+  %0 = simd.mul_shift_round %a, %a, %a : vector<2x4xi32>
+  func.return
+}
