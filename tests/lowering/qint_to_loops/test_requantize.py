@@ -1,0 +1,88 @@
+"""Requantization as machine code under every contract, against its numpy meaning, for awkward accumulators."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType, i32
+
+from qmlir.dialects.qint import RequantizeOp
+from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.quant import numerics
+from qmlir.errors import LoweringError
+from tests.lowering.both import check, network, to_loops
+
+Array = npt.NDArray[Any]
+
+SHIFTS = [-31, -30, -17, -8, -7, -1, 0]
+SHIFTS_UP = [-31, -4, 0, 1, 5, 12, 30]
+
+
+def accumulators(count: int, shifts: list[int], multipliers: list[int], limit: int) -> Array:
+    """[count, channels] with ties, ends and random values of every magnitude."""
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((count, len(shifts))) * 2.0 ** rng.integers(1, 31, (count, len(shifts)))).astype(np.int64)
+    x[:8] = np.array([0, 1, -1, 2, -2, limit, -limit - 1, 1 << 24])[:, None]
+    for c, (shift, multiplier) in enumerate(zip(shifts, multipliers, strict=True)):
+        if multiplier == 1 << 30:  # halves: odd multiples of half a step
+            step = 1 << min(31, max(0, -shift))
+            x[8:24, c] = np.arange(-8, 8) * step + step // 2
+    return np.clip(x, -limit - 1, limit).astype(np.int32)
+
+
+def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3, input_zero_point: int = 0) -> Any:
+    """One multiplier for each shift: powers of two and others, and a zero."""
+    step = numerics.CONTRACTS[contract].step
+    rng = np.random.default_rng(2)
+    multipliers = [(1 << 30) + int(m) // step * step for m in rng.integers(0, 1 << 30, len(shifts))]
+    multipliers[::2] = [1 << 30] * len(multipliers[::2])
+    multipliers[-2] = 0
+    return {
+        "multiplier": int32s(multipliers),
+        "shift": int32s(shifts),
+        "contract": StringAttr(contract),
+        "zero_point": int32(zero_point),
+        "input_zero_point": int32(input_zero_point),
+        "min": int32(-(1 << bits - 1) + 1),
+        "max": int32((1 << bits - 1) - 1),
+    }
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("shifts", [SHIFTS, SHIFTS_UP], ids=["down", "up"])
+@pytest.mark.parametrize("contract", numerics.CONTRACTS)
+def test_every_contract(contract: str, shifts: list[int], bits: int) -> None:
+    made = properties(contract, shifts, bits)
+    x = accumulators(500, shifts, list(made["multiplier"].get_values()), (1 << 31) - 1)
+    check(lambda x: RequantizeOp.make([x], made, element=IntegerType(bits)).y, x)
+
+
+@pytest.mark.parametrize("contract", [c for c in numerics.CONTRACTS if c != "float_even"])
+def test_to_32_bits(contract: str) -> None:
+    made = properties(contract, SHIFTS_UP, 32)
+    x = accumulators(500, SHIFTS_UP, list(made["multiplier"].get_values()), (1 << 31) - 1)
+    check(lambda x: RequantizeOp.make([x], made, element=i32).y, x)
+
+
+@pytest.mark.parametrize("contract", numerics.CONTRACTS)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
+def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) -> None:
+    made = properties(contract, SHIFTS, 8, zero_point=-128, input_zero_point=-77)
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(1).integers(info.min, info.max, (100, 7), dtype, endpoint=True)
+    check(lambda x: RequantizeOp.make([x], made, element=IntegerType(8)).y, x)
+
+
+@pytest.mark.parametrize("shape", [(300,), (5, 40), (2, 3, 4, 24)])
+def test_one_multiplier(shape: tuple[int, ...]) -> None:
+    made = properties("single", [-8, -8], 8) | {"multiplier": int32s([0x5A827999]), "shift": int32s([-9])}
+    x = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, shape, np.int32)
+    check(lambda x: RequantizeOp.make([x], made, element=IntegerType(8)).y, x)
+
+
+def test_refuses_float_even_with_bounds_that_a_float_cannot_hold() -> None:
+    made = properties("float_even", SHIFTS, 32)
+    module = network(lambda x: RequantizeOp.make([x], made, element=i32).y, TensorType(i32, [3, 7]))
+    with pytest.raises(LoweringError, match="bounds below 2\\^30 under the contract float_even"):
+        to_loops(module)
