@@ -18,6 +18,7 @@ from xdsl.transforms import get_all_passes
 from qmlir.context import QmlirContext, make_context
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
 from qmlir.near_misses import near_misses
+from qmlir.verify import verify
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -67,7 +68,7 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 """nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation."""
 
 TO_LLVM = ("plan-memory", "loops-to-llvm")
-"""One arena from liveness, then the llvm dialect."""
+"""One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
 
 
 def pass_class(name: str) -> type[ModulePass]:
@@ -106,7 +107,7 @@ class Pipeline:
         """Runs the passes on `module` in place."""
         for step in self.passes:
             step.apply(context, module)
-            module.verify()
+            verify(module)
 
 
 def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
@@ -146,7 +147,6 @@ def load(
 
 def _load_mlir(path: Path) -> ModuleOp:
     from qmlir.source import parse_text
-    from qmlir.verify import verify
 
     context = make_context()
     context.weights_folder = path.parent
@@ -243,7 +243,7 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
         module: A network, or the path of one; it stays as it was.
         threads: Processors that one call may use; only 1 for now.
     """
-    from qmlir.backends.cpu import build
+    from qmlir.backends.cpu import build, host_features
     from qmlir.frontends.opaque import refuse_opaque
     from qmlir.signature import signature_of
 
@@ -253,7 +253,8 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source)
     signature = signature_of(main_function(lowered))
-    Pipeline(*TO_LOOPS, *TO_LLVM).apply(lowered, make_context())
+    *plan, to_llvm = TO_LLVM
+    Pipeline(*TO_LOOPS, *plan, (to_llvm, {"features": host_features()})).apply(lowered, make_context())
     return build(lowered, signature)
 
 
