@@ -51,7 +51,7 @@ class Builder:
             try:
                 op = ConstantOp(np.ascontiguousarray(array).reshape(array.shape))
             except KeyError:
-                raise Refusal(f'its input "{constant.name}" is of type {array.dtype}') from None
+                raise Refusal(f'"{constant.name}" is of type {array.dtype}') from None
             if constant.name:
                 op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
                 op.y.name_hint = name_hint(constant.name)
@@ -75,12 +75,14 @@ class Node:
     kind     operator, with its domain unless that is ONNX's own
     name     the node's name, empty where the exporter gave none
     outputs  names of its outputs; empty for one that is left out
+    file     the model's file, for errors
     """
 
     kind: str
     name: str
     outputs: Sequence[str]
     builder: Builder
+    file: str
     _pending: list[Operation] = field(default_factory=list[Operation])
     _named: set[int] = field(default_factory=set[int])
 
@@ -133,7 +135,7 @@ class Node:
 
     def error(self, need: str, got: str | None = None) -> NodeError:
         """An error about this node: the model is wrong, not merely beyond qmlir."""
-        return NodeError(self.kind, self.called(), need, got=got, remedy="export the model again")
+        return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=got, remedy="export the model again")
 
     def called(self) -> str:
         """What to call this node: its name, else its first output's."""

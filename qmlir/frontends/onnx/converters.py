@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from qmlir.errors import NodeError
+from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.values import Refusal
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -57,7 +57,7 @@ class Signature:
             {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY},
         )
 
-    def check(self, kind: str, name: str, inputs: Sequence[object | None], attributes: Mapping[str, object]) -> None:
+    def check(self, node: Node, inputs: Sequence[object | None], attributes: Mapping[str, object]) -> None:
         """Checks a node against the signature.
 
         Raises:
@@ -66,11 +66,10 @@ class Signature:
         """
         for i, wanted in enumerate(self.inputs[: self.required]):
             if i >= len(inputs) or inputs[i] is None:
-                raise NodeError(kind, name, f'needs its input "{wanted}"', got="none", remedy="export the model again")
+                raise node.error(f'needs its input "{wanted}"', "none")
         for wanted, required in self.attributes.items():
             if required and wanted not in attributes:
-                raise NodeError(kind, name, f'needs its attribute "{wanted}"', got="none",
-                                remedy="export the model again")  # fmt: skip
+                raise node.error(f'needs its attribute "{wanted}"', "none")
         if not self.variadic and any(i is not None for i in inputs[len(self.inputs) :]):
             raise Refusal(f"it has {len(inputs)} inputs and qmlir knows {len(self.inputs)}")
         if unknown := [a for a in attributes if a not in self.attributes]:

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, NoneType, TensorType
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array
@@ -103,12 +103,22 @@ class _Import:
         for proto in self.graph.node:
             if any(o in needed for o in proto.output):
                 self._import(proto, needed)
-        results = [self.builder.ssa(self._value(o.name, f'output "{o.name}"')) for o in self.graph.output]
+        results = [self._output(o.name) for o in self.graph.output]
         self.builder.block.add_op(func.ReturnOp(*results))
         self.builder.finish()
         main.function_type = FunctionType.from_lists(inputs, [r.type for r in results])
         main.res_attrs = _named(o.name for o in self.graph.output)
         return ModuleOp([main])
+
+    def _output(self, name: str) -> SSAValue:
+        """An output of the graph, which may be constant."""
+        try:
+            return self.builder.ssa(self._value(name, f'output "{name}"'))
+        except Refusal as refusal:
+            raise FileError(
+                self.model.file, f'output "{name}" must be of a type that qmlir has', got=refusal.reason,
+                remedy="remove it from the model",
+            ) from None  # fmt: skip
 
     def _import(self, proto: onnx.NodeProto, needed: set[str]) -> None:
         """Imports one node and defines its outputs."""
@@ -117,7 +127,7 @@ class _Import:
         while outputs and not outputs[-1]:
             outputs.pop()
         kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
-        node = Node(kind, proto.name, outputs, self.builder)
+        node = Node(kind, proto.name, outputs, self.builder, self.model.file)
         names = list(proto.input)
         while names and not names[-1]:
             names.pop()
@@ -197,7 +207,7 @@ def _call(
     *first: Node,
 ) -> Sequence[Value]:
     """Calls a converter or a fold."""
-    signature.check(node.kind, node.called(), inputs, attributes)
+    signature.check(node, inputs, attributes)
     try:
         results: Any = signature.function(*first, *inputs, **attributes)
     except (VerifyException, ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as error:

@@ -192,7 +192,7 @@ def test_shapes_that_do_not_fit() -> None:
         ("Conv", {"a": [1, 3, 4, 4], "b": [2, 4, 3, 3]}, {}),
         ("Conv", {"a": [1, 3, 4, 4], "b": [2, 3, 5, 5]}, {}),
     ):
-        refused(model(node(operator, "a b", **attributes), shapes), f'^{operator} "y": ', NodeError)
+        refused(model(node(operator, "a b", **attributes), shapes), f'^<model>: {operator} "y": ', NodeError)
     constants = {"s": np.array([2, -1])}
     refused(model(node("Reshape", "x s"), {"x": [3]}, constants), r"\[3\] cannot become \[2, -1\]", NodeError)
 
@@ -214,7 +214,7 @@ def test_shapes_that_do_not_fit() -> None:
     ],
 )
 def test_attributes_that_make_no_sense(operator: str, shape: list[int], attributes: dict[str, Any]) -> None:
-    refused(model(node(operator, "x", **attributes), {"x": shape}), f'^{operator} "y": ', NodeError)
+    refused(model(node(operator, "x", **attributes), {"x": shape}), f'^<model>: {operator} "y": ', NodeError)
 
 
 def test_inputs_without_shape_or_of_other_kinds() -> None:
@@ -226,6 +226,12 @@ def test_inputs_without_shape_or_of_other_kinds() -> None:
     refused(model(node("Identity", "x"), {"x": [3]}, element=onnx.TensorProto.STRING), '"x" .*got string')
     refused(model(node("Identity", "x"), {"x": [0]}), "at least 1, got 0")
     refused(model(node("Identity", "x"), {"x": [-1]}), "at least 1, got -1")
+
+
+def test_constant_outputs_of_types_that_mlir_lacks() -> None:
+    proto = model(node("Relu", "x"), {"x": [3]}, outputs=("y", "c"))
+    proto.graph.initializer.append(helper.make_tensor("c", onnx.TensorProto.BFLOAT16, [1], [1.0]))
+    refused(proto, 'output "c" must be of a type that qmlir has, got "c" is of type bfloat16')
 
 
 def test_shape_arithmetic_that_fails() -> None:
