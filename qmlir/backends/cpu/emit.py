@@ -9,30 +9,20 @@ file does not know is refused, never dropped. Constants are printed where they a
                                                    %v4 = getelementptr inbounds float, ptr %v0, i64 %v3
 """
 
-import re
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
-    AnyFloat,
-    BFloat16Type,
-    DenseIntOrFPElementsAttr,
     DictionaryAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    FloatAttr,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
     UnitAttr,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
+from qmlir.backends.cpu.literals import constant_text, symbol, type_text
 from qmlir.dialects.llvm import ExtractElementOp, FPToSIOp, FPToUIOp, UIToFPOp
-from qmlir.dialects.loops import is_integer, is_vector
 from qmlir.errors import LoweringError
 
 LINKAGES = {"internal": "internal ", "external": "", "private": "private "}
@@ -58,13 +48,6 @@ ARGUMENT_ATTRIBUTES: Mapping[str, str] = {
 INTEGER_PREDICATES = tuple(llvm.ICmpPredicateFlag)
 FLOAT_PREDICATES = tuple(flag.value.strip("_") for flag in llvm.FCmpPredicateFlag)
 
-FLOAT_NAMES: Mapping[type[Attribute], str] = {
-    Float16Type: "half",
-    BFloat16Type: "bfloat",
-    Float32Type: "float",
-    Float64Type: "double",
-}
-
 
 def emit_llvm_ir(module: ModuleOp) -> str:
     """LLVM IR text of a module in the llvm dialect.
@@ -81,66 +64,6 @@ def emit_llvm_ir(module: ModuleOp) -> str:
             )
         parts.append(_FunctionWriter(op, declarations).text())
     return "\n".join([*parts, *declarations.values(), ""])
-
-
-# -- types and constants ----------------------------------------------------------------------------------------
-
-
-def type_text(type: Attribute) -> str:
-    """A type as LLVM writes it.
-
-    Raises:
-        KeyError: for a type that has no form here.
-    """
-    if is_integer(type):
-        return f"i{type.width.data}"
-    if isinstance(type, llvm.LLVMPointerType):
-        return "ptr"
-    if is_vector(type):
-        (lanes,) = type.get_shape()
-        return f"<{lanes} x {type_text(type.element_type)}>"
-    if isinstance(type, llvm.LLVMVoidType):
-        return "void"
-    return FLOAT_NAMES[type.__class__]
-
-
-def float_text(value: float, type: Attribute) -> str:
-    """A float constant by its bits, so that nothing is rounded on the way."""
-    if isinstance(type, Float64Type):
-        return f"0x{struct.pack('>d', value).hex().upper()}"
-    if isinstance(type, Float32Type):  # LLVM writes a float as the double of the same value
-        (single,) = struct.unpack(">f", struct.pack(">f", value))
-        return f"0x{struct.pack('>d', single).hex().upper()}"
-    if isinstance(type, Float16Type):
-        return f"0xH{struct.pack('>e', value).hex().upper()}"
-    raise KeyError(type)
-
-
-def constant_text(value: Attribute) -> str:
-    """The value of a constant, without its type."""
-    if isinstance(value, IntegerAttr):
-        integer = value.value.data
-        if value.get_type() == IntegerType(1):
-            return "true" if integer else "false"
-        return str(integer)
-    if isinstance(value, FloatAttr):
-        number: float = value.value.data
-        return float_text(number, value.get_type())
-    if isinstance(value, DenseIntOrFPElementsAttr):
-        dense = cast(DenseIntOrFPElementsAttr[Any], value)
-        element: Attribute = dense.get_element_type()
-        name = type_text(element)
-        numbers: Iterable[Any] = dense.get_values()
-        if isinstance(element, AnyFloat):
-            texts = [float_text(number, element) for number in numbers]
-        elif element == IntegerType(1):
-            texts = ["true" if number else "false" for number in numbers]
-        else:
-            texts = [str(number) for number in numbers]
-        if len(set(texts)) == 1:
-            return f"splat ({name} {texts[0]})"
-        return "<" + ", ".join(f"{name} {text}" for text in texts) + ">"
-    raise KeyError(value)
 
 
 # -- functions --------------------------------------------------------------------------------------------------
@@ -272,16 +195,6 @@ class _FunctionWriter:
 
 
 Instruction: TypeAlias = Callable[[_FunctionWriter, Any], str]
-
-
-def symbol(name: str) -> str:
-    """A global name, quoted and escaped where LLVM wants it."""
-    if re.fullmatch(r"[A-Za-z_.$][\w.$]*", name, re.ASCII):
-        return name
-    escaped = "".join(
-        chr(b) if b < 128 and (chr(b).isalnum() or chr(b) in "._-$") else f"\\{b:02X}" for b in name.encode()
-    )
-    return f'"{escaped}"'
 
 
 def _binary(mnemonic: str) -> Instruction:
