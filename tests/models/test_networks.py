@@ -5,6 +5,7 @@ output: run with `-s`.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 import qmlir
 from qmlir.backends.cpu import Executable
+from tests.llvm_text import calls_of, functions_with_floats
 from tests.models.networks import NETWORKS, Network, Split, score, split, sqnr
 
 pytestmark = pytest.mark.models
@@ -37,6 +39,11 @@ class Prepared:
     data: Split
     floats: Executable
     truth: list[Any]
+
+    @property
+    def is_all_integer(self) -> bool:
+        """Whether every operation of the network has an integer form; a softmax has none."""
+        return self.network.name != "ultraface"
 
 
 def _prepare(network: Network, shared: Callable[[str], Path]) -> Prepared:
@@ -67,7 +74,9 @@ def _joined(outputs: list[list[Any]]) -> Any:
 
 
 def test_float_agrees_with_onnxruntime(prepared: Prepared) -> None:
-    session = onnxruntime.InferenceSession(str(prepared.path), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # it warns of each initializer that is an input as well
+    session = onnxruntime.InferenceSession(str(prepared.path), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     worst = 0.0
     for x, ours in zip(prepared.data.score[:100], prepared.truth[:100], strict=True):
@@ -95,3 +104,31 @@ def test_integers(prepared: Prepared, schema: str) -> None:
         assert scored.lost - scored.won <= allowed
     print(f"\n{prepared.network.name:17s} {schema:28s} {text}; CPU unlike reference: {unequal} of {len(outputs)}")
     assert unequal == 0
+    _check_floats(prepared, quantized, executable.llvm_ir)
+
+
+def _check_floats(prepared: Prepared, quantized: Any, llvm_ir: str) -> None:
+    """No float instruction but in the casts at the edges, or in what the ledger says stays float."""
+    left = [e for e in qmlir.decisions(quantized) if e.outcome == "float"]
+    with_floats = {re.sub(r"_\d+$", "", name) for name in functions_with_floats(llvm_ir)}
+    calls = [re.sub(r"_\d+$", "", name) for name in calls_of(llvm_ir, "main")]
+    if prepared.is_all_integer:
+        assert left == []
+        assert with_floats == {"quant_qcast", "quant_dcast"}
+        assert calls.count("quant_qcast") == calls.count("quant_dcast") == 1
+    else:
+        assert {(e.operation, e.code) for e in left} == {("nn.softmax", "target")}
+        assert with_floats == {"quant_qcast", "quant_dcast", "nn_softmax"}
+
+
+def test_saved_network_has_the_same_bits(prepared: Prepared, tmp_path: Path) -> None:
+    quantized = qmlir.quantize(prepared.module, prepared.profile)
+    qmlir.save(quantized, tmp_path / "quantized.mlir")
+    qmlir.save(qmlir.to_integers(quantized), tmp_path / "integers.mlir")
+    executables = [
+        qmlir.compile(m)
+        for m in (quantized, qmlir.load(tmp_path / "quantized.mlir"), qmlir.load(tmp_path / "integers.mlir"))
+    ]
+    for x in prepared.data.score[:20]:
+        first, *others = (e.run(x) for e in executables)
+        assert all(np.array_equal(a, b) for other in others for a, b in zip(first, other, strict=True))
