@@ -15,16 +15,16 @@ The order of kh, kw, c is that of the reference; where the arithmetic is exact i
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.lowering.code import Buffer, Code, Value
-from qmlir.lowering.kernel import STACK_LIMIT, Array, Kernel, MainLowering
-from qmlir.lowering.kernels.tile import Tile, Window, choose_tile, copy_pixels
+from qmlir.lowering.kernel import Array, Kernel, MainLowering
+from qmlir.lowering.kernels.tile import Rows, Tile, Window, choose_tile, copy_pixels
 
 OUTPUTS = 4
 """Outputs computed together: each load of weights serves them all, and their accumulators stay in registers."""
@@ -330,25 +330,19 @@ class Task:
     w_batch: Broadcast | None = None
 
 
-def lower_contraction(state: MainLowering, op: Operation, task: Task, result: SSAValue) -> None:
-    """Calls a contraction kernel for the tensor `result` of `op`.
-
-    Raises:
-        LoweringError: The input of one output does not fit the stack, and must be copied.
-    """
-    arithmetic, window = task.arithmetic, task.window
+def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
+    """Calls a contraction kernel for the tensor `result`."""
+    arithmetic, window, x = task.arithmetic, task.window, task.x
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
     lanes = choose_lanes(task.outputs)
     channels = window.channels + -window.channels % arithmetic.group
-    assert isinstance(task.x.type, MemRefType)
-    as_is = arithmetic.element == task.x.type.element_type and channels == window.channels and arithmetic.keeps
     tile = None
+    as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if window.padded_rows or window.padded_columns or not as_is:
         tile = choose_tile(window, channels, arithmetic.element, OUTPUTS)
-        if tile is None:
-            size = Tile(window, 1, channels, arithmetic.element).size
-            state.refuse(op, f"needs the input of one output within {STACK_LIMIT} bytes", got=f"{size}")
+        if tile is None:  # too much for the stack: prepare all of the input beforehand, in the arena
+            x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
     kernel = Contraction(
         task.name,
         window,
@@ -370,10 +364,58 @@ def lower_contraction(state: MainLowering, op: Operation, task: Task, result: SS
     buffers = [state.constant(pad_channels(a, lanes)) for a in arrays]
     y = state.allocate_result(result)
     line = window.width * window.channels
-    x = state.view(task.x, (_elements(task.x) // line, line))
+    source = state.view(x, (_elements(x) // line, line))
     target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
-    state.call(kernel, [x, packed, *buffers, target], kernel.items)
+    state.call(kernel, [source, packed, *buffers, target], kernel.items)
     state.replace(result, y)
+
+
+@dataclass(frozen=True)
+class PrepareImage(Kernel):
+    """The whole input as the arithmetic wants it, padded: what a tile holds of a part. Items are its rows.
+
+    Buffers: x [N·H, W·C], out [N·H', W'·C'].
+    """
+
+    name: str
+    tile: Tile
+    arithmetic: Arithmetic
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, out = buffers
+        rows = self.tile.window.output[0]
+        with code.loop(begin, end) as item:
+            copy = copy_pixels(code, x, self.tile, Rows(out, item), self.arithmetic.prepare)
+            self.tile.fill(code, Rows(out, item), item // rows, item % rows, code.index(0), copy)
+
+
+def prepare_image(
+    state: MainLowering, name: str, window: Window, channels: int, arithmetic: Arithmetic, x: SSAValue
+) -> tuple[SSAValue, Window]:
+    """Calls the kernel; the prepared input and the window over it, which needs no padding any more."""
+    sizes = [
+        (count - 1) * stride + (extent - 1) * dilation + 1
+        for count, stride, extent, dilation in zip(
+            window.output, window.strides, window.extent, window.dilations, strict=True
+        )
+    ]
+    height, width = sizes
+    images = _elements(x) // (window.height * window.width * window.channels)
+    pixels = Window(images, window.height, window.width, window.channels, (1, 1), (height, width), origin=window.origin)
+    out = state.allocate(MemRefType(arithmetic.element, (images * height, width * channels)))
+    source = state.view(x, (images * window.height, window.width * window.channels))
+    kernel = PrepareImage(name, Tile(pixels, width, channels, arithmetic.element), arithmetic)
+    state.call(kernel, [source, out], images * height)
+    return out, replace(window, height=height, width=width, channels=channels, origin=(0, 0))
+
+
+def _element(buffer: SSAValue) -> Attribute:
+    assert isinstance(buffer.type, MemRefType)
+    return buffer.type.element_type
 
 
 def _elements(buffer: SSAValue) -> int:

@@ -72,6 +72,18 @@ def window_of(op: WindowOp, x: Shape, y: Shape, extent: Sequence[int]) -> Window
     )
 
 
+class Rows:
+    """Some rows of a buffer [rows, columns], from `first` on."""
+
+    def __init__(self, buffer: Buffer, first: Value):
+        self.buffer = buffer
+        self.first = first
+
+    def store(self, value: Value, row: Value, column: Value) -> None:
+        """As `Buffer.store`."""
+        self.buffer.store(value, self.first + row, column)
+
+
 @dataclass(frozen=True)
 class Tile:
     """How a window's input is cut into tiles.
@@ -113,7 +125,7 @@ class Tile:
         """The tile's memory, [KH, columns · C']."""
         return code.stack((self.window.extent[0], self.columns * self.channels), self.element)
 
-    def fill(self, code: Code, tile: Buffer, image: Value, row: Value, first: Value, copy: "Copy") -> None:
+    def fill(self, code: Code, tile: Buffer | Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
         """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
 
         `copy` writes the columns that lie inside the image; here the others become zeros.
@@ -146,7 +158,9 @@ Copy: TypeAlias = Callable[[Value, Value, Value, Value, Value], None]
 the range [begin, end) of the tile's columns to write."""
 
 
-def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Buffer, prepare: Callable[[Value], Value]) -> Copy:
+def copy_pixels(
+    code: Code, x: Buffer, tile: Tile, memory: Buffer | Rows, prepare: Callable[[Value], Value]
+) -> Copy:
     """Copies all channels of x [N·H, W · C], adding zero channels where the tile has more."""
     channels, padded = tile.window.channels, tile.channels
 

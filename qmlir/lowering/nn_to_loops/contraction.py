@@ -94,7 +94,7 @@ def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
         weights,
         constant_bias(state, op),
     )
-    lower_contraction(state, op, task, op.y)
+    lower_contraction(state, task, op.y)
 
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
@@ -125,7 +125,7 @@ def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
         weights[:, None, None, :],
         constant_bias(state, op),
     )
-    lower_contraction(state, op, task, op.y)
+    lower_contraction(state, task, op.y)
 
 
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
@@ -143,7 +143,7 @@ def _matmul(state: MainLowering, op: MatMulOp) -> None:
         x_batch=Broadcast.of(lhs[:-2], result[:-2]),
         w_batch=Broadcast.of(rhs[:-2], result[:-2]),
     )
-    lower_contraction(state, op, task, op.y)
+    lower_contraction(state, task, op.y)
 
 
 RULES: Rules = {

@@ -146,7 +146,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         _bias(state, op),
         parameters,
     )
-    lower_contraction(state, op, task, result)
+    lower_contraction(state, task, result)
 
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
@@ -198,7 +198,7 @@ def _matmul(state: MainLowering, op: MatMulOp) -> None:
         x_batch=Broadcast.of(lhs[:-2], shape[:-2]),
         w_batch=Broadcast.of(rhs[:-2], shape[:-2]),
     )
-    lower_contraction(state, op, task, result)
+    lower_contraction(state, task, result)
 
 
 RULES: Rules = {

@@ -119,11 +119,17 @@ def test_refuses_weights_that_are_computed() -> None:
         to_loops(module)
 
 
-def test_refuses_an_output_whose_input_is_too_large_to_copy() -> None:
-    w = np.zeros((1, 3, 3, 4096), np.float32)
+def test_an_input_too_large_for_the_stack_is_prepared_in_the_arena() -> None:
+    w = floats(1, 3, 3, 3, 1500)
+    properties = {"padding": ints([1, 0, 2, 1]), "strides": ints([2, 1])}
+    check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, []], properties).y, floats(2, 2, 3, 4, 1500))
+
+
+def test_refuses_a_depthwise_window_too_large_for_the_stack() -> None:
+    w = np.zeros((1, 40, 40, 16), np.float32)
     module = network(
-        lambda x: Conv2DOp.make([x, ConstantOp(w).y, []], {"padding": ints([1, 1, 1, 1])}).y,
-        ConstantOp(np.zeros((1, 4, 4, 4096), np.float32)).y.type,
+        lambda x: DepthwiseConv2DOp.make([x, ConstantOp(w).y, []]).y,
+        ConstantOp(np.zeros((1, 40, 40, 16), np.float32)).y.type,
     )
     with pytest.raises(LoweringError, match="needs the input of one output within"):
         to_loops(module)

@@ -138,12 +138,29 @@ def test_fully_connected(rows: int, inputs: int, outputs: int) -> None:
     check(graph, integers(3, rows, inputs))
 
 
+@pytest.mark.parametrize("rows, zero_point, inputs", [(1, 3, 30001), (2, 3, 30000), (2, 40000, 13000)])
+def test_an_input_too_large_for_the_stack_is_prepared_in_the_arena(rows: int, zero_point: int, inputs: int) -> None:
+    w = integers(1, 9, inputs)
+    w[:, : inputs // 2] = -w[:, inputs // 2 : inputs // 2 * 2]  # sums stay small
+    check(
+        lambda x: FullyConnectedOp.make([x, ConstantOp(w).y, []], {"zero_point": int32(zero_point)}).acc,
+        integers(2, rows, inputs),
+    )
+
+
+def test_padding_of_an_input_too_large_for_the_stack() -> None:
+    w = integers(1, 3, 3, 3, 2801)
+    properties = {"padding": ints([1, 0, 2, 1]), "zero_point": int32(-100)}
+    check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, []], properties).acc, integers(2, 2, 3, 4, 2801))
+
+
 MATRICES = [
     ((3, 5), (5, 7)),
     ((2, 9, 6), (2, 6, 33)),
     ((2, 3, 9, 6), (6, 8)),
     ((9, 7), (2, 3, 7, 4)),
     ((2, 1, 5, 6), (3, 6, 17)),
+    ((2, 1, 30001), (2, 30001, 2)),
 ]
 
 
