@@ -9,23 +9,25 @@ from abc import ABC
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, AnyFloatConstr, IntegerType, SignlessIntegerConstraint, VectorType
+from xdsl.dialects.builtin import AnyFloat, AnyFloatConstr, SignlessIntegerConstraint, VectorType
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.loops import is_integer, is_vector
 
 _INTEGERS = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
 _FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
 
 
 def _lanes(type: Attribute) -> tuple[int, ...]:
-    return type.get_shape() if isinstance(type, VectorType) else ()
+    return type.get_shape() if is_vector(type) else ()
 
 
 def _bits(type: Attribute) -> int:
-    element = type.element_type if isinstance(type, VectorType) else type
-    if isinstance(element, IntegerType):
+    element = type.element_type if is_vector(type) else type
+    if is_integer(element):
         return element.width.data
     assert isinstance(element, AnyFloat)
     return element.bitwidth

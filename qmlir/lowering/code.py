@@ -11,9 +11,9 @@ Numbers become constants of the other operand's type, scalars are spread over th
 arithmetic on known numbers costs nothing. Integers are signed. Floats are IEEE: every operator rounds by itself.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, math, memref, scf, vector
 from xdsl.dialects.builtin import (
@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
-    IntegerType,
     MemRefType,
     VectorType,
     i1,
@@ -34,9 +33,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.dialects import arith as conversions
 from qmlir.dialects import simd
+from qmlir.dialects.loops import is_integer, is_memref, is_vector
 
 Number: TypeAlias = "Value | int | float"
 """What an operator takes: a value, or a number that becomes a constant of the other operand's type."""
+
+Kind: TypeAlias = type[Operation]
+"""A class of operations."""
 
 INDEX = IndexType()
 
@@ -71,12 +74,12 @@ class Value:
     @property
     def element(self) -> Attribute:
         """The type of one lane; a scalar's own type."""
-        return self.type.element_type if isinstance(self.type, VectorType) else self.type
+        return self.type.element_type if is_vector(self.type) else self.type
 
     @property
     def lanes(self) -> int | None:
         """Lanes of a vector, None for a scalar."""
-        return self.type.get_shape()[0] if isinstance(self.type, VectorType) else None
+        return self.type.get_shape()[0] if is_vector(self.type) else None
 
     # -- arithmetic --------------------------------------------------------------------------------------------
 
@@ -221,15 +224,16 @@ class Value:
         if isinstance(have, IndexType) or isinstance(element, IndexType):
             return self.code.emit(arith.IndexCastOp, [self.ssa], element)
         type = VectorType(element, [self.lanes]) if self.lanes else element
-        if isinstance(have, IntegerType) and isinstance(element, IntegerType):
+        if is_integer(have) and is_integer(element):
             narrower = element.width.data < have.width.data
             kind = conversions.TruncIOp if narrower else conversions.ExtSIOp
-        elif isinstance(have, IntegerType):
+        elif is_integer(have):
             kind = conversions.SIToFPOp
-        elif isinstance(element, IntegerType):
+        elif is_integer(element):
             kind = conversions.FPToSIOp
         else:
-            assert isinstance(have, AnyFloat) and isinstance(element, AnyFloat)
+            assert isinstance(have, AnyFloat)
+            assert isinstance(element, AnyFloat)
             kind = arith.TruncFOp if element.bitwidth < have.bitwidth else arith.ExtFOp
         return self.code.emit(kind, [self.ssa], type)
 
@@ -267,10 +271,10 @@ class Value:
             return None
         return other.known if isinstance(other, Value) else int(other)
 
-    def _unary(self, kind: type[Operation]) -> "Value":
+    def _unary(self, kind: Kind) -> "Value":
         return self.code.emit(kind, [self.ssa], self.type, {"fastmath": _NO_FASTMATH})
 
-    def _binary(self, on_integers: type[Operation], on_floats: type[Operation], other: Number) -> "Value":
+    def _binary(self, on_integers: Kind, on_floats: Kind, other: Number) -> "Value":
         if isinstance(other, Value) and other.lanes is not None and self.lanes is None:
             return self.spread(other.lanes)._binary(on_integers, on_floats, other)
         rhs = self.same(other)
@@ -290,8 +294,10 @@ _OVERFLOWING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
 
 
 def _width(element: Attribute) -> int:
-    assert isinstance(element, IntegerType | AnyFloat)
-    return element.width.data if isinstance(element, IntegerType) else element.bitwidth
+    if is_integer(element):
+        return element.width.data
+    assert isinstance(element, AnyFloat)
+    return element.bitwidth
 
 
 class Buffer:
@@ -300,7 +306,7 @@ class Buffer:
     __slots__ = ("code", "element", "shape", "ssa")
 
     def __init__(self, code: "Code", ssa: SSAValue):
-        assert isinstance(ssa.type, MemRefType)
+        assert is_memref(ssa.type)
         self.code = code
         self.ssa = ssa
         self.element: Attribute = ssa.type.element_type
@@ -338,7 +344,8 @@ class Code:
     def finish(self) -> None:
         """Puts constants and stack buffers in their place; nothing may follow."""
         first = self._entry.first_op
-        assert first is not None and self._block is self._entry
+        assert first is not None
+        assert self._block is self._entry
         self._entry.insert_ops_before(self._top, first)
 
     # -- operations ----------------------------------------------------------------------------------------------
@@ -349,7 +356,7 @@ class Code:
 
     def emit(
         self,
-        kind: type[Operation],
+        kind: Kind,
         operands: Sequence[SSAValue],
         type: Attribute,
         properties: dict[str, Attribute] | None = None,
@@ -385,45 +392,48 @@ class Code:
 
     def constant_ssa(self, number: float, type: Attribute) -> SSAValue:
         """`constant` as the IR has it."""
-        element = type.element_type if isinstance(type, VectorType) else type
+        element = type.element_type if is_vector(type) else type
         is_float = isinstance(element, AnyFloat)
         key = (float(number).hex() if is_float else int(number), type)  # hex tells −0 from 0
         if (made := self._constants.get(key)) is not None:
             return made
         value: Attribute
-        if isinstance(type, VectorType):
+        if is_vector(type):
             lane = float(number) if is_float else int(number)
-            value = DenseIntOrFPElementsAttr.from_list(type, [lane])  # pyright: ignore[reportArgumentType,reportCallIssue]
+            dense: Any = DenseIntOrFPElementsAttr  # its overloads do not know a vector of any element type
+            value = dense.from_list(type, [lane])
         elif is_float:
             value = FloatAttr(float(number), element)
         else:
-            assert isinstance(element, IntegerType | IndexType)
+            assert is_integer(element) or isinstance(element, IndexType)
             value = IntegerAttr(int(number), element)
         op = arith.ConstantOp.create(result_types=[type], properties={"value": value})
         self._top.append(op)
         self._constants[key] = op.results[0]
         return op.results[0]
 
-    def stack(self, shape: Sequence[int], element: Attribute) -> Buffer:
-        """A buffer on the stack for the time of the call, its contents undefined at first."""
+    def stack(self, shape: Sequence[int], element: Attribute, name: str) -> Buffer:
+        """A buffer on the stack for the time of the call, its contents undefined at first; `name` is for readers."""
         type = MemRefType(element, shape)
         segments = DenseArrayBase.from_list(i32, (0, 0))
         op = memref.AllocaOp.create(
             result_types=[type], properties={"alignment": _CACHE_LINE, "operandSegmentSizes": segments}
         )
+        op.results[0].name_hint = name
         self._top.append(op)
         return Buffer(self, op.results[0])
 
     # -- control -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, begin: Value | int, end: Value | int, step: int = 1) -> Iterator[Value]:
-        """for i = begin; i < end; i += step. A loop known to run once leaves only its body."""
+    def loop(self, begin: Value | int, end: Value | int, step: int = 1, name: str = "i") -> Generator[Value]:
+        """for i = begin; i < end; i += step. A loop known to run once leaves only its body; `name` is for readers."""
         lower, upper = self.index(begin), self.index(end)
         if _runs_once(lower, upper, step):
             yield lower
             return
         body = Block(arg_types=[INDEX])
+        body.args[0].name_hint = name
         outer, self._block = self._block, body
         yield Value(self, INDEX, body.args[0])
         body.add_op(scf.YieldOp())
@@ -437,6 +447,7 @@ class Code:
         end: Value | int,
         start: Sequence[Value],
         step: Callable[[Value, list[Value]], Sequence[Value]],
+        name: str = "i",
     ) -> list[Value]:
         """Carries values through a loop: `step` maps the index and the values so far to the next ones."""
         lower, upper = self.index(begin), self.index(end)
@@ -444,6 +455,7 @@ class Code:
             return list(step(lower, list(start)))
         types = [value.type for value in start]
         body = Block(arg_types=[INDEX, *types])
+        body.args[0].name_hint = name
         outer, self._block = self._block, body
         index, *carried = (Value(self, arg.type, arg) for arg in body.args)
         yielded = step(index, carried)
@@ -455,7 +467,7 @@ class Code:
         return [Value(self, result.type, result) for result in op.results]
 
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
+    def when(self, condition: Value) -> Generator[None]:
         """Code that runs where a condition, an i1, holds."""
         with self._arm() as body:
             yield
@@ -471,7 +483,7 @@ class Code:
         self.add(scf.IfOp.create(operands=[condition.ssa], regions=arms))
 
     @contextmanager
-    def _arm(self) -> Iterator[Block]:
+    def _arm(self) -> Generator[Block]:
         body = Block()
         outer, self._block = self._block, body
         yield body

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FunctionType,
     IntegerAttr,
-    MemRefType,
     ModuleOp,
     TensorType,
     UnrealizedConversionCastOp,
@@ -25,12 +24,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from qmlir.dialects.loops import INPUTS, is_memref
 from qmlir.errors import LoweringError
 from qmlir.lowering.kernel import LEFTOVERS, PARALLEL, erase_dead, storage_memref
 from qmlir.rewriting import node_name
-
-INPUTS = "qmlir.inputs"
-"""Attribute of main: how many of its arguments are inputs; the rest are outputs."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ def _finish(function: func.FuncOp) -> None:
         if isinstance(op, UnrealizedConversionCastOp):
             _fold(op)
 
-    outputs = [storage_memref(r.type) if isinstance(r.type, TensorType) else r.type for r in results]
+    outputs = [storage_memref(r.type) for r in results]
     for type, value in zip(outputs, list(terminator.operands), strict=True):
         out = block.insert_arg(type, len(block.args))
         block.insert_op_before(memref.CopyOp(_buffer_of(value), out), terminator)
@@ -126,7 +123,7 @@ def _retype(argument: SSAValue) -> None:
 def _fold(cast: UnrealizedConversionCastOp) -> None:
     """Replaces a cast back to a buffer by the buffer itself."""
     (source,), (result,) = cast.inputs, cast.outputs
-    if isinstance(result.type, MemRefType):
+    if is_memref(result.type):
         result.replace_all_uses_with(_buffer_of(source))
 
 
@@ -146,5 +143,3 @@ def _move_names(function: func.FuncOp, inputs: int, outputs: int) -> None:
     both: list[DictionaryAttr] = [*entries(function.arg_attrs, inputs), *entries(function.res_attrs, outputs)]
     function.arg_attrs = ArrayAttr(both) if any(d.data for d in both) else None
     function.res_attrs = None
-
-

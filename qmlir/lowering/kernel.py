@@ -23,6 +23,7 @@ from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 import numpy.typing as npt
+from typing_extensions import TypeIs
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -38,6 +39,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from qmlir.dialects.loops import is_memref
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import NAME, ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -67,9 +69,13 @@ class Kernel(abc.ABC):
     def symbol(self) -> str:
         """What its function is called, without a number: `qint_conv2d`."""
 
+    def arguments(self, count: int) -> Sequence[str]:
+        """Names of its buffers, for readers."""
+        return ("x", *(f"p{i}" for i in range(1, count - 1)), "y")[-count:]
+
     @abc.abstractmethod
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        """Writes the body: the items [begin, end) of the outermost loop. Inputs come first in `buffers`, then results."""
+        """Writes the body: the items [begin, end) of the outermost loop. `buffers` are inputs, then results."""
 
 
 @dataclass
@@ -88,7 +94,7 @@ class MainLowering:
 
     def buffer(self, tensor: SSAValue) -> SSAValue:
         """The memref that holds a tensor."""
-        if isinstance(tensor.owner, UnrealizedConversionCastOp) and isinstance(tensor.owner.inputs[0].type, MemRefType):
+        if isinstance(tensor.owner, UnrealizedConversionCastOp) and is_memref(tensor.owner.inputs[0].type):
             return tensor.owner.inputs[0]
         return self.insert(UnrealizedConversionCastOp.get([tensor], [self.buffer_type(tensor)])).results[0]
 
@@ -98,7 +104,8 @@ class MainLowering:
 
     def constant(self, array: Array) -> SSAValue:
         """A buffer with constant data."""
-        assert self.at is not None and self.at.parent is not None
+        assert self.at is not None
+        assert self.at.parent is not None
         weights = WeightsAttr(array)
         key = (self.at.parent, weights)
         if key not in self._constants:
@@ -118,7 +125,7 @@ class MainLowering:
 
     def view(self, buffer: SSAValue, shape: Sequence[int]) -> SSAValue:
         """The same memory under another shape with as many elements."""
-        assert isinstance(buffer.type, MemRefType)
+        assert is_memref(buffer.type)
         shape = tuple(shape)
         if buffer.type.get_shape() == shape:
             return buffer
@@ -138,9 +145,11 @@ class MainLowering:
     def allocate_result(self, tensor: SSAValue) -> SSAValue:
         """A buffer for a tensor that the operation at hand computes; it takes over the tensor's name."""
         buffer = self.allocate(self.buffer_type(tensor))
-        if (name := tensor.owner.attributes.get(NAME)) is not None and isinstance(tensor.owner, Operation):
-            assert isinstance(buffer.owner, Operation)
-            buffer.owner.attributes[NAME] = name
+        op, alloc = tensor.owner, buffer.owner
+        assert isinstance(op, Operation)
+        assert isinstance(alloc, Operation)
+        if (name := op.attributes.get(NAME)) is not None:
+            alloc.attributes[NAME] = name
         return buffer
 
     def replace(self, tensor: SSAValue, buffer: SSAValue) -> None:
@@ -166,9 +175,10 @@ class MainLowering:
         entry = Block(arg_types=[*types, INDEX, INDEX])
         code = Code(entry)
         *buffers, begin, end = entry.args
-        kernel.write(
-            code, [Buffer(code, b) for b in buffers], Value(code, INDEX, begin), Value(code, INDEX, end)
-        )
+        begin.name_hint, end.name_hint = "begin", "end"
+        for buffer, hint in zip(buffers, kernel.arguments(len(buffers)), strict=True):
+            buffer.name_hint = hint
+        kernel.write(code, [Buffer(code, b) for b in buffers], Value(code, INDEX, begin), Value(code, INDEX, end))
         code.add(func.ReturnOp())
         code.finish()
         function = func.FuncOp(symbol, ([*types, INDEX, INDEX], []), Region(entry), StringAttr("private"))
@@ -180,7 +190,8 @@ class MainLowering:
 
     def insert(self, op: Operation) -> Operation:
         """Puts an operation before the one at hand."""
-        assert self.at is not None and self.at.parent is not None
+        assert self.at is not None
+        assert self.at.parent is not None
         self.at.parent.insert_op_before(op, self.at)
         return op
 
@@ -223,9 +234,20 @@ def erase_dead(function: func.FuncOp, kinds: Sequence[type[Operation]]) -> None:
 
 def storage_memref(type: Attribute) -> MemRefType[Attribute]:
     """The memref that holds a tensor: a quantized tensor's holds its storage integers."""
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     element = type.element_type
     return MemRefType(element.storage_type if isinstance(element, UniformType) else element, type.get_shape())
+
+
+def memref_shape(buffer: SSAValue) -> tuple[int, ...]:
+    """The shape of a buffer."""
+    assert is_memref(buffer.type)
+    return buffer.type.get_shape()
+
+
+def is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
+    """Whether a type is a ranked tensor, of any element type."""
+    return isinstance(type, TensorType)
 
 
 def constant_array(tensor: SSAValue) -> Array | None:
@@ -243,4 +265,5 @@ def constant_array(tensor: SSAValue) -> Array | None:
         return None
     if array.dtype.kind == "u":
         array = array.view(f"i{array.dtype.itemsize}")
-    return array.reshape(tensor.type.get_shape()) if isinstance(tensor.type, TensorType | MemRefType) else array
+    assert is_tensor(tensor.type) or is_memref(tensor.type)
+    return array.reshape(tensor.type.get_shape())

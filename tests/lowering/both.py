@@ -1,6 +1,6 @@
 """Runs a small graph twice, op by op in numpy and as machine code, and wants the same bits.
 
-    check(graph, x, w)    graph(%x, %w) builds operations in main and returns the value that main returns
+check(graph, x, w)    graph(%x, %w) builds operations in main and returns the value that main returns
 """
 
 from collections.abc import Callable, Sequence
@@ -79,7 +79,8 @@ def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None
     types = types or [TensorType(element_type_of(x.dtype), x.shape) for x in inputs]
     expected, got = run(network(graph, *types), inputs)
     for e, g in zip(expected, got, strict=True):
-        assert e.shape == g.shape and e.dtype == g.dtype
+        assert e.shape == g.shape
+        assert e.dtype == g.dtype
         np.testing.assert_array_equal(g, e)
 
 

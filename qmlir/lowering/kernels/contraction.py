@@ -22,6 +22,7 @@ import numpy as np
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 
+from qmlir.dialects.loops import is_memref
 from qmlir.lowering.code import Buffer, Code, Value
 from qmlir.lowering.kernel import Array, Kernel, MainLowering
 from qmlir.lowering.kernels.tile import Rows, Tile, Window, choose_tile, copy_pixels
@@ -137,6 +138,10 @@ class Contraction(Kernel):
     def symbol(self) -> str:
         return self.name
 
+    def arguments(self, count: int) -> Sequence[str]:
+        names = ["x", "w", *(["bias"] if self.has_bias else [])]
+        return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
+
     @property
     def blocks(self) -> int:
         """Blocks of output channels."""
@@ -154,12 +159,13 @@ class Contraction(Kernel):
         return self._tiles == 1
 
     @property
-    def _row_tiles(self) -> int:
+    def row_tiles(self) -> int:
+        """Tiles of an output row."""
         return -(-self.window.output[1] // self.per_tile)
 
     @property
     def _tiles(self) -> int:
-        return self.window.batch * self.window.output[0] * self._row_tiles
+        return self.window.batch * self.window.output[0] * self.row_tiles
 
     @property
     def items(self) -> int:
@@ -170,12 +176,12 @@ class Contraction(Kernel):
         body = _Body(self, code, buffers)
         if self.by_block:
             body.open_tile(code.index(0))
-            with code.loop(begin, end) as block:
+            with code.loop(begin, end, name="block") as block:
                 body.write_block(block)
             return
-        with code.loop(begin, end) as item:
+        with code.loop(begin, end, name="tile_index") as item:
             body.open_tile(item)
-            with code.loop(0, self.blocks) as block:
+            with code.loop(0, self.blocks, name="block") as block:
                 body.write_block(block)
 
 
@@ -189,13 +195,13 @@ class _Body:
         *self.parameters, self.y = rest
         self.memory = kernel.tile.allocate(code) if kernel.tile else None
         full = kernel.outputs % kernel.lanes == 0
-        self.spill = None if full else code.stack((kernel.lanes,), self.y.element)
+        self.spill = None if full else code.stack((kernel.lanes,), self.y.element, "spill")
 
     def open_tile(self, item: Value) -> None:
         """Goes to tile `item` and fills it."""
         kernel, code, window = self.kernel, self.code, self.kernel.window
         rows = window.output[0]
-        line, part = item // kernel._row_tiles, item % kernel._row_tiles
+        line, part = item // kernel.row_tiles, item % kernel.row_tiles
         batch, row = line // rows, line % rows
         if window.batch == 1:
             batch, row = code.index(0), line
@@ -215,10 +221,10 @@ class _Body:
         code, count = self.code, self.count
         together = min(OUTPUTS, count.known or OUTPUTS)
         most = count - count % together
-        with code.loop(0, most, together) as output:
+        with code.loop(0, most, together, name="output") as output:
             self.write_outputs(block, output, together)
         if self.kernel.window.output[1] % together or self.kernel.per_tile % together:
-            with code.loop(most, count) as output:
+            with code.loop(most, count, name="output") as output:
                 self.write_outputs(block, output, 1)
 
     def write_outputs(self, block: Value, output: Value, together: int) -> None:
@@ -259,11 +265,11 @@ class _Body:
                     at = left + k * arithmetic.group
                     return [arithmetic.step(acc, source, (row, at + p * stride), w) for p, acc in enumerate(sums)]
 
-                return code.fold(0, steps, sums, over_run)
+                return code.fold(0, steps, sums, over_run, "k")
 
-            return code.fold(0, taps, sums, over_taps)
+            return code.fold(0, taps, sums, over_taps, "kw")
 
-        return code.fold(0, rows, start, over_rows)
+        return code.fold(0, rows, start, over_rows, "kh")
 
     def store(self, value: Value, output: Value, block: Value) -> None:
         """Stores the channels of a block that exist."""
@@ -388,7 +394,7 @@ class PrepareImage(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, out = buffers
         rows = self.tile.window.output[0]
-        with code.loop(begin, end) as item:
+        with code.loop(begin, end, name="row") as item:
             copy = copy_pixels(code, x, self.tile, Rows(out, item), self.arithmetic.prepare)
             self.tile.fill(code, Rows(out, item), item // rows, item % rows, code.index(0), copy)
 
@@ -414,12 +420,12 @@ def prepare_image(
 
 
 def _element(buffer: SSAValue) -> Attribute:
-    assert isinstance(buffer.type, MemRefType)
+    assert is_memref(buffer.type)
     return buffer.type.element_type
 
 
 def _elements(buffer: SSAValue) -> int:
-    assert isinstance(buffer.type, MemRefType)
+    assert is_memref(buffer.type)
     return prod(buffer.type.get_shape())
 
 

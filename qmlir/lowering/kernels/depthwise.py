@@ -63,6 +63,10 @@ class Depthwise(Kernel):
     def symbol(self) -> str:
         return self.name
 
+    def arguments(self, count: int) -> Sequence[str]:
+        names = ["x", "w", *(["bias"] if self.has_bias else [])]
+        return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
+
     @property
     def items(self) -> int:
         """Tiles."""
@@ -74,11 +78,11 @@ class Depthwise(Kernel):
         *parameters, y = rest
         tile, rows = self.tile, self.tile.window.output[0]
         memory = tile.allocate(code)
-        with code.loop(begin, end) as item:
+        with code.loop(begin, end, name="tile_index") as item:
             line, part = item // tile.per_row, item % tile.per_row
             first = part * tile.outputs
             count = (tile.window.output[1] - first).minimum(tile.outputs)
-            with code.loop(0, self.outputs, tile.channels) as chunk:
+            with code.loop(0, self.outputs, tile.channels, name="chunk") as chunk:
                 width = (self.outputs - chunk).minimum(tile.channels)
                 if self.outputs % tile.channels == 0:
                     width = code.index(tile.channels)
@@ -89,7 +93,7 @@ class Depthwise(Kernel):
                     channel = chunk + c
                     start = self.arithmetic.start(code, bias, channel, lanes)
                     own = [p.load(channel, lanes=lanes) for p in parameters]
-                    with code.loop(0, count) as output:
+                    with code.loop(0, count, name="output") as output:
                         total = self._sum(code, memory, w, start, output, c, channel)
                         y.store(self.epilogue.finish(total, own), line, first + output, channel)
 
@@ -100,7 +104,7 @@ class Depthwise(Kernel):
         channels = self.tile.channels
 
         def copy(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
-            with code.loop(begin, end) as t:
+            with code.loop(begin, end, name="column") as t:
 
                 def channel(c: Value, lanes: int | None) -> None:
                     value = x.load(line, left + t, (chunk + c) // self.multiplier, lanes=lanes)
@@ -122,9 +126,9 @@ class Depthwise(Kernel):
                 x = memory.load(i, left + j * (window.dilations[1] * channels), lanes=start.lanes)
                 return [self.arithmetic.multiply_add(sums[0], x, w.load(i, j, channel, lanes=start.lanes))]
 
-            return code.fold(0, window.extent[1], sums, over_taps)
+            return code.fold(0, window.extent[1], sums, over_taps, "kw")
 
-        return code.fold(0, window.extent[0], [start], over_rows)[0]
+        return code.fold(0, window.extent[0], [start], over_rows, "kh")[0]
 
 
 @dataclass(frozen=True)

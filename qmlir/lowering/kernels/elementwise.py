@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
+from qmlir.dialects.interfaces import shape_of
 from qmlir.lowering.code import WIDTHS, Buffer, Code, Value
-from qmlir.lowering.kernel import Kernel, MainLowering
+from qmlir.lowering.kernel import Kernel, MainLowering, memref_shape
 
 Formula: TypeAlias = Callable[..., Value]
 """Maps one element of each operand, scalars or vectors of one length, to the result; a function or frozen dataclass."""
@@ -46,7 +46,7 @@ class Elementwise(Kernel):
     @property
     def items(self) -> int:
         """Rows of the first dimension, or runs of the only one."""
-        return self.shape[0] if len(self.shape) > 1 else -(-self.shape[0] // RUN)
+        return -(-self.shape[0] // (1 if len(self.shape) > 1 else RUN))
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         *operands, y = buffers
@@ -81,9 +81,7 @@ def lower_elementwise(
     widths: tuple[int, ...] = WIDTHS,
 ) -> None:
     """Calls an elementwise kernel for the tensor `result`; `operands` are buffers whose shapes broadcast to its own."""
-    assert isinstance(result.type, TensorType)
-    shapes = [operand.type.get_shape() for operand in operands]  # pyright: ignore
-    shape, present = merge_dimensions(result.type.get_shape(), shapes)
+    shape, present = merge_dimensions(shape_of(result), [memref_shape(x) for x in operands])
     y = state.allocate_result(result)
     views = [
         state.view(x, [size for size, has in zip(shape, p, strict=True) if has] or [1])

@@ -51,11 +51,11 @@ class Pool(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         window, reduction = self.window, self.reduction
-        with code.loop(begin, end) as line:
+        with code.loop(begin, end, name="row") as line:
             image, row = line // window.output[0], line % window.output[0]
             top = row * window.strides[0] - window.origin[0]
             rows = _inside(code, top, 0, window, window.padded_rows)
-            with code.loop(0, window.output[1]) as column:
+            with code.loop(0, window.output[1], name="column") as column:
                 left = column * window.strides[1] - window.origin[1]
                 columns = _inside(code, left, 1, window, window.padded_columns)
                 count = (rows[1] - rows[0]) * (columns[1] - columns[0])
@@ -69,9 +69,9 @@ class Pool(Kernel):
                             element = x.load(source, left + j * window.dilations[1], c, lanes=lanes)
                             return [reduction.combine(sums[0], element)]
 
-                        return code.fold(*columns, sums, over_columns)
+                        return code.fold(*columns, sums, over_columns, "kw")
 
-                    (total,) = code.fold(*rows, [reduction.start(code, lanes)], over_rows)
+                    (total,) = code.fold(*rows, [reduction.start(code, lanes)], over_rows, "kh")
                     y.store(reduction.finish(total, count, []), line, column, c)
 
                 code.spans(0, window.channels, channels)
@@ -89,7 +89,7 @@ def _inside(code: Code, first: Value, axis: int, window: Window, padded: bool) -
 
 @dataclass(frozen=True)
 class GlobalPool(Kernel):
-    """y[n, c] = finish(x[n, all pixels, c]). Buffers: x [N, pixels, C], the reduction's parameters [C] each, y [N, C]."""
+    """y[n, c] = finish(x[n, all pixels, c]). Buffers: x [N, pixels, C], parameters [C] each, y [N, C]."""
 
     name: str
     shape: tuple[int, int, int]
@@ -102,13 +102,13 @@ class GlobalPool(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, *parameters, y = buffers
         _, pixels, size = self.shape
-        with code.loop(begin, end) as image:
+        with code.loop(begin, end, name="image") as image:
 
             def channels(c: Value, lanes: int | None) -> None:
                 def over_pixels(p: Value, sums: list[Value]) -> Sequence[Value]:
                     return [self.reduction.combine(sums[0], x.load(image, p, c, lanes=lanes))]
 
-                (total,) = code.fold(0, pixels, [self.reduction.start(code, lanes)], over_pixels)
+                (total,) = code.fold(0, pixels, [self.reduction.start(code, lanes)], over_pixels, "pixel")
                 own = [p.load(c, lanes=lanes) for p in parameters]
                 y.store(self.reduction.finish(total, code.index(pixels), own), image, c)
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import Shape
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.windows import WindowOp
 from qmlir.lowering.code import Buffer, Code, Value
 from qmlir.lowering.kernel import STACK_LIMIT
@@ -67,8 +67,10 @@ class Window:
 def window_of(op: WindowOp, x: Shape, y: Shape, extent: Sequence[int]) -> Window:
     """The geometry of an operation with a window of `extent` from x [N, H, W, C] to y [N, OH, OW, …]."""
     top, _, left, _ = op.padding_values()
+    batch, height, width, channels = x
+    size = (extent[0], extent[1])
     return Window(
-        *x, (extent[0], extent[1]), (y[1], y[2]), op.stride_values(), op.dilation_values(), (top, left)
+        batch, height, width, channels, size, (y[1], y[2]), op.stride_values(), op.dilation_values(), (top, left)
     )
 
 
@@ -117,13 +119,13 @@ class Tile:
     @property
     def size(self) -> int:
         """Bytes of stack."""
-        assert isinstance(self.element, IntegerType) or self.element.name == "f32"
-        bits = self.element.width.data if isinstance(self.element, IntegerType) else 32
+        assert is_integer(self.element) or self.element.name == "f32"
+        bits = self.element.width.data if is_integer(self.element) else 32
         return self.window.extent[0] * self.columns * self.channels * bits // 8
 
     def allocate(self, code: Code) -> Buffer:
         """The tile's memory, [KH, columns · C']."""
-        return code.stack((self.window.extent[0], self.columns * self.channels), self.element)
+        return code.stack((self.window.extent[0], self.columns * self.channels), self.element, "tile")
 
     def fill(self, code: Code, tile: Buffer | Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
         """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
@@ -137,7 +139,7 @@ class Tile:
             low = (0 - left).maximum(0).minimum(columns)
             high = high.maximum(0)
 
-        with code.loop(0, window.extent[0]) as i:
+        with code.loop(0, window.extent[0], name="kh") as i:
             line = row * window.strides[0] + i * window.dilations[0] - window.origin[0]
             begin, end = low, high
             if window.padded_rows:  # a row outside the image is zeros throughout
@@ -158,9 +160,7 @@ Copy: TypeAlias = Callable[[Value, Value, Value, Value, Value], None]
 the range [begin, end) of the tile's columns to write."""
 
 
-def copy_pixels(
-    code: Code, x: Buffer, tile: Tile, memory: Buffer | Rows, prepare: Callable[[Value], Value]
-) -> Copy:
+def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Buffer | Rows, prepare: Callable[[Value], Value]) -> Copy:
     """Copies all channels of x [N·H, W · C], adding zero channels where the tile has more."""
     channels, padded = tile.window.channels, tile.channels
 
@@ -173,7 +173,7 @@ def copy_pixels(
         code.spans(begin * channels, end * channels, copy)
 
     def pixel_by_pixel(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
-        with code.loop(begin, end) as t:
+        with code.loop(begin, end, name="column") as t:
 
             def copy(c: Value, lanes: int | None) -> None:
                 memory.store(prepare(x.load(line, (left + t) * channels + c, lanes=lanes)), i, t * padded + c)

@@ -6,10 +6,11 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, f64, i32, i64
 from xdsl.ir import Operation
 
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.code import Value
-from qmlir.lowering.kernel import MainLowering, Rules
+from qmlir.lowering.kernel import MainLowering, Rules, memref_shape
 from qmlir.lowering.kernels.elementwise import lower_elementwise
 from qmlir.lowering.nn_to_loops.activation import F64_WIDTHS
 
@@ -45,7 +46,7 @@ class Dequantize:
     wide: bool
 
     def __call__(self, q: Value, scale: Value, zero_point: Value) -> Value:
-        assert isinstance(q.element, IntegerType)
+        assert is_integer(q.element)
         stored = q.to(i64 if self.wide else i32)
         if not self.signed:
             stored = stored & ((1 << q.element.width.data) - 1)
@@ -63,7 +64,7 @@ def _quantize(state: MainLowering, op: QuantizeCastOp) -> None:
     type = op.quantized
     _check(state, op, type)
     x = state.buffer(op.input)
-    scale, zero_point = type.parameters_along(len(x.type.get_shape()))  # pyright: ignore
+    scale, zero_point = type.parameters_along(len(memref_shape(x)))
     operands = [x, state.constant(scale), state.constant(zero_point.astype(np.float64))]
     formula = Quantize(type.storage_min, type.storage_max, type.storage_type)
     lower_elementwise(state, "quant_qcast", formula, operands, op.result, F64_WIDTHS)
@@ -73,7 +74,7 @@ def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
     type = op.quantized
     _check(state, op, type)
     q = state.buffer(op.input)
-    scale, zero_point = type.parameters_along(len(q.type.get_shape()))  # pyright: ignore
+    scale, zero_point = type.parameters_along(len(memref_shape(q)))
     wide = type.storage_width > 16 or bool(np.abs(zero_point).max() >= 1 << 30)
     points = zero_point.astype(np.int64 if wide else np.int32)
     operands = [q, state.constant(scale), state.constant(points)]

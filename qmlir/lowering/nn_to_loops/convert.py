@@ -55,5 +55,3 @@ class NNToLoopsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lower_tensor_ops(op, RULES)
-
-

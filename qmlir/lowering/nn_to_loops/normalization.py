@@ -31,7 +31,7 @@ class Softmax(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
-        with code.loop(begin, end) as o:
+        with code.loop(begin, end, name="row") as o:
             if self.shape[2] == 1:
                 self._write_row(code, x, y, o)
             else:

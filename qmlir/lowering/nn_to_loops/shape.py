@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerType, Signedness
+from xdsl.dialects.builtin import FloatAttr, Signedness
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
@@ -83,7 +84,7 @@ class Concat(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         *sources, y = buffers
-        with code.loop(begin, end) as o:
+        with code.loop(begin, end, name="row") as o:
             offset = 0
             for x in sources:
 
@@ -179,7 +180,7 @@ def _stored_value(state: MainLowering, op: PadOp) -> int | float:
     element, value = element_of(op.x), op.value.value.data
     if isinstance(element, UniformType):
         stored = numerics.quantize(
-            np.float64(value), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
+            np.array(value), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
         )
         return _signless(int(stored), element.storage_width)
     if isinstance(op.value, FloatAttr):
@@ -194,7 +195,7 @@ def _signless(value: int, bits: int) -> int:
 
 
 def _refuse_unsigned(state: MainLowering, op: PadOp, element: Attribute) -> None:
-    if isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED:
+    if is_integer(element) and element.signedness.data is Signedness.UNSIGNED:
         state.refuse(op, "needs signless integers", got=str(element))
 
 

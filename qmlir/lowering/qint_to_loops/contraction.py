@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i16, i32
+from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
 from qmlir.lowering.code import Buffer, Code, Value
 from qmlir.lowering.kernel import Array, MainLowering, Rules
@@ -105,7 +106,7 @@ class Accumulators(Epilogue):
 
 def fits_i16(element: Attribute, zero_point: int) -> bool:
     """Whether every integer of a type minus a zero point fits i16."""
-    assert isinstance(element, IntegerType)
+    assert is_integer(element)
     least, greatest = -(1 << element.width.data - 1), (1 << element.width.data - 1) - 1
     return -(1 << 15) <= least - zero_point and greatest - zero_point < 1 << 15
 

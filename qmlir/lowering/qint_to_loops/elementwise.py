@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.qint.elementwise import AddOp, MulOp
 from qmlir.lowering.code import Value
 from qmlir.lowering.kernel import MainLowering, Rules
@@ -44,7 +45,7 @@ def _add(state: MainLowering, op: AddOp) -> None:
 
 
 def _is_narrow(element: Attribute) -> bool:
-    return isinstance(element, IntegerType) and element.width.data <= 16
+    return is_integer(element) and element.width.data <= 16
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerType, VectorType, i32, i64
 
 from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp, PoolOp
 from qmlir.lowering.code import Code, Value
 from qmlir.lowering.kernel import MainLowering, Rules
@@ -74,7 +75,7 @@ def _window(op: PoolOp) -> Window:
 
 def _element(op: PoolOp) -> IntegerType:
     element = element_of(op.x)
-    assert isinstance(element, IntegerType)
+    assert is_integer(element)
     return element
 
 

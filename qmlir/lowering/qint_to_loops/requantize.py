@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerType, f32, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
 from qmlir.lowering.code import Value
 from qmlir.lowering.kernel import Array, MainLowering, Rules
@@ -105,7 +106,7 @@ class Requantize(Epilogue):
         return self(accumulator, *parameters)
 
     def __call__(self, x: Value, multiplier: Value, shift: Value) -> Value:
-        assert isinstance(x.element, IntegerType)
+        assert is_integer(x.element)
         needs_i64 = x.element.width.data == 32 and self.input_zero_point != 0
         a = x.to(i64 if needs_i64 else i32)
         if self.input_zero_point:
@@ -154,7 +155,7 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, l
 def narrowing(op: NarrowingOp) -> Narrow:
     """The end of a narrowing operation."""
     element = element_of(op.y)
-    assert isinstance(element, IntegerType)
+    assert is_integer(element)
     return Narrow(op.zero_point.value.data, op.lower.value.data, op.upper.value.data, element)
 
 

@@ -52,7 +52,7 @@ def test_conv2d(case: str, with_bias: bool) -> None:
     check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, bias], properties).y, floats(3, *shape))
 
 
-@pytest.mark.parametrize("low, high", [(0.0, None), (None, 0.5), (-0.25, 0.5)])
+@pytest.mark.parametrize(("low", "high"), [(0.0, None), (None, 0.5), (-0.25, 0.5)])
 def test_clamp(low: float | None, high: float | None) -> None:
     w = floats(1, 9, 1, 1, 3)
     properties = {"min": bound(low), "max": bound(high)}
@@ -82,14 +82,18 @@ DEPTHWISE = {
 def test_depthwise(case: str) -> None:
     shape, extent, strides, padding, dilations = DEPTHWISE[case]
     w, b = floats(1, 1, *extent), floats(2, extent[2])
-    properties = {"strides": ints(strides), "padding": ints(padding), "dilations": ints(dilations)}
-    properties["max"] = bound(0.75)
-    check(
-        lambda x: DepthwiseConv2DOp.make([x, ConstantOp(w).y, ConstantOp(b).y], properties).y, floats(3, *shape)
-    )
+    properties = {
+        "strides": ints(strides),
+        "padding": ints(padding),
+        "dilations": ints(dilations),
+        "max": bound(0.75),
+    }
+    check(lambda x: DepthwiseConv2DOp.make([x, ConstantOp(w).y, ConstantOp(b).y], properties).y, floats(3, *shape))
 
 
-@pytest.mark.parametrize("rows, inputs, outputs", [(1, 7, 10), (1, 2000, 33), (6, 40, 16), (65, 3, 100), (4, 1, 1)])
+@pytest.mark.parametrize(
+    ("rows", "inputs", "outputs"), [(1, 7, 10), (1, 2000, 33), (6, 40, 16), (65, 3, 100), (4, 1, 1)]
+)
 def test_fully_connected(rows: int, inputs: int, outputs: int) -> None:
     w, b = floats(1, outputs, inputs), floats(2, outputs)
     check(lambda x: FullyConnectedOp.make([x, ConstantOp(w).y, ConstantOp(b).y]).y, floats(3, rows, inputs))
@@ -105,7 +109,7 @@ MATRICES = [
 ]
 
 
-@pytest.mark.parametrize("lhs, rhs", MATRICES)
+@pytest.mark.parametrize(("lhs", "rhs"), MATRICES)
 def test_matmul(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
     check(lambda a, b: MatMulOp.make([a, b], {"min": bound(-1.0)}).y, floats(1, *lhs), floats(2, *rhs))
 

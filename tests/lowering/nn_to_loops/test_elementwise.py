@@ -14,7 +14,9 @@ from tests.lowering.both import check
 
 Array = npt.NDArray[Any]
 
-SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-40, 3.4e38, -3.4e38, 0.5, 1.5, 88.8, -103.9], np.float32)
+SPECIAL = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-40, 3.4e38, -3.4e38, 0.5, 1.5, 88.8, -103.9], np.float32
+)
 
 
 def values(seed: int, *shape: int, scale: float = 4.0) -> Array:
@@ -42,7 +44,7 @@ def test_functions_over_their_whole_range(op: Any) -> None:
     check(lambda x: op.make([x]).y, x)
 
 
-@pytest.mark.parametrize("low, high", [(0.0, 6.0), (None, 0.1), (-1e-3, None), (2.0, 2.0)])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (None, 0.1), (-1e-3, None), (2.0, 2.0)])
 @pytest.mark.parametrize("kind", [f32, f64])
 def test_clamp(low: float | None, high: float | None, kind: Any) -> None:
     properties = {"min": low, "max": high}
@@ -64,7 +66,7 @@ BROADCASTS = [
 ]
 
 
-@pytest.mark.parametrize("lhs, rhs", BROADCASTS, ids=str)
+@pytest.mark.parametrize(("lhs", "rhs"), BROADCASTS, ids=str)
 @pytest.mark.parametrize("op", [AddOp, MulOp])
 def test_binary(op: Any, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
     properties = {"min": bound(-5.0)}
@@ -76,7 +78,8 @@ def test_an_operand_used_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape, axis", [((1, 10), 1), ((3, 4, 5), 1), ((3, 17), 0), ((2, 1000), 1), ((2, 3, 8), 2), ((4420, 2), 1), ((7,), 0)]
+    ("shape", "axis"),
+    [((1, 10), 1), ((3, 4, 5), 1), ((3, 17), 0), ((2, 1000), 1), ((2, 3, 8), 2), ((4420, 2), 1), ((7,), 0)],
 )
 def test_softmax(shape: tuple[int, ...], axis: int) -> None:
     rng = np.random.default_rng(1)

@@ -80,7 +80,7 @@ def test_conv2d(case: str, fused: bool) -> None:
     check(graph, integers(4, *shape))
 
 
-@pytest.mark.parametrize("bits, zero_point", [(8, 0), (8, 300), (8, 40000), (16, 0), (16, 5)])
+@pytest.mark.parametrize(("bits", "zero_point"), [(8, 0), (8, 300), (8, 40000), (16, 0), (16, 5)])
 def test_arithmetic_of_every_width(bits: int, zero_point: int) -> None:
     w = integers(1, 9, 3, 3, 6)
     properties = {"padding": ints([1, 1, 1, 1]), "zero_point": int32(zero_point)}
@@ -127,7 +127,9 @@ def test_depthwise(case: str, zero_point: int) -> None:
     check(graph, integers(4, *shape))
 
 
-@pytest.mark.parametrize("rows, inputs, outputs", [(1, 7, 10), (1, 2000, 33), (6, 40, 16), (65, 3, 100), (4, 1, 1)])
+@pytest.mark.parametrize(
+    ("rows", "inputs", "outputs"), [(1, 7, 10), (1, 2000, 33), (6, 40, 16), (65, 3, 100), (4, 1, 1)]
+)
 def test_fully_connected(rows: int, inputs: int, outputs: int) -> None:
     w, b = integers(1, outputs, inputs), np.random.default_rng(2).integers(-9999, 9999, outputs, dtype=np.int32)
 
@@ -138,7 +140,7 @@ def test_fully_connected(rows: int, inputs: int, outputs: int) -> None:
     check(graph, integers(3, rows, inputs))
 
 
-@pytest.mark.parametrize("rows, zero_point, inputs", [(1, 3, 30001), (2, 3, 30000), (2, 40000, 13000)])
+@pytest.mark.parametrize(("rows", "zero_point", "inputs"), [(1, 3, 30001), (2, 3, 30000), (2, 40000, 13000)])
 def test_an_input_too_large_for_the_stack_is_prepared_in_the_arena(rows: int, zero_point: int, inputs: int) -> None:
     w = integers(1, 9, inputs)
     w[:, : inputs // 2] = -w[:, inputs // 2 : inputs // 2 * 2]  # sums stay small
@@ -164,8 +166,8 @@ MATRICES = [
 ]
 
 
-@pytest.mark.parametrize("left, right", [(0, 0), (-128, 7), (0, 40000)])
-@pytest.mark.parametrize("lhs, rhs", MATRICES)
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (-128, 7), (0, 40000)])
+@pytest.mark.parametrize(("lhs", "rhs"), MATRICES)
 def test_matmul(lhs: tuple[int, ...], rhs: tuple[int, ...], left: int, right: int) -> None:
     properties = {"lhs_zero_point": int32(left), "rhs_zero_point": int32(right)}
     check(
@@ -213,7 +215,7 @@ def test_refuses_a_bias_that_is_computed() -> None:
 def test_padded_weights_of_a_block_do_not_reach_the_result() -> None:
     w = np.full((1, 3), -128, np.int8)
     properties = {"multiplier": DenseArrayBase.from_list(i32, [1 << 30]), "shift": int32s([1]), "max": int32(127)}
-    properties |= {"contract": StringAttr("single"), "min": int32(-128)}  # type: ignore[dict-item]
+    properties |= {"contract": StringAttr("single"), "min": int32(-128)}
     check(
         lambda x: RequantizeOp.make([FullyConnectedOp.make([x, ConstantOp(w).y, []]).acc], properties, element=i8).y,
         np.array([[1, -1, 0], [0, 0, 0]], np.int8),

@@ -35,7 +35,7 @@ def add_properties(bits: int, zero_points: tuple[int, int], multipliers: list[in
     }
 
 
-@pytest.mark.parametrize("lhs, rhs", BROADCASTS, ids=str)
+@pytest.mark.parametrize(("lhs", "rhs"), BROADCASTS, ids=str)
 def test_add(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
     made = add_properties(8, (-3, 100), [0x7FFFFFFF, -0x12345678], 31)
     check(lambda a, b: AddOp.make([a, b], made, element=i8).y, integers(1, *lhs), integers(2, *rhs))
@@ -58,7 +58,7 @@ def test_add_of_accumulators() -> None:
 
 
 @pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("lhs, rhs", BROADCASTS, ids=str)
+@pytest.mark.parametrize(("lhs", "rhs"), BROADCASTS, ids=str)
 def test_mul(lhs: tuple[int, ...], rhs: tuple[int, ...], fused: bool) -> None:
     made = {"lhs_zero_point": int32(-128), "rhs_zero_point": int32(3)}
 
