@@ -22,7 +22,9 @@ CODES = {
     "target": "the target has no integer form of the operation on these types",
     "computed-weights": "its weights are computed, so they have no parameters before run time",
     "accumulator": "its sums do not fit 32 bits",
-    "bias": "its bias does not fit the accumulator's scale",
+    "factor": "its scales are too far apart for a multiplier",
+    "bias": "its bias is computed, or does not fit the accumulator's scale",
+    "neighbours": "it moves values that only float operations read and write",
     "unknown": "the operation is not known to qmlir",
 }
 """Reason codes: stable names for programs; the decision's own sentence is for people."""

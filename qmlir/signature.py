@@ -5,7 +5,7 @@ Every back end calls a network the same way: one array in, one array out; dicts 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ def _checked(spec: TensorSpec, array: object) -> Array:
     if not isinstance(array, np.ndarray):
         got = "nothing" if array is None else type(array).__name__
         raise InputError(spec.name, f"must be given as an array {spec}", got=got)
-    given: Array = array
+    given = cast(Array, array)
     if given.shape != spec.shape or given.dtype != spec.dtype:
         got = f"{given.dtype.name}[{', '.join(map(str, given.shape))}]"
         raise InputError(spec.name, f"must be {spec}", got=got)

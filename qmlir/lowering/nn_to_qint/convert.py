@@ -4,7 +4,8 @@ Enters: nn on `!quant` types, with float islands between `quant.dcast` and `quan
 plain integers, computed by qint and by the data movement of nn; `quant.scast` stands where the integer part meets a
 cast or the function's own signature. What is computed here is exact: multipliers, shifts and tables are fixed now.
 
-One walk in program order: `integers` maps each quantized value to the integers that hold it.
+One walk in program order. An operation without an integer form (legality.py) becomes its nominal meaning: f32 between
+casts.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,28 +15,26 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.context import QmlirContext
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.nn.base import NNOp, is_quantized
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.qmlir import DECISION, NAME
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from qmlir.ledger import decide
+from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, target_of, uniform
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_add, lower_mul
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
-from qmlir.lowering.nn_to_qint.scales import NoIntegerForm
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.rewriting import node_name
-from qmlir.target import Target, load_target
+from qmlir.target import Target
 
 LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], str], list[Operation]]] = {
     nn.Conv2DOp: lower_weighted,
@@ -77,42 +76,43 @@ class NNToQIntPass(ModulePass):
     name = "nn-to-qint"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = ctx.target if isinstance(ctx, QmlirContext) and isinstance(ctx.target, Target) else load_target()
+        target = target_of(ctx)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
             _Converter(function.body.block, target).run()
 
 
 class _Converter:
-    """The conversion of one function."""
+    """The conversion of one function.
+
+    integers   quantized value → the integers that hold it
+    restored   quantized value whose operation is gone → the cast that gives its type back to its integers
+    """
 
     def __init__(self, block: Block, target: Target):
         self.block, self.target = block, target
         self.integers: dict[SSAValue, SSAValue] = {}
+        self.restored: dict[SSAValue, SSAValue] = {}
 
     def run(self) -> None:
         converted: list[Operation] = []
         for op in list(self.block.ops):
             if isinstance(op, nn.ConstantOp) and is_quantized(op.y):
                 self._finish(op, [nn.ConstantOp(op.value, None, _kept(op))])
-            elif isinstance(op, NNOp | MovementOp) and any(is_quantized(o) for o in op.operands):
+            elif any(map(is_quantized, data_operands(op))):
                 self._lower(op)
             else:
-                self._meet(op)
+                self._restore_operands(op)
                 continue
             converted.append(op)
         for op in reversed(converted):
             Rewriter.erase_op(op)
         self._erase_unread_casts()
 
-    def _lower(self, op: NNOp | MovementOp) -> None:
-        lowering = LOWERINGS.get(type(op))
+    def _lower(self, op: Operation) -> None:
         try:
-            if lowering is None:
-                raise NoIntegerForm("target", f"target {self.target.name} has no integer form of it")
-            storages = {f"{'i' if e.is_signed else 'u'}{e.storage_width}" for e in _data_elements(op)}
-            for storage in sorted(storages):
-                if (reason := self.target.why_float(op.name, storage)) is not None:
-                    raise NoIntegerForm("target", reason)
+            require_integer_form(op, self.target)
+            if (lowering := LOWERINGS.get(type(op))) is None:
+                raise NoIntegerForm("target", "it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
             self._finish(op, lowering(op, operands, self.target.contract))
         except NoIntegerForm as why:
@@ -121,56 +121,77 @@ class _Converter:
     def _finish(self, op: Operation, new: list[Operation]) -> None:
         """Inserts the integer form of `op`; its last operation carries names and decision."""
         new[-1].attributes.update(_kept(op))
+        new[-1].results[0].name_hint = op.results[0].name_hint
+        for made in new:
+            made.location = op.location
         Rewriter.insert_op(new, InsertPoint.before(op))
         self.integers[op.results[0]] = new[-1].results[0]
 
     def _integers(self, value: SSAValue, reader: Operation) -> SSAValue:
         """The integers that hold a quantized value; a cast of it where it comes from outside."""
-        element = element_of(value)
-        if not isinstance(element, UniformType):
+        if not is_quantized(value):
             return value
         if value not in self.integers:
-            cast = StorageCastOp(value, TensorType(element.storage_type, shape_of(value)))
+            cast = StorageCastOp(value, TensorType(uniform(value).storage_type, shape_of(value)))
             Rewriter.insert_op(cast, InsertPoint.before(reader))
-            self.integers[value] = cast.results[0]
+            self.integers[value] = cast.result
+            self.restored[value] = value
         return self.integers[value]
 
-    def _meet(self, op: Operation) -> None:
-        """Gives an operation that stays, such as a cast or a return, quantized operands back."""
-        for index, operand in enumerate(op.operands):
-            if operand in self.integers and not isinstance(operand.owner, QuantizeCastOp | Block | StorageCastOp):
-                cast = StorageCastOp(self.integers[operand], operand.type)
-                Rewriter.insert_op(cast, InsertPoint.before(op))
-                op.operands[index] = cast.results[0]
+    def _quantized(self, value: SSAValue, reader: Operation) -> SSAValue:
+        """A quantized value as one of its type, for what reads it as such."""
+        if value not in self.integers:
+            return value
+        if value not in self.restored:
+            cast = StorageCastOp(self.integers[value], value.type)
+            Rewriter.insert_op(cast, InsertPoint.before(reader))
+            self.restored[value] = cast.result
+        return self.restored[value]
 
-    def _keep_float(self, op: NNOp | MovementOp, why: NoIntegerForm) -> None:
+    def _restore_operands(self, op: Operation) -> None:
+        """Gives an operation that stays, such as a cast or a return, its quantized operands back."""
+        for index, operand in enumerate(op.operands):
+            if (restored := self._quantized(operand, op)) is not operand:
+                op.operands[index] = restored
+
+    def _keep_float(self, op: Operation, why: NoIntegerForm) -> None:
         """dequantize → the operation on f32 → quantize: its nominal meaning."""
-        if isinstance(op, MovementOp):
-            raise LoweringError(op.name, node_name(op), f"must be lowered to integers: {why.reason}")
-        new: list[Operation] = []
-        operands: list[SSAValue] = []
-        for operand in op.operands:
-            stored = operand
-            if operand in self.integers:
-                new.append(StorageCastOp(self.integers[operand], operand.type))
-                stored = new[-1].results[0]
-            if is_quantized(operand):
-                new.append(DequantizeCastOp(stored, TensorType(f32, shape_of(operand))))
-                stored = new[-1].results[0]
-            operands.append(stored)
+        operands = [self._float(o, op) for o in op.operands]
         result = op.results[0]
-        float_op = op.create(
+        on_floats = op.create(
             operands=operands,
             result_types=[TensorType(f32, shape_of(result))],
             properties=dict(op.properties),
             attributes=_kept(op),
         )
-        decide(float_op, "float", why.code, why.reason)
-        back = QuantizeCastOp(float_op.results[0], result.type)
-        Rewriter.insert_op([*new, float_op, back], InsertPoint.before(op))
-        cast = StorageCastOp(back.results[0], TensorType(_storage(result), shape_of(result)))
-        Rewriter.insert_op(cast, InsertPoint.before(op))
-        self.integers[result] = cast.results[0]
+        on_floats.location = op.location
+        decide(on_floats, "float", why.code, why.reason)
+        back = QuantizeCastOp(on_floats.results[0], result.type)
+        Rewriter.insert_op([on_floats, back], InsertPoint.before(op))
+        self._integers_of_island(result, back)
+
+    def _integers_of_island(self, result: SSAValue, back: QuantizeCastOp) -> None:
+        cast = StorageCastOp(back.result, TensorType(uniform(result).storage_type, shape_of(result)))
+        Rewriter.insert_op(cast, InsertPoint.after(back))
+        self.integers[result], self.restored[result] = cast.result, back.result
+
+    def _float(self, value: SSAValue, reader: Operation) -> SSAValue:
+        """An operand as f32.
+
+        Raises:
+            LoweringError: It stands for floats of another width, or for nothing: a plain integer bias.
+        """
+        element = element_of(value)
+        if element == f32:
+            return value
+        if not isinstance(element, UniformType) or element.expressed != f32:
+            raise LoweringError(
+                reader.name, node_name(reader), "cannot be computed in f32 instead of integers",
+                got=f"an operand of {element}", remedy="quantize the model again from its f32 form",
+            )  # fmt: skip
+        cast = DequantizeCastOp(self._quantized(value, reader), TensorType(f32, shape_of(value)))
+        Rewriter.insert_op(cast, InsertPoint.before(reader))
+        return cast.result
 
     def _erase_unread_casts(self) -> None:
         for op in reversed(list(self.block.ops)):
@@ -179,18 +200,6 @@ class _Converter:
                 Rewriter.erase_op(op)
 
 
-def _storage(value: SSAValue) -> Any:
-    element = element_of(value)
-    assert isinstance(element, UniformType)
-    return element.storage_type
-
-
-def _kept(op: Operation) -> dict[str, Any]:
+def _kept(op: Operation) -> dict[str, Attribute]:
     """The attributes that follow an operation down: its names and its decision."""
     return {k: op.attributes[k] for k in (NAME, DECISION) if k in op.attributes}
-
-
-def _data_elements(op: NNOp | MovementOp) -> list[UniformType]:
-    """The quantized types of an operation's activations and result, weights and bias aside."""
-    data = [op.operands[0]] if isinstance(op, nn.Conv2DOp | nn.DepthwiseConv2DOp | nn.FullyConnectedOp) else op.operands
-    return [e for v in (*data, *op.results) if isinstance(e := element_of(v), UniformType)]

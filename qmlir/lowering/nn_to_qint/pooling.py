@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.base import int32
-from qmlir.lowering.nn_to_qint.scales import per_tensor, prove_accumulator, requantize, widest
+from qmlir.legality import uniform
+from qmlir.lowering.nn_to_qint.scales import requantize
 
 
 def _window_properties(op: nn.MaxPool2DOp | nn.AveragePool2DOp) -> dict[str, Attribute]:
@@ -18,13 +17,12 @@ def _window_properties(op: nn.MaxPool2DOp | nn.AveragePool2DOp) -> dict[str, Att
 
 def lower_max_pool(op: nn.MaxPool2DOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
     """Maxima of stored integers are maxima of what they stand for."""
-    per_tensor(op.x)
     return [qint.MaxPool2DOp.make(operands, _window_properties(op))]
 
 
 def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
     """The mean of stored integers, in which padding counts as the zero point."""
-    zero_point = int32(per_tensor(op.x).zero_point)
+    zero_point = int32(uniform(op.x).zero_point)
     return [qint.AveragePool2DOp.make(operands, _window_properties(op) | {"zero_point": zero_point})]
 
 
@@ -32,9 +30,5 @@ def lower_global_average_pool(
     op: nn.GlobalAveragePoolOp, operands: Sequence[SSAValue], contract: str
 ) -> list[Operation]:
     """acc = Σ (x − z_x), then y = z_y + acc · s_x / (s_y · n)."""
-    data, result = per_tensor(op.x), per_tensor(op.y)
-    _, rows, columns, _ = shape_of(op.x)
-    prove_accumulator(rows * columns * widest(data), "the sum over the image")
-    acc = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(data.zero_point)})
-    real = np.array([data.scale / (result.scale * rows * columns)])
-    return [acc, requantize(acc.acc, real, result, (result.storage_min, result.storage_max), contract)]
+    total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(uniform(op.x).zero_point)})
+    return [total, requantize(total.acc, op, contract)]

@@ -47,9 +47,7 @@ def apply_profile(module: ModuleOp, profile: Profile, *, source: str = "profile"
     shapes = observed_shapes(module)
     if not any(t.count for t in profile.tensors.values()):
         raise ProfileError(source, "must hold at least one sample", got="an empty profile", remedy="profile on data")
-    found = {
-        name for name, shape in shapes.items() if name in profile.tensors and profile.tensors[name].shape == shape
-    }
+    found = {name for name, shape in shapes.items() if name in profile.tensors and profile.tensors[name].shape == shape}
     missing = [name for name in shapes if name not in found]
     if missing and profile.structure != structure_of(shapes) and not (partial and found):
         raise ProfileError(

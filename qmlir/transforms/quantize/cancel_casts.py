@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn import RequantizeOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from qmlir.dialects.quant.types import UniformType
+from qmlir.legality import target_of, uniform
 from qmlir.rewriting import replace
+from qmlir.target import Target
+from qmlir.transforms.quantize.quantize_ops import decide_quantized
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,22 @@ class CancelCastsPass(ModulePass):
     name = "cancel-casts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of(ctx)
         for cast in [o for o in op.walk() if isinstance(o, QuantizeCastOp | StorageCastOp)]:
-            _cancel(cast)
+            _cancel(cast, target)
         for cast in reversed([o for o in op.walk() if isinstance(o, DequantizeCastOp | StorageCastOp)]):
-            if not any(r.uses for r in cast.results):
+            if not cast.result.uses:
                 PatternRewriter(cast).erase(cast)
 
 
-def _cancel(cast: QuantizeCastOp | StorageCastOp) -> None:
-    inner: Operation | object = cast.operands[0].owner
-    undoes = DequantizeCastOp if isinstance(cast, QuantizeCastOp) else StorageCastOp
-    if not isinstance(inner, undoes):
+def _cancel(cast: QuantizeCastOp | StorageCastOp, target: Target) -> None:
+    inner = cast.input.owner
+    if not isinstance(inner, DequantizeCastOp if isinstance(cast, QuantizeCastOp) else StorageCastOp):
         return
-    source, result = inner.operands[0], cast.results[0]
-    if source.type == result.type:
+    source = inner.input
+    if source.type == cast.result.type:
         replace(PatternRewriter(cast), cast, [], [source])
-    elif isinstance(cast, QuantizeCastOp):
-        before, after = element_of(source), element_of(result)
-        if isinstance(before, UniformType) and isinstance(after, UniformType) and not before.is_per_axis | after.is_per_axis:
-            replace(PatternRewriter(cast), cast, RequantizeOp.make([source], element=after))
+    elif isinstance(cast, QuantizeCastOp) and not (cast.quantized.is_per_axis or inner.quantized.is_per_axis):
+        requantize = RequantizeOp.make([source], element=uniform(cast.result))
+        replace(PatternRewriter(cast), cast, requantize)
+        decide_quantized(requantize, target)

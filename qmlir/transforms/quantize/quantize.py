@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.quant.schemas import Precision, Schema
+from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import PipelineError
 from qmlir.ledger import decisions
 from qmlir.passes import option
@@ -21,6 +22,8 @@ from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
 @dataclass(frozen=True)
 class QuantizePass(ModulePass):
     """Quantizes a network whose observers hold ranges: choose-scales, quantize-ops, quantize-bias, cancel-casts.
+
+    What is quantized already stays as it is.
 
     ```mlir
     calib.observe %x {name = "x", range = [-1.0, 1.0]} : tensor<1x4xf32>
@@ -43,13 +46,13 @@ class QuantizePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.profile:
             ApplyProfilePass(file=self.profile).apply(ctx, op)
-        if not any(o.bounds for o in observers(op)):
+        if not any(o.bounds for o in observers(op)) and not _has_quantized_types(op):
             raise PipelineError(
                 "quantize",
                 "needs ranges: at least one calib.observe with a range",
-                got=f"{len(observers(op))} observers, none with a range",
-                remedy="profile the network and give profile=FILE, or run --insert-observers and --apply-profile first, "
-                "or write ranges into the IR: calib.observe %v {name = …, range = [lo, hi]}",
+                got=f"{len(observers(op)) or 'no'} observers{', none with a range' if observers(op) else ''}",
+                remedy="profile the network and give profile=FILE, or run --insert-observers and --apply-profile "
+                "first, or write ranges into the IR: calib.observe %v {name = …, range = [lo, hi]}",
             )
         ChooseScalesPass(schema=self.schema, precision=self.precision, per_channel=self.per_channel).apply(ctx, op)
         for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
@@ -57,3 +60,8 @@ class QuantizePass(ModulePass):
         if self.fail_on_float and (left := [e for e in decisions(op) if e.outcome == "float"]):
             listed = "; ".join(f'{e.operation} "{e.node}": {e.reason}' for e in left)
             raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})")
+
+
+def _has_quantized_types(module: ModuleOp) -> bool:
+    """Whether parts of a network are quantized already, as in one that came with casts."""
+    return any(quantized_element(v.type) for o in module.walk() for v in (*o.operands, *o.results))

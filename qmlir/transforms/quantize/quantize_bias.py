@@ -1,25 +1,28 @@
 """`quantize-bias`: a bias becomes i32 in units of the accumulator.
 
 A product of data and weights is in units of s_x·s_w, so the bias is added for nothing when its scale is exactly
-that, per output channel where the weights are per channel, with zero point 0.
+that, per output channel where the weights are per channel, with zero point 0. A bias that is computed or too large
+for 32 bits stays f32; its operation is recorded as float, and nn-to-qint computes it so.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, i32
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.rules import AccumulatorScale
-from qmlir.dialects.quant.types import UniformType
-from qmlir.errors import NodeError
-from qmlir.rewriting import node_name
+from qmlir.ledger import decide
+from qmlir.legality import NoIntegerForm, require_integer_form, stored_bias, target_of, uniform
+from qmlir.target import Target
 
 
 @dataclass(frozen=True)
@@ -36,34 +39,35 @@ class QuantizeBiasPass(ModulePass):
     name = "quantize-bias"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of(ctx)
         for operation in [o for o in op.walk() if isinstance(o, WeightedOp)]:
-            data, weights = element_of(operation.x), element_of(operation.w)
-            if isinstance(data, UniformType) and isinstance(weights, UniformType):
-                _quantize_bias(operation, data, weights)
+            if operation.b is not None and is_float(operation.b) and is_quantized(operation.x):
+                _quantize_bias(operation, target)
 
 
-def _quantize_bias(op: WeightedOp, data: UniformType, weights: UniformType) -> None:
-    if op.b is None or not is_float(op.b):
+def _quantize_bias(op: WeightedOp, target: Target) -> None:
+    try:
+        require_integer_form(op, target)
+    except NoIntegerForm as why:
+        decide(op, "float", why.code, why.reason)
         return
+    stored = stored_bias(op)
+    assert op.b is not None
+    assert stored is not None
     constant = op.b.owner
-    if not isinstance(constant, ConstantOp):
-        raise NodeError(op.name, node_name(op), "needs a constant bias", got="a computed one", remedy="keep it float")
-    scales = np.array([data.scale * s for s in weights.scales])
-    stored = np.rint(constant.value.array.astype(np.float64) / scales)
-    if np.abs(stored).max(initial=0.0) > np.iinfo(np.int32).max:
-        channel = int(np.abs(stored).argmax())
-        raise NodeError(
-            op.name,
-            node_name(op),
-            f"needs a bias that fits 32 bits at scale {scales[channel % len(scales)]:g}",
-            got=f"{constant.value.array[channel]:g} in channel {channel}",
-            remedy="widen that channel's weight scale, or keep the operation float",
-        )
-    (rule,) = op.get_traits_of_type(AccumulatorScale)
-    element = rule.bias_type(data, weights)
-    type = TensorType(element, stored.shape)
-    bias = ConstantOp(stored.astype(np.int32), type, dict(constant.attributes))
+    assert isinstance(constant, ConstantOp)
+    bias = ConstantOp(stored.astype(np.int32), TensorType(_bias_type(op), shape_of(op.b)), dict(constant.attributes))
     Rewriter.insert_op(bias, InsertPoint.before(op))
+    bias.y.name_hint = constant.y.name_hint
     op.operands[2] = bias.y
     if not constant.y.uses:
         Rewriter.erase_op(constant)
+
+
+def _bias_type(op: WeightedOp) -> Attribute:
+    """The quantized type of scale s_x·s_w; plain i32, which implies it, where that product is no f32 scale."""
+    (rule,) = op.get_traits_of_type(AccumulatorScale)
+    try:
+        return rule.bias_type(uniform(op.x), uniform(op.w))
+    except VerifyException:
+        return i32

@@ -1,8 +1,9 @@
 """`quantize-ops`: folds casts into operations, and records for each operation what was decided and why.
 
 Enters: a float network with casts, made by `choose-scales` or imported. Leaves: operations on quantized types where
-target and casts allow, f32 operations between `quant.dcast` and `quant.qcast` elsewhere, and a `#qmlir.decision` on
-every one of them. Weights become stored integers; biases stay f32 until `quantize-bias`.
+casts allow it and an integer form exists (legality.py), f32 operations between `quant.dcast` and `quant.qcast`
+elsewhere, and a `#qmlir.decision` on every one of them. Weights become stored integers; biases stay f32 until
+`quantize-bias`.
 """
 
 from collections.abc import Sequence
@@ -13,21 +14,29 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.rewriter import InsertPoint
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
-from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ledger import decide, deciding_operations
-from qmlir.rewriting import replace, tensor_name
+from qmlir.ledger import decide, deciding_operations, decision_of
+from qmlir.legality import (
+    NoIntegerForm,
+    data_operands,
+    data_values,
+    require_integer_form,
+    storage_name,
+    target_of,
+    uniform,
+)
+from qmlir.rewriting import replace
 from qmlir.target import Target
-from qmlir.transforms.quantize.legality import data_values, storage_name, target_of
+from qmlir.transforms.quantize.reasons import COMPUTED_WEIGHTS, Reason, no_range, source_of
 
 
 @dataclass(frozen=True)
@@ -46,46 +55,119 @@ class QuantizeOpsPass(ModulePass):
     name = "quantize-ops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = target_of(ctx)
-        _fold_constant_casts(op)
+        folding = _Folding(op, target_of(ctx))
         for operation in list(deciding_operations(op)):
-            _decide_operation(operation, target)
+            folding.decide(operation)
         _erase_unused(op)
 
 
-def _fold_constant_casts(module: ModuleOp) -> None:
-    """A quantize cast of a constant becomes a constant of the quantized type."""
-    for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
+def decide_quantized(op: Operation, target: Target) -> None:
+    """Records the decision about an operation on quantized types: that it is computed in integers, or why not."""
+    try:
+        require_integer_form(op, target)
+    except NoIntegerForm as why:
+        decide(op, "float", why.code, why.reason)
+    else:
+        _record_quantized(op)
+
+
+def _record_quantized(op: Operation) -> None:
+    storage = storage_name(uniform(op.results[0]).storage)
+    if isinstance(op, MovementOp):
+        decide(op, "quantized", "moved", f"moves {storage} values")
+    else:
+        text = f"{storage} activations"
+        if isinstance(op, WeightedOp):
+            weights = uniform(op.w)
+            text += f", {storage_name(weights.storage)} weights per {'channel' if weights.is_per_axis else 'tensor'}"
+        decide(op, "quantized", "integer", text)
+
+
+class _Folding:
+    """The pass at work on one module."""
+
+    def __init__(self, module: ModuleOp, target: Target):
+        self.target = target
+        self.folded: dict[SSAValue, SSAValue] = {}  # stored constant → the float constant it was made of
+        for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
+            self._fold_constant(cast)
+
+    def _fold_constant(self, cast: QuantizeCastOp) -> None:
+        """A quantize cast of a constant becomes a constant of the quantized type."""
         constant = cast.input.owner
         if isinstance(constant, ConstantOp):
             (stored,) = cast.evaluate(constant.value.array)
-            type = cast.result.type
-            assert isinstance(type, TensorType)
-            replace(PatternRewriter(cast), cast, ConstantOp(stored, type, dict(constant.attributes)))
+            new = ConstantOp(stored, tensor_type(cast.result), dict(constant.attributes))
+            replace(PatternRewriter(cast), cast, new)
+            self.folded[new.y] = constant.y
 
+    def decide(self, op: Operation) -> None:
+        """Quantizes an operation if it can be, and records what was decided."""
+        if isinstance(op, OpaqueOp):
+            decide(op, "float", "unknown", f"{op.kind.data} is not known to qmlir: {op.reason.data}")
+        elif any(map(is_float, data_values(op))):
+            self._decide_float(op)
+        elif any(map(is_quantized, data_values(op))) and decision_of(op) is None:
+            decide_quantized(op, self.target)
 
-def _decide_operation(op: Operation, target: Target) -> None:
-    if isinstance(op, OpaqueOp):
-        decide(op, "float", "unknown", f"{op.kind.data} is not known to qmlir: {op.reason.data}")
-        return
-    if not data_values(op) or not any(map(is_float, data_values(op))):
-        return  # quantized already, or on integers
-    sources = [_quantized_source(v) for v in _data_operands(op)]
-    result = _wanted_result(op, sources)
-    if (why := _why_float(op, sources, result, target)) is not None:
-        decide(op, "float", *why)
-        return
-    assert result is not None
-    operands = [s for s in sources if s is not None]
-    quantized = _quantize(op, operands, result)
-    if isinstance(op, MovementOp):
-        decide(quantized, "quantized", "moved", f"moves {storage_name(result.storage)} values")
-    else:
-        decide(quantized, "quantized", "integer", _describe(quantized, result))
+    def _decide_float(self, op: Operation) -> None:
+        sources = [_quantized_source(v) for v in data_operands(op)]
+        result = _wanted_result(op, sources)
+        known = [s for s in sources if s is not None]
+        if result is None or len(known) < len(sources):
+            # What choose-scales has recorded is more exact than what the casts show.
+            if (decision := decision_of(op)) is None or decision.outcome.data != "float":
+                decide(op, "float", *self._why_without_casts(op, sources, result))
+            return
+        new = _quantized_form(op, known, result)
+        try:
+            for made in new:
+                require_integer_form(made, self.target)
+        except NoIntegerForm as why:
+            for made in reversed(new):
+                made.erase()
+            self._read_float_constants(op, sources)
+            decide(op, "float", why.code, why.reason)
+            return
+        self._commit(op, new)
 
+    def _why_without_casts(
+        self, op: Operation, sources: Sequence[SSAValue | None], result: UniformType | None
+    ) -> Reason:
+        if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
+            return COMPUTED_WEIGHTS
+        known = next((uniform(s) for s in sources if s is not None), result)
+        storage = storage_name(known.storage) if known is not None else "i8"
+        if (reason := self.target.why_float(op.name, storage)) is not None:
+            return "target", reason
+        lacking = [v for v, s in zip(data_operands(op), sources, strict=True) if s is None]
+        return no_range(lacking + ([op.results[0]] if result is None else []))
 
-def _data_operands(op: Operation) -> Sequence[SSAValue]:
-    return data_values(op)[: -len(op.results)]
+    def _read_float_constants(self, op: Operation, sources: Sequence[SSAValue | None]) -> None:
+        """An operation that stays float keeps its constants unrounded."""
+        for index, source in enumerate(sources):
+            if source is not None and source in self.folded:
+                op.operands[index] = self.folded[source]
+
+    def _commit(self, op: Operation, new: Sequence[Operation]) -> None:
+        """Puts the quantized form in the place of `op`; float readers get a cast back."""
+        quantized = new[-1]
+        back = DequantizeCastOp(quantized.results[0], op.results[0].type)
+        casts = [u.operation for u in op.results[0].uses if isinstance(u.operation, QuantizeCastOp)]
+        replace(PatternRewriter(op), op, [*new, back], doing=quantized)
+        for made in new:
+            _record_quantized(made)
+        for cast in casts:
+            self._replace_cast(cast, quantized.results[0])
+
+    def _replace_cast(self, cast: QuantizeCastOp, value: SSAValue) -> None:
+        """A quantize cast of what is quantized now: nothing, or a change of scale."""
+        if cast.result.type == value.type:
+            replace(PatternRewriter(cast), cast, [], [value])
+            return
+        requantize = RequantizeOp.make([value], element=element_of(cast.result))
+        replace(PatternRewriter(cast), cast, requantize)
+        decide_quantized(requantize, self.target)
 
 
 def _quantized_source(value: SSAValue) -> SSAValue | None:
@@ -97,89 +179,32 @@ def _wanted_result(op: Operation, sources: Sequence[SSAValue | None]) -> Uniform
     """The quantized type the readers of a result ask for; an operation of one scale keeps its operand's."""
     for use in op.results[0].uses:
         if isinstance(use.operation, QuantizeCastOp):
-            element = element_of(use.operation.result)
-            assert isinstance(element, UniformType)
-            return element
-    if op.has_trait(SameScale, value_if_unregistered=False) and sources and sources[0] is not None:
-        element = element_of(sources[0])
-        assert isinstance(element, UniformType)
-        return element
-    return None
+            return uniform(use.operation.result)
+    return uniform(sources[0]) if _keeps_scale(op) and sources[0] is not None else None
 
 
-def _why_float(
-    op: Operation, sources: Sequence[SSAValue | None], result: UniformType | None, target: Target
-) -> tuple[str, str] | None:
-    """The code and the sentence that say why an operation stays float; None if it need not."""
-    if isinstance(op, WeightedOp) and not isinstance(_uncast(op.w).owner, ConstantOp):
-        return "computed-weights", "its weights are computed at run time; only constant weights can be quantized"
-    known = next((element_of(s) for s in sources if s is not None), result)
-    storage = storage_name(known.storage) if isinstance(known, UniformType) else "i8"
-    if (reason := target.why_float(op.name, storage)) is not None:
-        return "target", reason
-    lacking = [v for v, s in zip(_data_operands(op), sources, strict=True) if s is None]
-    if result is None:
-        lacking.append(op.results[0])
-    if lacking:
-        names = ", ".join(dict.fromkeys(f'"{tensor_name(_uncast(v)) or "unnamed"}"' for v in lacking))
-        return "no-range", f"no range is known for {names}; profile the network, or write a range in the IR"
-    return None
+def _keeps_scale(op: Operation) -> bool:
+    return op.has_trait(SameScale, value_if_unregistered=False)
 
 
-def _uncast(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, DequantizeCastOp | QuantizeCastOp):
-        value = value.owner.operands[0]
-    return value
-
-
-def _quantize(op: Operation, sources: Sequence[SSAValue], result: UniformType) -> Operation:
-    """Rebuilds an operation on quantized operands; its float readers get a cast back."""
-    rewriter = PatternRewriter(op)
-    operands = list(op.operands)
-    operands[: len(sources)] = sources
-    kept = result
-    if op.has_trait(SameScale, value_if_unregistered=False):
-        first = element_of(sources[0])
-        assert isinstance(first, UniformType)
-        # One operand: the operation keeps its type and a requantization follows. Several, as in a concat: each is
-        # brought to the result's type first.
+def _quantized_form(op: Operation, sources: Sequence[SSAValue], result: UniformType) -> list[Operation]:
+    """The operation on quantized operands, not yet in the graph; before it what brings its operands to one scale."""
+    new: list[Operation] = []
+    if _keeps_scale(op):
+        # Of one operand: its type stays, a change of scale can follow. Of several, as in a concat: all get the
+        # result's.
         if len(sources) == 1:
-            kept = first
-        else:
-            operands[: len(sources)] = [_to_type(s, result, rewriter) for s in sources]
-    type = TensorType(kept, shape_of(op.results[0]))
-    quantized = op.create(
-        operands=operands, result_types=[type], properties=dict(op.properties), attributes=dict(op.attributes)
+            result = uniform(sources[0])
+        changes = [None if uniform(s) == result else RequantizeOp.make([s], element=result) for s in sources]
+        new += [c for c in changes if c is not None]
+        sources = [s if c is None else c.y for s, c in zip(sources, changes, strict=True)]
+    form = op.create(
+        operands=[*sources, *op.operands[len(sources) :]],
+        result_types=[TensorType(result, shape_of(op.results[0]))],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
     )
-    back = DequantizeCastOp(quantized.results[0], op.results[0].type)
-    casts = [u.operation for u in op.results[0].uses if isinstance(u.operation, QuantizeCastOp)]
-    replace(rewriter, op, [quantized, back])
-    # replace gives the names to the last operation; they belong to the one that computes.
-    if (name := back.attributes.pop("qmlir.name", None)) is not None:
-        quantized.attributes["qmlir.name"] = name
-    for cast in casts:
-        if cast.result.type == type:
-            PatternRewriter(cast).replace(cast, [], [quantized.results[0]])
-        else:
-            PatternRewriter(cast).replace(cast, RequantizeOp.make([quantized.results[0]], element=element_of(cast.result)))
-    return quantized
-
-
-def _to_type(value: SSAValue, element: UniformType, rewriter: PatternRewriter) -> SSAValue:
-    if element_of(value) == element:
-        return value
-    requantize = RequantizeOp.make([value], element=element)
-    rewriter.insert(requantize, InsertPoint.before(rewriter.current_operation))
-    return requantize.y
-
-
-def _describe(op: Operation, result: UniformType) -> str:
-    text = f"{storage_name(result.storage)} activations"
-    if isinstance(op, WeightedOp):
-        weights = element_of(op.w)
-        assert isinstance(weights, UniformType)
-        text += f", {storage_name(weights.storage)} weights per {'channel' if weights.is_per_axis else 'tensor'}"
-    return text
+    return [*new, form]
 
 
 def _erase_unused(module: ModuleOp) -> None:

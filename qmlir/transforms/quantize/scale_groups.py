@@ -1,0 +1,172 @@
+"""Which tensors of a float network share one quantized type, and which type that is.
+
+Operations that move or choose values without computing (pools, reshapes, concats) tie their operands and results:
+those form a group with one type, chosen for the union of what enters it. Into a group enter
+
+* activations with an observed range,
+* constants, whose range is known,
+* results of functions with a range of their own (sigmoid, tanh, softmax), which need no profile,
+* values that existing casts have given a type, in a graph that came with some.
+
+A group into which something of unknown range enters has no type: its values would be clipped for nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import FloatAttr, IntegerType
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.nn import ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.rules import FixedScale, SameScale
+from qmlir.dialects.quant.schemas import Precision, Schema, choose_quantization
+from qmlir.dialects.quant.types import UniformType
+from qmlir.legality import data_values, is_weight
+from qmlir.rewriting import tensor_name
+
+Bounds = tuple[float, float]
+
+
+@dataclass
+class Group:
+    """Tensors of one type.
+
+    bounds   observed ranges, of constants too
+    fixed    types that functions or casts give to some of its tensors
+    free     whether something enters whose type is for us to choose
+    padding  constants that pads put between its values
+    lacking  what enters without a range
+    name     what to call it
+    """
+
+    bounds: list[Bounds] = field(default_factory=list[Bounds])
+    fixed: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
+    free: bool = False
+    padding: list[float] = field(default_factory=list[float])
+    lacking: list[SSAValue] = field(default_factory=list[SSAValue])
+    name: str = ""
+
+
+class ScaleGroups:
+    """The groups of the activations of some operations, and their types."""
+
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        observed: Mapping[SSAValue, Bounds],
+        *,
+        schema: Schema,
+        precision: Precision,
+        storage: IntegerType,
+    ):
+        self._observed, self._storage = observed, storage
+        self._schema: Schema = schema
+        self._precision: Precision = precision
+        self._above: dict[SSAValue, SSAValue] = {}
+        self._groups: dict[SSAValue, Group] = {}
+        self._types: dict[SSAValue, UniformType | None] = {}
+        for op in operations:
+            if _moves(op):
+                self._tie(data_values(op))
+        for value in dict.fromkeys(v for o in operations for v in data_values(o) if not is_weight(v, o)):
+            self._enter(value)
+        for op in operations:
+            # An infinite padding saturates whatever the type.
+            if isinstance(op, PadOp) and isinstance(op.value, FloatAttr) and abs(op.value.value.data) < float("inf"):
+                self._groups[self.root(op.y)].padding.append(op.value.value.data)
+
+    def root(self, value: SSAValue) -> SSAValue:
+        """The value that stands for the group of `value`."""
+        root = value
+        while (above := self._above.get(root)) is not None:
+            root = above
+        return root
+
+    def type_of(self, value: SSAValue) -> UniformType | None:
+        """The quantized type of a value's group; None where something that enters it has no range.
+
+        Raises:
+            QuantizationError: No parameters follow from its range.
+        """
+        root = self.root(value)
+        if root not in self._types:
+            self._types[root] = self._choose(self._groups[root])
+        return self._types[root]
+
+    def lacking(self, value: SSAValue) -> Sequence[SSAValue]:
+        """What enters a value's group without a range."""
+        return self._groups[self.root(value)].lacking
+
+    # Building them.
+
+    def _tie(self, values: Iterable[SSAValue]) -> None:
+        first, *rest = (self.root(v) for v in values)
+        for other in rest:
+            if self.root(other) is not first:
+                self._above[self.root(other)] = first
+
+    def _enter(self, value: SSAValue) -> None:
+        group = self._groups.setdefault(self.root(value), Group())
+        group.name = group.name or tensor_name(value)
+        moved = isinstance(value.owner, Operation) and _moves(value.owner)
+        if value in self._observed:
+            group.bounds.append(self._observed[value])
+        if (type := self._imposed(value)) is not None:
+            group.fixed[type] = None
+        elif isinstance(value.owner, ConstantOp):
+            array = value.owner.value.array
+            group.bounds.append((float(array.min()), float(array.max())) if array.size else (0.0, 0.0))
+            group.free = True
+        elif not moved and self._is_observed(value):
+            group.free = True
+        elif not moved:
+            group.lacking.append(value)
+
+    def _imposed(self, value: SSAValue) -> UniformType | None:
+        """The type that a value has by a function's own range or by a cast that is there already."""
+        casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
+        if isinstance(value.owner, DequantizeCastOp):
+            type = element_of(value.owner.input)
+        elif casts:
+            type = element_of(casts[0].result)
+        elif isinstance(value, OpResult) and (rules := value.op.get_traits_of_type(FixedScale)):
+            return self._type(*rules[0].result_parameters(self._schema, self._precision))
+        else:
+            return None
+        assert isinstance(type, UniformType)
+        return type if type.storage == self._storage and not type.is_per_axis else None
+
+    def _is_observed(self, value: SSAValue) -> bool:
+        """Whether a value's range is known from an observer on it, or on the same values in another shape."""
+        if value in self._observed:
+            return True
+        shapes = (u.operation for u in value.uses if isinstance(u.operation, ReshapeOp | TransposeOp))
+        return any(self._is_observed(op.results[0]) for op in shapes)
+
+    # Choosing.
+
+    def _choose(self, group: Group) -> UniformType | None:
+        if group.lacking:
+            return None
+        if len(group.fixed) == 1 and not group.free:
+            (only,) = group.fixed
+            lo, hi = _real_range(only)
+            if all(lo <= p <= hi for p in group.padding):
+                return only
+        ranges = [*group.bounds, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
+        lo, hi = min(r[0] for r in ranges), max(r[1] for r in ranges)
+        where = f'tensor "{group.name}"' if group.name else None
+        return self._type(*choose_quantization(lo, hi, schema=self._schema, precision=self._precision, where=where))
+
+    def _type(self, scale: float, zero_point: int) -> UniformType:
+        return UniformType.per_tensor(self._storage, scale, zero_point)
+
+
+def _moves(op: Operation) -> bool:
+    return op.has_trait(SameScale, value_if_unregistered=False)
+
+
+def _real_range(type: UniformType) -> Bounds:
+    return (type.storage_min - type.zero_point) * type.scale, (type.storage_max - type.zero_point) * type.scale
