@@ -16,6 +16,8 @@ from qmlir.frontends.onnx import load_onnx
 from qmlir.transforms.nn.simplify import simplify
 from tests.transforms.nn.graphs import function_of, inputs_of
 
+pytestmark = pytest.mark.models
+
 Shared = Callable[[str], Path]
 
 

@@ -24,6 +24,7 @@ def test_random_graphs() -> None:
         assert before <= names_in(module), f"seed {seed}"
 
 
+@pytest.mark.models
 @pytest.mark.parametrize("model", MODELS)
 def test_model(model: str, shared: Callable[[str], Path]) -> None:
     path = shared(f"models/onnx/{model}.onnx")
@@ -42,6 +43,7 @@ def test_model(model: str, shared: Callable[[str], Path]) -> None:
     assert source <= names_in(module)
 
 
+@pytest.mark.models
 @pytest.mark.parametrize("model", MODELS)
 def test_each_tensor_name_is_given_once(model: str, shared: Callable[[str], Path]) -> None:
     module = load_onnx(shared(f"models/onnx/{model}.onnx"))
