@@ -13,13 +13,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 import yaml
 
-from qmlir.errors import FileError, ProfileError
+from qmlir.errors import FileError, OptionError, ProfileError
 from qmlir.files import replacing
 
 FORMAT = "qmlir-profile-1"
@@ -51,27 +51,44 @@ class TensorProfile:
         flat = values.astype(np.float64, copy=False).reshape(-1)
         if flat.size == 0:
             return
-        lo, hi = min(self.lo, float(flat.min())), max(self.hi, float(flat.max()))
-        self._cover(lo, hi, bins)
-        self.lo, self.hi = lo, hi
+        self._cover(float(flat.min()), float(flat.max()), bins)
         self.count += flat.size
         index = np.floor(np.ldexp(flat, -self.exponent)).astype(np.int64) - self.first
         self.counts += np.bincount(index, minlength=len(self.counts))
 
+    def merge(self, other: "TensorProfile", bins: int = BINS) -> None:
+        """Adds what another profile of the same tensor has seen."""
+        if other.count == 0:
+            return
+        self._cover(other.lo, other.hi, bins)
+        self.count += other.count
+        self._add(other.first, other.exponent, other.counts)
+
     def _cover(self, lo: float, hi: float, bins: int) -> None:
-        """Widens bins and range so that [lo, hi] is covered."""
-        exponent, first, last = grid(lo, hi, bins)
-        new = np.zeros(last - first + 1, np.int64)
-        if self.count:
-            # Bins of an absolute grid nest: bin i of width 2^k lies in bin i >> d of width 2^(k+d).
-            index = (np.arange(len(self.counts)) + self.first) >> (exponent - self.exponent)
-            np.add.at(new, index - first, self.counts)
-        self.exponent, self.first, self.counts = exponent, first, new
+        """Widens range and bins so that [lo, hi] is covered too."""
+        # Adding 0.0 makes -0.0 its equal 0.0, of which min would return whichever came first.
+        self.lo, self.hi = min(self.lo, lo) + 0.0, max(self.hi, hi) + 0.0
+        exponent, first, last = grid(self.lo, self.hi, bins)
+        if (exponent, first, last - first + 1) == (self.exponent, self.first, len(self.counts)):
+            return
+        before = (self.first, self.exponent, self.counts)
+        self.exponent, self.first, self.counts = exponent, first, np.zeros(last - first + 1, np.int64)
+        self._add(*before)
+
+    def _add(self, first: int, exponent: int, counts: npt.NDArray[np.int64]) -> None:
+        """Adds the counts of finer bins: bin i of width 2^k lies in bin i >> d of width 2^(k+d)."""
+        if counts.any():
+            index = (np.arange(len(counts)) + first) >> (self.exponent - exponent)
+            np.add.at(self.counts, index - self.first, counts)
 
 
 def grid(lo: float, hi: float, bins: int) -> tuple[int, int, int]:
-    """(k, first, last): the least k for which bins of width 2^k, first to last, cover [lo, hi] with at most `bins`."""
-    span = max(hi - lo, abs(hi) * 2.0**-20, 2.0**-100)
+    """(k, first, last): the least k for which bins of width 2^k, first to last, cover [lo, hi] with at most `bins`.
+
+    A wider range never gets a smaller k. Bins are not finer than 2^-32 of the largest magnitude or so, so that a
+    single value has a bin, and indices are exact.
+    """
+    span = max(hi - lo, abs(lo) * 2.0**-20, abs(hi) * 2.0**-20, 2.0**-100)
     exponent = math.frexp(span / bins)[1] - 2
     while True:
         first, last = math.floor(math.ldexp(lo, -exponent)), math.floor(math.ldexp(hi, -exponent))
@@ -100,24 +117,48 @@ class Profile:
 
         Args:
             observed: Name → shape without the batch dimension, of each tensor to be observed.
-            bins: The most bins a histogram may have.
+            bins: The most bins a histogram may have, 2 or more: one on each side of zero.
         """
+        if bins < 2:
+            raise OptionError("bins", "must be at least 2", got=str(bins))
         tensors = {name: TensorProfile(tuple(shape)) for name, shape in observed.items()}
         return cls(structure_of(observed), 0, bins, tensors)
 
     def update(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Adds one sample: an array for each observed tensor."""
+        """Adds one sample: an array for each observed tensor.
+
+        Raises:
+            ProfileError: One of them is not finite; the profile stays as it was.
+        """
         for name, array in values.items():
             if not np.isfinite(array).all():
                 kind = "NaN" if np.isnan(array).any() else "an infinity"
                 raise ProfileError(
                     f'tensor "{name}"',
                     "must stay finite on calibration data",
-                    got=f"{kind} on sample {self.samples}",
+                    got=f"{kind} on sample {self.samples} (counted from 0)",
                     remedy="remove that sample, or look at the operation that produces the tensor",
                 )
+        for name, array in values.items():
             self.tensors[name].update(array, self.bins)
         self.samples += 1
+
+    def merge(self, other: Self) -> None:
+        """Adds what another profile of the same network has seen; the result does not depend on how data was split.
+
+        Raises:
+            ProfileError: It is of another network, or has another number of bins.
+        """
+        if (other.structure, other.bins) != (self.structure, self.bins):
+            raise ProfileError(
+                "profile to merge",
+                f"must be of the same network, with at most {self.bins} bins",
+                got=f"one of {len(other.tensors)} tensors with at most {other.bins}",
+                remedy="profile each part of the data with the same model and options",
+            )
+        for name, tensor in other.tensors.items():
+            self.tensors[name].merge(tensor, self.bins)
+        self.samples += other.samples
 
     def range_of(self, name: str) -> tuple[float, float]:
         """The observed (lowest, highest) value of a tensor."""
@@ -152,23 +193,39 @@ class Profile:
         try:
             data: Any = yaml.load(path.read_text(encoding="utf-8"), _Loader)
         except OSError as error:
-            raise FileError(path, "must be a readable profile", got=error.strerror or str(error), remedy=remedy) from None
+            got = (error.strerror or str(error)).lower()
+            raise FileError(path, "must be a readable profile", got=got, remedy=remedy) from None
         except (yaml.YAMLError, UnicodeDecodeError):
             raise FileError(path, "must be a profile in YAML", got="text that is no YAML", remedy=remedy) from None
-        if not isinstance(data, dict) or data.get("format") != FORMAT:  # pyright: ignore[reportUnknownMemberType]
+        fields = cast(dict[str, Any], data) if isinstance(data, dict) else {}
+        if fields.get("format") != FORMAT:
             raise FileError(path, f'must be a profile with "format: {FORMAT}"', got="another file", remedy=remedy)
         try:
-            tensors: dict[str, TensorProfile] = {}
-            for name, entry in data["tensors"].items():
-                lo, hi = entry["range"] or (math.inf, -math.inf)
-                counts = np.array(entry["histogram"]["counts"], np.int64)
-                histogram = (int(entry["histogram"]["exponent"]), int(entry["histogram"]["first"]), counts)
-                tensors[str(name)] = TensorProfile(
-                    tuple(entry["shape"]), int(entry["count"]), float(lo), float(hi), *histogram
-                )
-            return cls(str(data["structure"]), int(data["samples"]), int(data["bins"]), tensors)
+            entries = cast(dict[object, Any], fields["tensors"])
+            tensors = {str(name): _tensor_of(entry) for name, entry in entries.items()}
+            found = cls(str(fields["structure"]), int(fields["samples"]), int(fields["bins"]), tensors)
+            if found.structure != structure_of({n: t.shape for n, t in tensors.items()}):
+                raise ValueError(f"{len(tensors)} tensors are not those that were observed")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FileError(path, "must be a whole profile", got=f"a broken entry ({error})", remedy=remedy) from None
+            got = f"a broken entry ({' '.join(str(error).split())})"
+            raise FileError(path, "must be a whole profile", got=got, remedy=remedy) from None
+        return found
+
+
+def _tensor_of(entry: Mapping[str, Any]) -> TensorProfile:
+    """A tensor's entry in the YAML; raises one of many errors if it is not as `save` writes it."""
+    histogram, bounds = entry["histogram"], entry["range"] or (math.inf, -math.inf)
+    lo, hi = (float(b) for b in bounds)
+    counts = np.array(histogram["counts"], np.int64)
+    shape = tuple(int(n) for n in entry["shape"])
+    found = TensorProfile(
+        shape, int(entry["count"]), lo, hi, int(histogram["exponent"]), int(histogram["first"]), counts
+    )
+    if found.count and not -math.inf < lo <= hi < math.inf:
+        raise ValueError(f"range [{lo}, {hi}]")
+    if counts.ndim != 1 or counts.min(initial=0) < 0 or counts.sum() != found.count:
+        raise ValueError("counts that do not add up")
+    return found
 
 
 # The C parser is ten times faster where libyaml is there; both read and write the same text.

@@ -90,11 +90,24 @@ def _specs(
     types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, fallback: str
 ) -> tuple[TensorSpec, ...]:
     specs: list[TensorSpec] = []
+    taken: set[str] = set()
     for i, type in enumerate(types):
+        known = _tensor_named(attributes.data[i]) if attributes is not None else ""
+        name = wanted = known or f"{fallback}{i}"
+        n = 1
+        while name in taken:  # one value returned twice
+            name, n = f"{wanted}.{n}", n + 1
+        taken.add(name)
         assert isinstance(type, TensorType | MemRefType)
-        name = attributes.data[i].data.get(NAME) if attributes is not None else None
-        known = name.tensors.data[0].data if isinstance(name, NameAttr) and name.tensors.data else ""
-        element: Attribute = type.element_type
-        dtype = element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
-        specs.append(TensorSpec(known or f"{fallback}{i}", type.get_shape(), dtype))
+        shaped = cast(TensorType[Attribute], type)
+        specs.append(TensorSpec(name, shaped.get_shape(), _dtype(shaped.element_type)))
     return tuple(specs)
+
+
+def _tensor_named(attributes: DictionaryAttr) -> str:
+    name = attributes.data.get(NAME)
+    return name.tensors.data[0].data if isinstance(name, NameAttr) and name.tensors.data else ""
+
+
+def _dtype(element: Attribute) -> np.dtype[Any]:
+    return element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
