@@ -170,13 +170,16 @@ def profile(module: ModuleOp, samples: Iterable[Array | Mapping[str, Array]], bi
         bins: The most bins a histogram may have.
 
     Raises:
-        ProfileError: No sample was given, or a tensor was not finite on one.
+        ProfileError: No sample was given, a tensor was not finite on one, or there is nothing to profile.
     """
     from qmlir.profiles import Profile
     from qmlir.transforms.quantize.insert_observers import observed_shapes
 
     observed = Pipeline(*OBSERVE)(module)
-    found = Profile.empty(observed_shapes(observed), bins)
+    shapes = observed_shapes(main_function(observed))
+    if not shapes:
+        raise ProfileError("the network", "must have float tensors", got="none", remedy="profile it before quantizing")
+    found = Profile.empty(shapes, bins)
     executable = compile(Pipeline("observers-to-results")(observed))
     for sample in samples:
         arrays = executable.run(sample)
@@ -252,10 +255,11 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
     source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source)
-    signature = signature_of(main_function(lowered))
+    function = main_function(lowered)
+    entry, signature = function.sym_name.data, signature_of(function)
     *plan, to_llvm = TO_LLVM
     Pipeline(*TO_LOOPS, *plan, (to_llvm, {"features": host_features()})).apply(lowered, make_context())
-    return build(lowered, signature)
+    return build(lowered, signature, entry=entry)
 
 
 def save(module: ModuleOp, path: str | Path) -> None:

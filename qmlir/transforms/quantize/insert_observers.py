@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -35,12 +35,13 @@ class InsertObserversPass(ModulePass):
     name = "insert-observers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        taken = {o.tensor.data for o in observers(op)}
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
-            _observe_block(function.body.block)
+            _observe_block(function.body.block, taken)
 
 
-def _observe_block(block: Block) -> None:
-    taken = {o.tensor.data for o in block.ops if isinstance(o, ObserveOp)}
+def _observe_block(block: Block, taken: set[str]) -> None:
+    """Taps the values of a function that are not tapped yet, under names that are not `taken` yet."""
     tapped = {o.value for o in block.ops if isinstance(o, ObserveOp)}
 
     def observe(value: SSAValue, fallback: str, where: InsertPoint) -> None:
@@ -63,11 +64,11 @@ def _observe_block(block: Block) -> None:
             observe(result, node_name(operation), InsertPoint.after(operation))
 
 
-def observers(module: ModuleOp) -> list[ObserveOp]:
-    """The observers of a module, in program order."""
-    return [o for o in module.walk() if isinstance(o, ObserveOp)]
+def observers(within: Operation) -> list[ObserveOp]:
+    """The observers of a module or a function, in program order."""
+    return [o for o in within.walk() if isinstance(o, ObserveOp)]
 
 
-def observed_shapes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
-    """Name → shape without the batch dimension, of each observed tensor."""
-    return {o.tensor.data: shape_of(o.value)[1:] for o in observers(module)}
+def observed_shapes(within: Operation) -> dict[str, tuple[int, ...]]:
+    """Name → shape without the batch dimension, of each observed tensor of a module or a function."""
+    return {o.tensor.data: shape_of(o.value)[1:] for o in observers(within)}
