@@ -3,20 +3,23 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f64
 from xdsl.passes import ModulePass
 
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.interfaces import shape_of
 from qmlir.errors import OptionError, ProfileError
 from qmlir.passes import option
-from qmlir.profiles import Profile, structure_of
-from qmlir.transforms.quantize.insert_observers import observed_shapes, observers
+from qmlir.profiles import Profile
+from qmlir.transforms.quantize.insert_observers import observers
 
 
 @dataclass(frozen=True)
 class ApplyProfilePass(ModulePass):
     """Gives each `calib.observe` the range that the profile holds for its tensor.
 
-    A profile of another network is refused: one whose structure differs and that lacks observed tensors.
+    A profile of another network is refused: one that lacks an observed tensor, or has it in another shape.
 
     ```mlir
     calib.observe %0 {name = "r"} : tensor<4xf32>
@@ -44,22 +47,29 @@ def apply_profile(module: ModuleOp, profile: Profile, *, source: str = "profile"
         source: What to call the profile in errors.
         partial: Accept a profile that lacks some observed tensors; they stay without a range.
     """
-    shapes = observed_shapes(module)
     if not any(t.count for t in profile.tensors.values()):
         raise ProfileError(source, "must hold at least one sample", got="an empty profile", remedy="profile on data")
-    found = {name for name, shape in shapes.items() if name in profile.tensors and profile.tensors[name].shape == shape}
-    missing = [name for name in shapes if name not in found]
-    if missing and profile.structure != structure_of(shapes) and not (partial and found):
+    # A profile is of one function; of what stands beside it in the module it knows nothing.
+    functions = [f for f in module.walk() if isinstance(f, func.FuncOp)]
+    known = {f: [o for o in observers(f) if _holds(profile, o)] for f in functions}
+    meant = [f for f in functions if known[f]] or functions
+    missing = [o.tensor.data for f in meant for o in observers(f) if not _holds(profile, o)]
+    if missing and not (partial and any(known.values())):
         raise ProfileError(
             source,
             f"must be of this network, whose tensors {_some(missing)} it lacks",
             got=f"a profile of {len(profile.tensors)} tensors, {_some(list(profile.tensors))}",
             remedy="profile this model, or accept what fits with partial=true",
         )
-    for observer in observers(module):
-        if observer.tensor.data in found:
-            lo, hi = profile.range_of(observer.tensor.data)
-            observer.range = ArrayAttr([FloatAttr(lo, f64), FloatAttr(hi, f64)])
+    for observer in (o for found in known.values() for o in found):
+        lo, hi = profile.range_of(observer.tensor.data)
+        observer.range = ArrayAttr([FloatAttr(lo, f64), FloatAttr(hi, f64)])
+
+
+def _holds(profile: Profile, observer: ObserveOp) -> bool:
+    """Whether a profile has seen an observed tensor, in the same shape."""
+    tensor = profile.tensors.get(observer.tensor.data)
+    return tensor is not None and tensor.count > 0 and tensor.shape == shape_of(observer.value)[1:]
 
 
 def _some(names: list[str]) -> str:
