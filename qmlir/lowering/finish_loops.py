@@ -25,7 +25,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from qmlir.dialects.loops import INPUTS, is_memref
-from qmlir.errors import LoweringError
+from qmlir.dialects.qmlir import OpaqueOp
+from qmlir.errors import LoweringError, PipelineError
 from qmlir.lowering.kernel import LEFTOVERS, PARALLEL, erase_dead, storage_memref
 from qmlir.rewriting import node_name
 
@@ -68,23 +69,19 @@ def _refuse_leftovers(function: func.FuncOp) -> None:
     left = [op for op in function.body.block.ops if _on_tensors(op)]
     if not left:
         return
-    kinds = sorted({op.name for op in left})
-    listed = ", ".join(f'{op.name} "{node_name(op)}"' for op in left)
-    raise LoweringError(
-        kinds[0] if len(kinds) == 1 else "operations",
-        node_name(left[0]) if len(left) == 1 else f"{len(left)} of them",
-        "have no lowering to loops" if len(left) > 1 else "has no lowering to loops",
-        got=listed,
-        remedy="quantize them with nn-to-qint, or keep them float; an opaque operation has no meaning here",
+    names = [f'{op.name} "{node_name(op)}"' for op in left]
+    remedy = "quantized operations want nn-to-qint first; see `qmlir import` for unknown ones"
+    if len(left) == 1:
+        raise LoweringError(left[0].name, node_name(left[0]), "has no lowering to loops", remedy=remedy)
+    raise PipelineError(
+        "finish-loops", f"{len(left)} operations have no lowering to loops: {', '.join(names)}", remedy=remedy
     )
 
 
 def _on_tensors(op: Operation) -> bool:
     if isinstance(op, UnrealizedConversionCastOp | func.ReturnOp):
         return False
-    return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)) or any(
-        name in op.name for name in ("calib.", "qmlir.opaque")
-    )
+    return isinstance(op, OpaqueOp) or any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results))
 
 
 def _finish(function: func.FuncOp) -> None:
@@ -102,8 +99,9 @@ def _finish(function: func.FuncOp) -> None:
             _fold(op)
 
     outputs = [storage_memref(r.type) for r in results]
-    for type, value in zip(outputs, list(terminator.operands), strict=True):
+    for i, (type, value) in enumerate(zip(outputs, list(terminator.operands), strict=True)):
         out = block.insert_arg(type, len(block.args))
+        out.name_hint = f"out{i}"
         block.insert_op_before(memref.CopyOp(_buffer_of(value), out), terminator)
     block.insert_op_before(func.ReturnOp(), terminator)
     terminator.detach()

@@ -150,6 +150,7 @@ class MainLowering:
         assert isinstance(alloc, Operation)
         if (name := op.attributes.get(NAME)) is not None:
             alloc.attributes[NAME] = name
+        buffer.name_hint = tensor.name_hint
         return buffer
 
     def replace(self, tensor: SSAValue, buffer: SSAValue) -> None:

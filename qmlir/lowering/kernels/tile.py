@@ -198,9 +198,10 @@ def choose_tile(window: Window, channels: int, element: Attribute, multiple: int
     most = 1 + (STACK_LIMIT - smallest.size) // step
     if most < 1:
         return None
+    if width <= most:
+        return Tile(window, width, channels, element)
     tiles = -(-width // most)
     outputs = -(-width // tiles)
     rounded = -(-outputs // multiple) * multiple
-    if rounded > most:
-        rounded = max(1, most // multiple * multiple)
-    return Tile(window, min(rounded, most), channels, element)
+    largest = most // multiple * multiple or most
+    return Tile(window, min(rounded, largest), channels, element)

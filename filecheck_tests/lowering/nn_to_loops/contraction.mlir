@@ -1,0 +1,47 @@
+// RUN: qmlir-opt --nn-to-loops --split-input-file %s | filecheck %s
+
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x2x5x2xf32>) -> tensor<1x2x5x3xf32> {
+  // Weights are packed to blocks of 8 output channels, the bias likewise.
+  // CHECK: qmlir.constant_buffer <tensor<16xf32>, [1.0, 3.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 4.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0]>
+  // CHECK: qmlir.constant_buffer <tensor<8xf32>, [0.5, 1.5, 2.5, 0.0, 0.0, 0.0, 0.0, 0.0]>
+  %w = nn.constant <tensor<3x1x1x2xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]> : tensor<3x1x1x2xf32>
+  %b = nn.constant <tensor<3xf32>, [0.5, 1.5, 2.5]> : tensor<3xf32>
+  // A pointwise convolution runs over one row of all pixels.
+  // CHECK: func.call @nn_conv2d_0({{.*}}) : (memref<1x20xf32>, memref<16xf32>, memref<8xf32>, memref<1x10x3xf32>, index, index) -> ()
+  %y = nn.conv2d %x, %w, %b {min = 0.0 : f32} : tensor<1x2x5x2xf32>, tensor<3x1x1x2xf32>, tensor<3xf32> -> tensor<1x2x5x3xf32>
+  func.return %y : tensor<1x2x5x3xf32>
+}
+// A product and a sum for each of four outputs, never fused; the clamp at the end.
+// CHECK: func.func private @nn_conv2d_0(%x: memref<1x20xf32>, %w: memref<16xf32>, %bias: memref<8xf32>, %y: memref<1x10x3xf32>, %begin: index, %end: index)
+// CHECK: scf.for %k = {{.*}} iter_args
+// CHECK: vector.load %w
+// CHECK-COUNT-4: arith.mulf {{.*}} : vector<8xf32>
+// CHECK: scf.yield
+// CHECK: arith.maximumf
+// CHECK-NOT: fma
+
+// -----
+
+// Padding: the rows a window needs are copied to the stack, zeros around them.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32> {
+  %w = nn.constant <tensor<1x1x3x16xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<1x1x3x16xf32>
+  %y = nn.depthwise_conv2d %x, %w {padding = array<i64: 0, 0, 1, 1>} : tensor<1x4x4x16xf32>, tensor<1x1x3x16xf32> -> tensor<1x4x4x16xf32>
+  func.return %y : tensor<1x4x4x16xf32>
+}
+// CHECK: func.func private @nn_depthwise_conv2d_0
+// CHECK: %tile = memref.alloca() {alignment = 64 : i64} : memref<1x96xf32>
+// CHECK: vector.store %{{.*}}, %tile
+// CHECK: scf.for %kw
+
+// -----
+
+// The right operand of a product is packed at run time.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<2x5x6xf32>, %b: tensor<6x20xf32>) -> tensor<2x5x20xf32> {
+  // CHECK: func.call @nn_pack_columns_0({{.*}}) : (memref<1x6x20xf32>, memref<2x96xf32>, index, index) -> ()
+  // CHECK: func.call @nn_matmul_0({{.*}}) : (memref<2x30xf32>, memref<192xf32>, memref<2x5x20xf32>, index, index) -> ()
+  %y = nn.matmul %a, %b : tensor<2x5x6xf32>, tensor<6x20xf32> -> tensor<2x5x20xf32>
+  func.return %y : tensor<2x5x20xf32>
+}

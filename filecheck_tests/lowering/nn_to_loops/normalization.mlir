@@ -1,0 +1,25 @@
+// RUN: qmlir-opt --nn-to-loops --split-input-file %s | filecheck %s
+
+// Terms of a row are computed side by side and added one after another.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
+  // CHECK: func.call @nn_softmax_0({{.*}}) : (memref<3x8x1xf32>, memref<3x8x1xf32>, index, index) -> ()
+  %y = nn.softmax %x {axis = 1 : i64} : tensor<3x8xf32> -> tensor<3x8xf32>
+  func.return %y : tensor<3x8xf32>
+}
+// CHECK: func.func private @nn_softmax_0
+// CHECK: arith.maximumf
+// CHECK-COUNT-8: vector.extract {{.*}} : f64 from vector<8xf64>
+// CHECK: arith.divf {{.*}} : vector<8xf64>
+
+// -----
+
+// Along another axis, sums run side by side.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
+  // CHECK: func.call @nn_softmax_0({{.*}}) : (memref<1x3x8xf32>, memref<1x3x8xf32>, index, index) -> ()
+  %y = nn.softmax %x {axis = 0 : i64} : tensor<3x8xf32> -> tensor<3x8xf32>
+  func.return %y : tensor<3x8xf32>
+}
+// CHECK: func.func private @nn_softmax_0
+// CHECK-NOT: vector.extract
