@@ -7,14 +7,16 @@ are derived from these two, once.
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy.typing as npt
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.quant.types import UniformType
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -22,8 +24,9 @@ Shape = tuple[int, ...]
 
 def tensor_type(value: SSAValue) -> TensorType[Attribute]:
     """The type of a value known to be a tensor."""
-    assert isinstance(value.type, TensorType)
-    return value.type
+    type = value.type
+    assert isinstance(type, TensorType)
+    return cast(TensorType[Attribute], value.type)
 
 
 def shape_of(value: SSAValue) -> Shape:
@@ -37,7 +40,12 @@ def element_of(value: SSAValue) -> Attribute:
 
 
 class TensorOp(IRDLOperation, abc.ABC):
-    """A pure operation on statically shaped tensors that carries its own meaning."""
+    """A pure operation on statically shaped tensors that carries its own meaning.
+
+    (T1) every dimension of its operands and results is known
+    (T2) a type quantized per axis has its axis within the rank, and as many scales as the dimension there is long
+    (T3) each result has the shape and the element type that the operands imply
+    """
 
     traits = traits_def(Pure())
 
@@ -47,21 +55,35 @@ class TensorOp(IRDLOperation, abc.ABC):
 
     @abc.abstractmethod
     def infer_elements(self) -> Sequence[Attribute | None]:
-        """The element type of each result, from operands and properties alone; None where the result is free to choose."""
+        """The element type of each result, from operands and properties alone; None where it is free."""
 
     @abc.abstractmethod
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         """The results on numpy arrays; bit for bit what every back end computes."""
 
     def verify_(self) -> None:
-        """(C0) each result has the shape and the element type that the operands imply."""
+        """Checks (T1) to (T3); what `infer_shapes` and `infer_elements` require comes with T3."""
+        for value in (*self.operands, *self.results):
+            self._verify_tensor(tensor_type(value))
         shapes, elements = self.infer_shapes(), self.infer_elements()
         for i, (result, shape, element) in enumerate(zip(self.results, shapes, elements, strict=True)):
             implied = TensorType(element_of(result) if element is None else element, shape)
-            if result.type != implied:
+            if result.type != implied:  # T3
                 raise VerifyException(
                     f"'{self.name}' result #{i} must be {implied} as its operands imply, got {result.type}"
                 )
+
+    def _verify_tensor(self, type: TensorType[Attribute]) -> None:
+        shape, element = type.get_shape(), type.element_type
+        if DYNAMIC_INDEX in shape:  # T1
+            raise VerifyException(f"'{self.name}' needs static shapes, got {type}; bind symbolic dimensions on load")
+        if not isinstance(element, UniformType) or element.axis is None:
+            return
+        if element.axis >= len(shape) or shape[element.axis] != len(element.scales):  # T2
+            raise VerifyException(
+                f"'{self.name}' has {len(element.scales)} scales along axis {element.axis} of a tensor of shape "
+                f"{list(shape)}; need one for each index of an axis it has"
+            )
 
     @classmethod
     def make(
@@ -79,6 +101,9 @@ class TensorOp(IRDLOperation, abc.ABC):
             properties: Entries that are None are left out.
             element: The element type of results that are free to choose, such as a quantized result's.
             attributes: Discardable attributes, such as names.
+
+        Raises:
+            VerifyException: The operands do not fit together; they are left as they were.
         """
         present = {k: v for k, v in (properties or {}).items() if v is not None}
         count = len(cls.get_irdl_definition().results)
@@ -86,10 +111,12 @@ class TensorOp(IRDLOperation, abc.ABC):
         probe = cls(operands=operands, result_types=[TensorType(element or element_of(_first(operands)), [])] * count,
                     properties=present)  # fmt: skip
         types: list[TensorType[Attribute]] = []
-        for shape, inferred in zip(probe.infer_shapes(), probe.infer_elements(), strict=True):
-            kind = element if inferred is None else inferred
-            types.append(TensorType(kind if kind is not None else element_of(_first(operands)), shape))
-        probe.erase()
+        try:
+            for shape, inferred in zip(probe.infer_shapes(), probe.infer_elements(), strict=True):
+                kind = element if inferred is None else inferred
+                types.append(TensorType(kind if kind is not None else element_of(_first(operands)), shape))
+        finally:
+            probe.erase()
         return cls(operands=operands, result_types=types, properties=present, attributes=attributes)
 
 

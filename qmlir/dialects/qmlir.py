@@ -38,7 +38,7 @@ DECISION = "qmlir.decision"
 
 @irdl_attr_definition
 class NameAttr(ParametrizedAttribute):
-    """Source names of an operation: `#qmlir.name<nodes ["conv1", "relu1"], tensors ["relu1_out"], absorbed ["conv1_out"]>`.
+    """Source names of an operation: `#qmlir.name<nodes ["conv1", "relu1"], tensors ["y"], absorbed ["conv1_out"]>`.
 
     nodes     the source nodes it stands for, in graph order (exporters often leave them empty: then none)
     tensors   one name for each result
@@ -86,7 +86,7 @@ class NameAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class DecisionAttr(ParametrizedAttribute):
-    """What the quantizer decided about an operation: `#qmlir.decision<float, "no-range", "tensor \\"x\\" has no range">`.
+    """What the quantizer decided about an operation: `#qmlir.decision<float, "no-range", "give its input a range">`.
 
     outcome  `quantized` or `float`
     code     a short, stable reason code (ledger.py lists them)

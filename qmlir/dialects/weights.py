@@ -15,12 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from io import StringIO
+from math import prod
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -66,18 +68,21 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
 
 
 class Weights:
-    """A read-only C-contiguous array with cheap equality and hash."""
+    """A read-only C-contiguous array in the machine's byte order, with cheap equality and hash.
+
+    An array that nobody can write to, such as a mapped file's, is held as it is; any other is copied, so that its owner
+    may go on writing to it.
+    """
 
     __slots__ = ("_hash", "array")
 
     array: Array
 
     def __init__(self, array: Array):
-        array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes scalars 1-D
-        if array.flags.writeable:
-            array = array.view()
-            array.flags.writeable = False
-        self.array = array
+        native = array.dtype.newbyteorder("=")
+        make = np.array if _is_writeable(array) else np.asarray
+        self.array = make(array, native, order="C")
+        self.array.flags.writeable = False
         self._hash: int | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -88,13 +93,28 @@ class Weights:
         a, b = self.array, other.array
         if a.dtype != b.dtype or a.shape != b.shape or hash(self) != hash(other):
             return False
-        return a is b or a.tobytes() == b.tobytes()
+        return a is b or np.array_equal(_bytes_of(a), _bytes_of(b))
 
     def __hash__(self) -> int:
         if self._hash is None:
             start = self.array.reshape(-1)[: _HASHED_BYTES // max(1, self.array.itemsize)]
             self._hash = hash((self.array.shape, self.array.dtype.str, start.tobytes()))
         return self._hash
+
+
+def _is_writeable(array: Array) -> bool:
+    """Whether an array's memory can be written to, through the array or through one that it is a view of."""
+    view: object = array
+    while isinstance(view, np.ndarray):
+        if view.flags.writeable:
+            return True
+        view = cast(object, view.base)
+    return False
+
+
+def _bytes_of(array: Array) -> Array:
+    """An array's bytes, 1-d: NaNs equal themselves there, and −0.0 is not 0.0."""
+    return array.reshape(-1).view(np.uint8)
 
 
 class WeightsMode(Enum):
@@ -138,11 +158,14 @@ class WeightsAttr(Data[Weights]):
             tensor = parser.parse_type()
             if not isinstance(tensor, TensorType):
                 parser.raise_error("expected the tensor type of the weights", start)
+            tensor = cast(TensorType[Attribute], tensor)
             try:
                 dtype = dtype_of(tensor.element_type)
             except KeyError:
                 parser.raise_error(f"weights cannot hold elements of type {tensor.element_type}", start)
             shape = tensor.get_shape()
+            if DYNAMIC_INDEX in shape:
+                parser.raise_error(f"weights need a shape without unknown dimensions, got {tensor}", start)
             parser.parse_punctuation(",")
             at = parser.pos
             if parser.parse_optional_keyword("elided"):
@@ -151,11 +174,13 @@ class WeightsAttr(Data[Weights]):
                 values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_value(parser, dtype))
                 array = np.array(values, dtype)
             elif text.startswith("0x"):
-                array = np.frombuffer(bytes.fromhex(text[2:]), dtype)
+                array = _from_hexadecimal(parser, text[2:], dtype, at)
             else:
-                array = _from_side_file(parser, text, dtype)
-            if array.size != int(np.prod(shape)):
-                parser.raise_error(f"expected {int(np.prod(shape))} values for {tensor}, got {array.size}", at)
+                array = _from_side_file(parser, text, dtype, shape)
+            if array.size != prod(shape):
+                parser.raise_error(f"expected {prod(shape)} values for {tensor}, got {array.size}", at)
+            if dtype.kind == "b" and (_bytes_of(array) > 1).any():
+                parser.raise_error("weights of type i1 must be bytes 0 and 1", at)
             return Weights(array.reshape(shape))
 
     def print_parameter(self, printer: Printer) -> None:
@@ -188,59 +213,94 @@ def _value_text(value: Any) -> str:
 
 
 def _parse_value(parser: AttrParser, dtype: np.dtype[Any]) -> Any:
+    """One value of a list, as a numpy scalar.
+
+    In a list of floats a hexadecimal integer is a bit pattern (0x7fc00000): NaN and infinities have no decimal form.
+    """
     at = parser.pos
     if dtype.kind == "b":
         return parser.parse_boolean()
     value = parser.parse_number(allow_boolean=False)
-    if dtype.kind == "f":
-        # A bare integer token in a float list is a bit pattern (0x7fc00000): NaN and infinities have no decimal form.
-        return np.array([value], f"u{dtype.itemsize}").view(dtype)[0] if isinstance(value, int) else value
-    if not isinstance(value, int) or not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-        parser.raise_error(f"{value} is not a value of {dtype.name}", at)
-    return value
+    bits = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "f" else dtype
+    if isinstance(value, int):
+        if dtype.kind == "f" and parser.lexer.input.slice(at, at + 2) != "0x":
+            parser.raise_error(f"{value} is not a value of {dtype.name}: a float has a point, as {value}.0", at)
+        if np.iinfo(bits).min <= value <= np.iinfo(bits).max:
+            return np.array([value], bits).view(dtype)[0]
+    elif dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            nearest = dtype.type(value)
+        if np.isfinite(nearest):
+            return nearest
+    parser.raise_error(f"{value} is not a value of {dtype.name}", at)
+
+
+def _from_hexadecimal(parser: AttrParser, digits: str, dtype: np.dtype[Any], at: int) -> Array:
+    try:
+        return np.frombuffer(bytes.fromhex(digits), dtype)
+    except ValueError:
+        parser.raise_error(f"expected two hexadecimal digits for each byte, {dtype.itemsize} bytes for a value", at)
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Side files
 
 
+_SAFETENSORS = {
+    "BOOL": "?",
+    **{f"F{8 * n}": f"<f{n}" for n in (2, 4, 8)},
+    **{f"I{8 * n}": f"<i{n}" for n in (1, 2, 4, 8)},
+    **{f"U{8 * n}": f"<u{n}" for n in (1, 2, 4, 8)},
+}
+"""The format's names of the types that numpy has too."""
+
+
 def map_side_file(path: Path) -> dict[str, Array]:
     """The arrays of a safetensors file, mapped, not read: the file's pages are loaded as they are touched.
 
     The safetensors package copies each tensor on access; the format (a length, a JSON header, raw bytes) is small
-    enough to map here.
+    enough to map here. Tensors of types that numpy lacks are left out.
+
+    Raises:
+        FileError: The file is not there, cannot be read, is no safetensors file, or ends before its tensors do.
     """
     try:
+        size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            header: dict[str, Any] = json.loads(file.read(length)) if length < path.stat().st_size else {}
-        if not header:
+            if 8 + length >= size:
+                raise ValueError
+            header = cast(object, json.loads(file.read(length)))
+        if not isinstance(header, dict):
             raise ValueError
-        data = np.memmap(path, np.uint8, "r", offset=8 + length)
-        names = {"F64": "f8", "F32": "f4", "F16": "f2", "BOOL": "?"}
-        arrays: dict[str, Array] = {}
-        for key, entry in header.items():
-            if key == "__metadata__":
-                continue
-            code: str = entry["dtype"]
-            dtype = np.dtype(names.get(code) or f"{'u' if code[0] == 'U' else 'i'}{int(code[1:]) // 8}")
-            begin, end = entry["data_offsets"]
-            arrays[key] = data[begin:end].view(dtype).reshape(entry["shape"])
-        return arrays
+        entries = cast(dict[str, dict[str, Any]], header)
+        data: Array = np.memmap(path, np.uint8, "r", offset=8 + length)
+        return {k: _slice_of(data, e) for k, e in entries.items() if k != "__metadata__" and e["dtype"] in _SAFETENSORS}
     except FileNotFoundError:
         raise FileError(
             path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
         ) from None
+    except OSError as error:
+        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
     except (ValueError, KeyError, TypeError):
         raise FileError(
             path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
         ) from None
 
 
+def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
+    """The tensor that a header's entry describes; ValueError or TypeError if the entry makes no sense."""
+    dtype, shape = np.dtype(_SAFETENSORS[entry["dtype"]]), tuple(int(d) for d in entry["shape"])
+    begin, end = entry["data_offsets"]
+    if not 0 <= begin <= end <= data.size or end - begin != prod(shape) * dtype.itemsize:
+        raise ValueError
+    return data[begin:end].view(dtype).reshape(shape)
+
+
 _mapped: dict[tuple[str, int, int], dict[str, Array]] = {}
 
 
-def _from_side_file(parser: AttrParser, reference: str, dtype: np.dtype[Any]) -> Array:
+def _from_side_file(parser: AttrParser, reference: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     file, _, key = reference.partition("#")
     folder = parser.ctx.weights_folder if isinstance(parser.ctx, HasWeightsFolder) else None
     path = (folder or Path()) / file
@@ -249,11 +309,14 @@ def _from_side_file(parser: AttrParser, reference: str, dtype: np.dtype[Any]) ->
     if identity not in _mapped:
         _mapped.clear()  # one file is open at a time; parsing a module touches one
         _mapped[identity] = map_side_file(path)
-    if key not in _mapped[identity]:
-        raise FileError(path, f'must hold the tensor "{key}"', remedy="write the module and its side file again")
-    array = _mapped[identity][key]
-    if array.dtype != dtype:
-        raise FileError(path, f'must hold "{key}" as {dtype.name}', got=array.dtype.name)
+    array = _mapped[identity].get(key)
+    if array is None or array.dtype != dtype or array.shape != shape:
+        raise FileError(
+            path,
+            f'must hold the tensor "{key}" as {dtype.name} of shape {list(shape)}',
+            got="none of that name" if array is None else f"{array.dtype.name} of shape {list(array.shape)}",
+            remedy="write the module and its side file again",
+        )
     return array
 
 

@@ -5,9 +5,11 @@ of the windows.
 """
 
 import abc
+from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, I64, i64
+from xdsl.dialects.builtin import I64, DenseArrayBase, i64
 from xdsl.irdl import prop_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -29,7 +31,7 @@ class WindowOp(TensorOp, abc.ABC):
     padding              top, bottom, left, right; padded elements count as the real value zero where the
                          operation sums and as absent where it takes a maximum
 
-    (W1) strides and dilations are at least 1, padding at least 0
+    (W1) two strides and two dilations of at least 1, four paddings of at least 0
     (W2) the input has rank 4 and the window fits into it once padded
     """
 
@@ -39,20 +41,20 @@ class WindowOp(TensorOp, abc.ABC):
 
     def stride_values(self) -> tuple[int, int]:
         """Strides (rows, columns)."""
-        return _pair(self.strides)
+        return pair(self.strides)
 
     def dilation_values(self) -> tuple[int, int]:
         """Dilations (rows, columns)."""
-        return _pair(self.dilations)
+        return pair(self.dilations)
 
     def padding_values(self) -> tuple[int, int, int, int]:
         """Padding (top, bottom, left, right)."""
-        top, bottom, left, right = self.padding.get_values()
+        top, bottom, left, right = _values(self.padding)
         return top, bottom, left, right
 
     def window_output(self, image: Shape, window: tuple[int, int]) -> tuple[int, int]:
         """Rows and columns of the output for an input [N, H, W, C] and a window of the given rows and columns."""
-        if len(self.strides) != 2 or len(self.dilations) != 2 or len(self.padding) != 4:
+        if (len(_values(self.strides)), len(_values(self.dilations)), len(_values(self.padding))) != (2, 2, 4):  # W1
             raise VerifyException(
                 f"'{self.name}' needs 2 strides, 2 dilations and 4 paddings (top, bottom, left, right), "
                 f"got {len(self.strides)}, {len(self.dilations)} and {len(self.padding)}"
@@ -72,16 +74,70 @@ class WindowOp(TensorOp, abc.ABC):
             sizes.append((size + pad - span) // stride + 1)
         return sizes[0], sizes[1]
 
+    def taps_inside(self, image: Shape, window: tuple[int, int]) -> tuple[Array, Array]:
+        """How many rows, and how many columns, of each window lie inside the image: int64 [OH] and [OW]."""
+        top, _, left, _ = self.padding_values()
+        counts: list[Array] = []
+        for size, before, extent, outputs, stride, dilation in zip(
+            image[1:3],
+            (top, left),
+            window,
+            self.window_output(image, window),
+            self.stride_values(),
+            self.dilation_values(),
+            strict=True,
+        ):
+            first = np.arange(outputs, dtype=np.int64)[:, None] * stride - before
+            taps = first + np.arange(extent, dtype=np.int64) * dilation
+            counts.append(np.count_nonzero((taps >= 0) & (taps < size), axis=1))
+        return counts[0], counts[1]
+
+    def padded(self, x: Array, fill: float) -> Array:
+        """`x` [N, H, W, C] with its padding, whose elements are `fill`."""
+        top, bottom, left, right = self.padding_values()
+        if not (top or bottom or left or right):
+            return x
+        batch, rows, columns, channels = x.shape
+        padded = np.full((batch, top + rows + bottom, left + columns + right, channels), fill, x.dtype)
+        padded[:, top : top + rows, left : left + columns] = x
+        return padded
+
     def windows(self, x: Array, window: tuple[int, int], fill: float) -> Array:
         """A read-only view [N, OH, OW, KH, KW, C] of the windows of `x` [N, H, W, C], padded with `fill`."""
-        top, bottom, left, right = self.padding_values()
-        padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+        rows, columns = self.window_output(x.shape, window)
+        padded = self.padded(x, fill)
+        batch, _, _, channels = padded.shape
+        per_image, per_row, per_column, per_channel = padded.strides
         (sh, sw), (dh, dw) = self.stride_values(), self.dilation_values()
-        spans = ((window[0] - 1) * dh + 1, (window[1] - 1) * dw + 1)
-        view = np.lib.stride_tricks.sliding_window_view(padded, spans, (1, 2))  # [N, ., ., C, span, span]
-        return view[:, ::sh, ::sw, :, ::dh, ::dw].transpose(0, 1, 2, 4, 5, 3)
+        return np.lib.stride_tricks.as_strided(
+            padded,
+            (batch, rows, columns, *window, channels),
+            (per_image, sh * per_row, sw * per_column, dh * per_row, dw * per_column, per_channel),
+            writeable=False,
+        )
+
+    def taps(self, x: Array, window: tuple[int, int], fill: float) -> Iterator[Array]:
+        """For each element of the window, in row-major order, what it meets at each output: views [N, OH, OW, C]."""
+        windows = self.windows(x, window, fill)
+        for i, j in np.ndindex(*window):
+            yield windows[:, :, :, i, j]
+
+    def maximum(self, x: Array, window: tuple[int, int], fill: float) -> Array:
+        """The greatest element of each window, [N, OH, OW, C]."""
+        first, *others = self.taps(x, window, fill)
+        greatest = first.copy()
+        for tap in others:
+            np.maximum(greatest, tap, out=greatest)
+        return greatest
 
 
-def _pair(values: DenseArrayBase[I64]) -> tuple[int, int]:
-    rows, columns = values.get_values()
+# `evaluate` asks for the same few arrays thousands of times.
+@lru_cache(maxsize=1024)
+def _values(array: DenseArrayBase[I64]) -> tuple[int, ...]:
+    return tuple(array.get_values())
+
+
+def pair(array: DenseArrayBase[I64]) -> tuple[int, int]:
+    """An array of two: rows, columns."""
+    rows, columns = _values(array)
     return rows, columns

@@ -63,7 +63,10 @@ class NNOp(TensorOp, abc.ABC):
 class Clamped(NNOp, abc.ABC):
     """An operation with a clamp fused to its end: `min` and `max` are real values, absent where unbounded.
 
-    (N3) min is not above max
+    On quantized types the stored result lies between the stored integers nearest to the bounds (half to even): what
+    quantizing a clamped real value gives, as quantizing keeps order.
+
+    (N3) the bounds are numbers, min not above max
     """
 
     lower = opt_prop_def(FloatAttr[AnyFloat], prop_name="min")
@@ -87,6 +90,8 @@ class Clamped(NNOp, abc.ABC):
         low, high = self.bounds()
         if low is not None and high is not None and low > high:  # N3
             raise VerifyException(f"'{self.name}' clamps to an empty range: min {low} is above max {high}")
+        if any(b is not None and np.isnan(b) for b in (low, high)):  # N3
+            raise VerifyException(f"'{self.name}' needs numbers as bounds, got min {low} and max {high}")
 
 
 def bound(value: float | None) -> FloatAttr[Float32Type] | None:

@@ -2,16 +2,18 @@
 
 import abc
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, shape_of
-from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
+from qmlir.dialects.nn.base import Clamped, is_float, is_quantized
 from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
+from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
 
 
@@ -22,7 +24,12 @@ class WeightedOp(Clamped, abc.ABC):
     `quantize-ops` and `quantize-bias` a quantized operation has an f32 bias.
 
     (C1) the bias has one element for each output channel
+    (C3) weights quantized per axis have one scale for each output channel
+    (C4) the bias is f32, or, beside quantized data, i32 or i64, quantized or plain (its scale is then implied)
     """
+
+    CHANNEL_AXIS: ClassVar[int] = 0
+    """The axis of the weights that counts output channels."""
 
     x = operand_def(TensorType)
     w = operand_def(TensorType)
@@ -36,15 +43,33 @@ class WeightedOp(Clamped, abc.ABC):
     def data_operands(self) -> Sequence[SSAValue]:
         return (self.x, self.w)
 
-    @abc.abstractmethod
     def output_channels(self) -> int:
         """The number of output channels, as the weights say."""
+        return shape_of(self.w)[self.CHANNEL_AXIS]
 
     def check_bias(self) -> None:
         """Raises VerifyException if the bias does not fit the weights."""
         if self.b is not None and shape_of(self.b) != (self.output_channels(),):  # C1
             raise VerifyException(
                 f"'{self.name}' needs a bias of shape [{self.output_channels()}], got {list(shape_of(self.b))}"
+            )
+
+    def verify_(self) -> None:
+        super().verify_()
+        weights = element_of(self.w)
+        if isinstance(weights, UniformType) and weights.axis not in (None, self.CHANNEL_AXIS):  # C3
+            raise VerifyException(
+                f"'{self.name}' weights must be quantized along axis {self.CHANNEL_AXIS}, got axis {weights.axis}; "
+                "quantize them per output channel or per tensor"
+            )
+        if self.b is None or is_float(self.b):
+            return
+        bias = element_of(self.b)
+        storage = bias.storage if isinstance(bias, UniformType) else bias
+        if not is_quantized(self.x) or storage not in (i32, i64):  # C4
+            raise VerifyException(
+                f"'{self.name}' needs a bias of f32, or of i32 or i64 beside quantized data, "
+                f"got {bias} beside {element_of(self.x)}"
             )
 
     def start(self, shape: Shape, bias: tuple[Array, ...]) -> Array:
@@ -61,12 +86,11 @@ class Conv2DOp(WeightedOp, WindowOp):
 
     (C1) the bias has one element for each output channel
     (C2) w has rank 4 and as many input channels as x
+    (C3) weights quantized per axis have one scale for each output channel: axis 0
+    (C4) the bias is f32, or, beside quantized data, i32 or i64
     """
 
     name = "nn.conv2d"
-
-    def output_channels(self) -> int:
-        return shape_of(self.w)[0]
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, w = shape_of(self.x), shape_of(self.w)
@@ -94,12 +118,13 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
 
     (C1) the bias has one element for each output channel
     (C2) w has rank 4, first dimension 1 and a multiple of the input's channels last
+    (C3) weights quantized per axis have one scale for each output channel: axis 3
+    (C4) the bias is f32, or, beside quantized data, i32 or i64
     """
 
     name = "nn.depthwise_conv2d"
 
-    def output_channels(self) -> int:
-        return shape_of(self.w)[-1]
+    CHANNEL_AXIS: ClassVar[int] = 3
 
     def multiplier(self) -> int:
         """Outputs for each input channel."""
@@ -116,10 +141,11 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
-        windows = np.repeat(self.windows(x, (w.shape[1], w.shape[2]), 0.0), w.shape[3] // x.shape[3], axis=5)
-        y = self.start((*windows.shape[:3], w.shape[3]), tuple(bias))
-        for i, j in np.ndindex(w.shape[1:3]):
-            y += windows[:, :, :, i, j] * w[0, i, j]
+        window = (w.shape[1], w.shape[2])
+        wide = np.repeat(x, w.shape[3] // x.shape[3], axis=3)
+        y = self.start((x.shape[0], *self.window_output(x.shape, window), w.shape[3]), tuple(bias))
+        for tap, weight in zip(self.taps(wide, window, 0.0), w.reshape(-1, w.shape[3]), strict=True):
+            y += tap * weight
         return (self.clamp(y),)
 
 
@@ -131,12 +157,11 @@ class FullyConnectedOp(WeightedOp):
 
     (C1) the bias has one element for each output channel
     (C2) x and w have rank 2 and the same last dimension
+    (C3) weights quantized per axis have one scale for each output channel: axis 0
+    (C4) the bias is f32, or, beside quantized data, i32 or i64
     """
 
     name = "nn.fully_connected"
-
-    def output_channels(self) -> int:
-        return shape_of(self.w)[0]
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, w = shape_of(self.x), shape_of(self.w)
@@ -160,6 +185,7 @@ class MatMulOp(Clamped):
     lhs [B…,M,K], rhs [B…,K,N], y [B…,M,N]; the leading dimensions broadcast as in numpy.
 
     (C1) both have rank 2 or more and agree on K
+    (C2) the leading dimensions broadcast
     """
 
     name = "nn.matmul"
@@ -177,7 +203,7 @@ class MatMulOp(Clamped):
             raise VerifyException(f"'{self.name}' needs [B…, M, K] and [B…, K, N], got {list(a)} and {list(b)}")
         try:
             batch = np.broadcast_shapes(a[:-2], b[:-2])
-        except ValueError:
+        except ValueError:  # C2
             raise VerifyException(f"'{self.name}' batch dimensions do not broadcast: {list(a)} and {list(b)}") from None
         return [(*batch, a[-2], b[-1])]
 

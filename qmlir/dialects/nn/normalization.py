@@ -19,7 +19,7 @@ class SoftmaxOp(NNOp):
 
     Computed in f64, the sum in index order, and rounded once to f32.
 
-    (C1) the axis lies within the rank
+    (C1) the axis lies within the rank and is not empty
     """
 
     name = "nn.softmax"
@@ -35,6 +35,8 @@ class SoftmaxOp(NNOp):
         shape, axis = shape_of(self.x), self.axis.value.data
         if not 0 <= axis < len(shape):  # C1
             raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
+        if shape[axis] == 0:  # C1
+            raise VerifyException(f"'{self.name}' has nothing to sum along axis {axis} of {list(shape)}")
         return [shape]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:

@@ -9,15 +9,17 @@ from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, shape_of
-from qmlir.dialects.nn.base import NNOp
+from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.quant.rules import FreeScale, SameScale
-from qmlir.dialects.windows import WindowOp
+from qmlir.dialects.windows import WindowOp, pair
 
 
 class PoolOp(NNOp, WindowOp, abc.ABC):
     """A pool with a window; x [N,H,W,C], y [N,OH,OW,C].
 
-    (C1) the window is two positive extents, and padding is smaller than the window
+    (C1) the window is two positive extents, and padding is smaller than what the window spans
+    (C2) on quantized types each window has an element inside the image; a dilated one may step over it, and a maximum
+         of no elements is −∞, a mean of none NaN, for which there are no stored integers
     """
 
     x = operand_def(TensorType)
@@ -30,8 +32,7 @@ class PoolOp(NNOp, WindowOp, abc.ABC):
 
     def window_values(self) -> tuple[int, int]:
         """The window's (rows, columns)."""
-        rows, columns = self.window.get_values()
-        return rows, columns
+        return pair(self.window)
 
     def infer_shapes(self) -> Sequence[Shape]:
         x = shape_of(self.x)
@@ -43,6 +44,11 @@ class PoolOp(NNOp, WindowOp, abc.ABC):
         spans = [(k - 1) * d + 1 for k, d in zip(self.window_values(), self.dilation_values(), strict=True)]
         if any(pad >= span for pad, span in zip(self.padding_values(), np.repeat(spans, 2), strict=True)):  # C1
             raise VerifyException(f"'{self.name}' padding must be smaller than its window, got {self.padding_values()}")
+        if is_quantized(self.x) and not all(n.all() for n in self.taps_inside(x, self.window_values())):  # C2
+            raise VerifyException(
+                f"'{self.name}' on quantized values has windows that lie beside the image: window "
+                f"{self.window_values()}, padding {self.padding_values()}, dilations {self.dilation_values()}"
+            )
         return [(x[0], *output, x[3])]
 
 
@@ -54,7 +60,7 @@ class MaxPool2DOp(PoolOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        return (self.windows(x, self.window_values(), -np.inf).max(axis=(3, 4)),)
+        return (self.maximum(x, self.window_values(), -np.inf),)
 
 
 @irdl_op_definition
@@ -69,17 +75,18 @@ class AveragePool2DOp(PoolOp):
 
     def counts(self) -> Array:
         """The divisor of each output position, int64 [OH, OW]."""
-        x, window = shape_of(self.x), self.window_values()
-        ones = np.ones((1, x[1], x[2], 1), np.int64)
-        return self.windows(ones, window, int(bool(self.count_include_pad))).sum(axis=(3, 4))[0, :, :, 0]
+        rows, columns = self.taps_inside(shape_of(self.x), self.window_values())
+        if bool(self.count_include_pad):
+            return np.full((len(rows), len(columns)), np.prod(self.window_values()))
+        return rows[:, None] * columns
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        windows = self.windows(x, self.window_values(), 0.0)
         total = np.zeros(self.infer_shapes()[0], np.float32)
-        for i, j in np.ndindex(*self.window_values()):
-            total += windows[:, :, :, i, j]
-        return (total / self.counts()[None, :, :, None].astype(np.float32),)
+        for tap in self.taps(x, self.window_values(), 0.0):
+            total += tap
+        with np.errstate(invalid="ignore"):  # the mean of no elements is NaN
+            return (total / self.counts()[None, :, :, None].astype(np.float32),)
 
 
 @irdl_op_definition
@@ -88,7 +95,7 @@ class GlobalAveragePoolOp(NNOp):
 
     x [N,H,W,C], y [N,1,1,C]. Its result has a range, and so a scale, of its own: a mean is narrower than its input.
 
-    (C1) x has rank 4
+    (C1) x has rank 4 and its images are not empty
     """
 
     name = "nn.global_average_pool"
@@ -102,6 +109,8 @@ class GlobalAveragePoolOp(NNOp):
         x = shape_of(self.x)
         if len(x) != 4:  # C1
             raise VerifyException(f"'{self.name}' needs an input of rank 4 [N, H, W, C], got rank {len(x)}")
+        if 0 in x[1:3]:  # C1
+            raise VerifyException(f"'{self.name}' has nothing to average in images of shape {list(x)}")
         return [(x[0], 1, 1, x[3])]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:

@@ -1,13 +1,25 @@
 """Constants and data movement: the operations that compute nothing.
 
-They take elements of any type, float, quantized or integer, and so serve on every tensor level.
+They take elements of any type, float, quantized or integer, and so serve on every tensor level. On a quantized type
+`evaluate` works on the stored integers, as moving them moves what they stand for.
 """
 
 import abc
 from collections.abc import Sequence
+from math import isnan, prod
+from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, FloatAttr, IntegerAttr, IntegerType, TensorType, i64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -22,6 +34,7 @@ from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
 from qmlir.dialects.weights import WeightsAttr
@@ -85,7 +98,7 @@ class MovementOp(TensorOp, abc.ABC):
 class ReshapeOp(MovementOp):
     """The same elements in row-major order under another shape.
 
-    (C1) the number of elements stays
+    (C1) the new shape has no negative dimension and the number of elements stays
     """
 
     name = "nn.reshape"
@@ -96,7 +109,7 @@ class ReshapeOp(MovementOp):
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape = tuple(self.shape.get_values())
-        if np.prod(shape, dtype=np.int64) != np.prod(shape_of(self.x), dtype=np.int64):  # C1
+        if min(shape, default=0) < 0 or prod(shape) != prod(shape_of(self.x)):  # C1
             raise VerifyException(f"'{self.name}' cannot turn {list(shape_of(self.x))} into {list(shape)}")
         return [shape]
 
@@ -120,9 +133,7 @@ class TransposeOp(MovementOp):
     def infer_shapes(self) -> Sequence[Shape]:
         x, permutation = shape_of(self.x), self.permutation.get_values()
         if sorted(permutation) != list(range(len(x))):  # C1
-            raise VerifyException(
-                f"'{self.name}' needs a permutation of {len(x)} dimensions, got {list(permutation)}"
-            )
+            raise VerifyException(f"'{self.name}' needs a permutation of {len(x)} dimensions, got {list(permutation)}")
         return [tuple(x[p] for p in permutation)]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -162,10 +173,11 @@ class PadOp(MovementOp):
     """Adds `low[i]` elements before and `high[i]` after the operand along each dimension i.
 
     `value` is the real value of the new elements: a float for float and quantized tensors, the integer itself for
-    integer tensors.
+    integer tensors. A quantized tensor stores the integer nearest to it, within its range.
 
     (C1) one low and one high, not negative, for each dimension
-    (C2) the value is a float unless the elements are integers
+    (C2) the value is a float unless the elements are integers, which must be able to hold it
+    (C3) a quantized tensor is not padded with NaN
     """
 
     name = "nn.pad"
@@ -186,6 +198,13 @@ class PadOp(MovementOp):
             raise VerifyException(f"'{self.name}' needs {len(x)} paddings low and high, none negative")
         if isinstance(self.value, FloatAttr) != self.takes_real_value():  # C2
             raise VerifyException(f"'{self.name}' of {element_of(self.x)} cannot pad with {self.value}")
+        element = element_of(self.x)
+        if isinstance(element, IntegerType) and not _holds(
+            cast(IntegerType, element), int(self.value.value.data)
+        ):  # C2
+            raise VerifyException(f"'{self.name}' of {element} cannot pad with {self.value}, which it does not hold")
+        if isinstance(element, UniformType) and isnan(float(self.value.value.data)):  # C3
+            raise VerifyException(f"'{self.name}' of quantized values cannot pad with NaN")
         return [tuple(low + size + high for size, (low, high) in zip(x, self.pads(), strict=True))]
 
     def takes_real_value(self) -> bool:
@@ -194,4 +213,20 @@ class PadOp(MovementOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        return (np.pad(x, self.pads(), constant_values=x.dtype.type(self.value.value.data)),)
+        return (np.pad(x, self.pads(), constant_values=self._stored(x.dtype)),)
+
+    def _stored(self, dtype: np.dtype[Any]) -> Array:
+        """The value as an element of the operand's array, 0-d."""
+        value, element = np.array(self.value.value.data), element_of(self.x)
+        if not isinstance(element, UniformType):
+            return value.astype(dtype)
+        limits = element.storage_min, element.storage_max
+        return numerics.quantize(value, element.scale, element.zero_point, *limits, dtype)
+
+
+def _holds(element: IntegerType, value: int) -> bool:
+    """Whether an integer is a value of the type; signless means signed, and i1 is 0, or 1 or −1 for true."""
+    bits = element.width.data
+    if element.signedness.data == Signedness.UNSIGNED:
+        return 0 <= value < 1 << bits
+    return -(1 << bits - 1) <= value < 1 << bits - 1 or (bits == 1 and value == 1)

@@ -7,8 +7,9 @@ any order.
 
 import abc
 from collections.abc import Sequence
+from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, TensorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -27,27 +28,44 @@ def int32s(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(i32, list(values))
 
 
+def width_of(value: SSAValue) -> int:
+    """The bits of an integer tensor's elements."""
+    return cast(IntegerType, element_of(value)).width.data
+
+
+def largest_difference(value: SSAValue, zero_point: int) -> int:
+    """The largest |x − zero_point| for an element x of an integer tensor."""
+    half = 1 << width_of(value) - 1
+    return max(half + zero_point, half - 1 - zero_point)
+
+
 class QIntOp(TensorOp, abc.ABC):
     """An operation on integers.
 
-    (Q1) every operand and result is a tensor of integers
+    (Q1) every operand and result is a tensor of signless integers, which are read as signed
     """
 
     def verify_(self) -> None:
+        # First, so that what comes after may take it for granted.
         for value in (*self.operands, *self.results):
-            if not isinstance(value.type, TensorType) or not isinstance(value.type.element_type, IntegerType):  # Q1
-                raise VerifyException(f"'{self.name}' computes on integers only, got {value.type}")
+            element = element_of(value)
+            if not isinstance(element, IntegerType) or element != IntegerType(width_of(value)):  # Q1
+                raise VerifyException(f"'{self.name}' computes on signless integers only, got {value.type}")
         super().verify_()
 
 
 class AccumulatingOp(QIntOp, abc.ABC):
-    """An operation whose results are i32 accumulators: exact sums of products of narrow integers."""
+    """An operation whose results are i32 accumulators: exact sums of products of narrow integers.
+
+    (Q2) what is multiplied or summed has at most 16 bits
+    """
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         for operand in self.narrow_operands():
-            element = element_of(operand)
-            if not isinstance(element, IntegerType) or element.width.data > 16:
-                raise VerifyException(f"'{self.name}' multiplies integers of at most 16 bits, got {element}")
+            if not isinstance(element_of(operand), IntegerType) or width_of(operand) > 16:  # Q2
+                raise VerifyException(
+                    f"'{self.name}' multiplies integers of at most 16 bits, got {element_of(operand)}"
+                )
         return [i32]
 
     def narrow_operands(self) -> Sequence[SSAValue]:

@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i32, 
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, shape_of
-from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp
+from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
+from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp, largest_difference
 from qmlir.dialects.qint.requantize import NarrowingOp
 
 
@@ -25,11 +25,12 @@ class AddOp(NarrowingOp):
     """y = clamp(zero_point + ((lhs − z_l)·m_l + (rhs − z_r)·m_r + 2^(shift−1)) >> shift, min, max).
 
     The two scales become integer multipliers over one power of two, so the sum is rounded once, half up. m_i =
-    round(s_i / s_y · 2^shift), and shift is chosen so that the larger multiplier has 31 bits.
+    round(s_i / s_y · 2^shift), and shift is chosen so that the larger multiplier has 30 bits. All of it in 64 bits.
 
     (R1) min ≤ max, and both fit the result's element type
     (A1) the shapes broadcast
     (A2) two multipliers of magnitude below 2^31, a shift in [1, 62]
+    (A3) no operand of these types can bring the sum to 2^63
     """
 
     name = "qint.add"
@@ -61,6 +62,12 @@ class AddOp(NarrowingOp):
                 f"'{self.name}' needs two multipliers below 2^31 and a shift in [1, 62], "
                 f"got {list(multipliers)} and {self.shift.value.data}"
             )
+        lhs = largest_difference(self.lhs, self.lhs_zero_point.value.data) * abs(multipliers[0])
+        rhs = largest_difference(self.rhs, self.rhs_zero_point.value.data) * abs(multipliers[1])
+        reach = lhs + rhs + (1 << self.shift.value.data - 1)
+        if reach >= 1 << 63:  # A3
+            kinds = f"{element_of(self.lhs)} and {element_of(self.rhs)}"
+            raise VerifyException(f"'{self.name}' of {kinds} with these multipliers can reach {reach}, beyond 64 bits")
 
 
 @irdl_op_definition
@@ -68,6 +75,7 @@ class MulOp(AccumulatingOp):
     """acc = (lhs − lhs_zero_point) · (rhs − rhs_zero_point), i32.
 
     (A1) the shapes broadcast
+    (Q2) the operands have at most 16 bits; of 16 bits the product of two may wrap around
     """
 
     name = "qint.mul"

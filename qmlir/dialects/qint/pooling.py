@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp
-from qmlir.dialects.windows import WindowOp
+from qmlir.dialects.windows import WindowOp, pair
 
 
 class PoolOp(QIntOp, WindowOp, abc.ABC):
@@ -29,8 +29,7 @@ class PoolOp(QIntOp, WindowOp, abc.ABC):
 
     def window_values(self) -> tuple[int, int]:
         """The window's (rows, columns)."""
-        rows, columns = self.window.get_values()
-        return rows, columns
+        return pair(self.window)
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [element_of(self.x)]
@@ -46,13 +45,13 @@ class PoolOp(QIntOp, WindowOp, abc.ABC):
 
 @irdl_op_definition
 class MaxPool2DOp(PoolOp):
-    """y = the maximum over the window; padded elements do not take part."""
+    """y = the maximum over the window; padded elements do not take part. Of no elements: the type's least value."""
 
     name = "qint.max_pool2d"
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        return (self.windows(x, self.window_values(), np.iinfo(x.dtype).min).max(axis=(3, 4)),)
+        return (self.maximum(x, self.window_values(), np.iinfo(x.dtype).min),)
 
 
 @irdl_op_definition
@@ -60,7 +59,8 @@ class AveragePool2DOp(PoolOp):
     """y = Σ x / count rounded to nearest, halves away from zero; padded elements count `zero_point`.
 
     The sum runs over the stored integers, and count is the number of elements inside the image, or the window's size
-    with `count_include_pad`; the scale stays. This is the TFLite contract for average pools.
+    with `count_include_pad`; the scale stays. This is the TFLite contract for average pools. The mean of no elements
+    is 0.
     """
 
     name = "qint.average_pool2d"
@@ -69,17 +69,19 @@ class AveragePool2DOp(PoolOp):
 
     def counts(self) -> Array:
         """The divisor of each output position, int64 [OH, OW]."""
-        x = shape_of(self.x)
-        ones = np.ones((1, x[1], x[2], 1), np.int64)
-        return self.windows(ones, self.window_values(), int(bool(self.count_include_pad))).sum(axis=(3, 4))[0, :, :, 0]
+        rows, columns = self.taps_inside(shape_of(self.x), self.window_values())
+        if bool(self.count_include_pad):
+            return np.full((len(rows), len(columns)), np.prod(self.window_values()))
+        return np.maximum(rows[:, None] * columns, 1)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         fill = self.zero_point.value.data if bool(self.count_include_pad) else 0
-        total = self.windows(x.astype(np.int64), self.window_values(), fill).sum(axis=(3, 4))
+        total = sum(self.taps(x.astype(np.int64), self.window_values(), fill))
         counts = self.counts()[None, :, :, None]
         half = counts // 2
-        return (np.where(total >= 0, (total + half) // counts, -((-total + half) // counts)).astype(x.dtype),)
+        magnitude = (np.abs(total) + half) // counts
+        return ((np.sign(total) * magnitude).astype(x.dtype),)
 
 
 @irdl_op_definition

@@ -50,11 +50,13 @@ class RequantizeOp(NarrowingOp):
     """y = clamp(zero_point + round((x − input_zero_point) · multiplier · 2^(shift − 31)), min, max).
 
     multiplier and shift hold one entry, or one for each element of x's last axis; `contract` names the rounding
-    (dialects/quant/numerics.py).
+    (dialects/quant/numerics.py). Data beyond the contract's limit, which only i32 reaches, has no result: `evaluate`
+    raises.
 
     (R1) min ≤ max, and both fit the result's element type
     (R2) multiplier and shift have 1 entry or one for each channel
-    (R3) the contract is a known one; multipliers are 0 or in [2^30, 2^31); shifts are in [−31, 30]
+    (R3) the contract is a known one; multipliers are 0 or in [2^30, 2^31) and multiples of what it asks for; shifts
+         are in [−31, 30]
     """
 
     name = "qint.requantize"
@@ -71,7 +73,7 @@ class RequantizeOp(NarrowingOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x = inputs[0].astype(np.int64) - self.input_zero_point.value.data
-        multiplier, shift = (np.array(v.get_values(), np.int64) for v in (self.multiplier, self.shift))
+        multiplier, shift = (np.frombuffer(v.data.data, "<i4") for v in (self.multiplier, self.shift))
         return (self.narrow(numerics.requantize(x, multiplier, shift, self.contract.data)),)
 
     def verify_(self) -> None:
@@ -85,8 +87,15 @@ class RequantizeOp(NarrowingOp):
         known = numerics.CONTRACTS
         if self.contract.data not in known:  # R3
             raise VerifyException(f"'{self.name}' contract must be one of {', '.join(known)}, got {self.contract.data}")
+        contract = known[self.contract.data]
         for multiplier, shift in zip(self.multiplier.get_values(), self.shift.get_values(), strict=True):
             if (multiplier and not 1 << 30 <= multiplier < 1 << 31) or not -31 <= shift <= 30:  # R3
                 raise VerifyException(
-                    f"'{self.name}' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got {multiplier}, {shift}"
+                    f"'{self.name}' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], "
+                    f"got {multiplier} and {shift}"
+                )
+            if multiplier % contract.step:  # R3
+                raise VerifyException(
+                    f"'{self.name}' by contract {self.contract.data} needs multipliers that are multiples of "
+                    f"{contract.step}, got {multiplier}"
                 )
