@@ -5,7 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xdsl.dialects import func
+from xdsl.dialects.builtin import StringAttr
+
+from qmlir.dialects.loops import CACHE_LINE
 from qmlir.files import write_together
+from qmlir.signature import TensorSpec
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -40,26 +45,45 @@ def _write(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-def header(executable: "Executable", name: str) -> str:
+def c_identifier(name: str) -> str:
+    """A name as C, and a linker, can take it: `mnist-8` → `mnist_8`."""
+    word = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return word if re.match(r"[A-Za-z]", word) else f"net_{word}"
+
+
+def name_entry(function: func.FuncOp, stem: str) -> None:
+    """Calls a network after the file it is compiled to, so that it does not clash with a program's own `main`."""
+    name = c_identifier(stem)
+    function.sym_name = StringAttr(f"{name}_net" if name == "main" else name)
+
+
+def header(executable: "Executable", stem: str) -> str:
     """The C header of a compiled network: sizes, tensors, and the entry's prototype."""
-    prefix = re.sub(r"\W", "_", name).upper()
+    prefix, name = c_identifier(stem).upper(), executable.entry
     sizes, signature = executable.sizes, executable.signature
     lines = [
         f"/* {name}: a compiled network. Weights and arena start on a multiple of {prefix}_ALIGNMENT bytes. */",
         "#pragma once",
         "#include <stdint.h>",
         "",
-        f"#define {prefix}_ALIGNMENT 64",
-        f"#define {prefix}_WEIGHTS_SIZE {sizes.weights}  /* bytes of {name}.weights.bin */",
+        f"#define {prefix}_ALIGNMENT {CACHE_LINE}",
+        f"#define {prefix}_WEIGHTS_SIZE {sizes.weights}  /* bytes of {stem}.weights.bin */",
         f"#define {prefix}_ARENA_SIZE {sizes.arena}  /* bytes of scratch memory; one arena for each call in flight */",
         "",
     ]
     for kind, specs in (("inputs", signature.inputs), ("outputs", signature.outputs)):
-        for i, spec in enumerate(specs):
-            shape = "".join(f"[{n}]" for n in spec.shape)
-            lines.append(f"/* {kind}[{i}]: {_C_TYPES[spec.dtype.name]} {shape}  {spec.name} */")
+        lines += [f"/* {kind}[{i}]: {_declared(spec)} */" for i, spec in enumerate(specs)]
     lines += [
-        f"void {executable.entry}(const uint8_t *weights, uint8_t *arena, const void *const *inputs, void *const *outputs);",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C"',
+        "#endif",
+        f"void {name}(const uint8_t *weights, uint8_t *arena, const void *const *inputs, void *const *outputs);",
         "",
     ]
     return "\n".join(lines)
+
+
+def _declared(spec: TensorSpec) -> str:
+    shape = "".join(f"[{n}]" for n in spec.shape)
+    return f"{_C_TYPES[spec.dtype.name]} {shape}  {spec.name.replace('*/', '* /')}"

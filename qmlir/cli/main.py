@@ -10,13 +10,14 @@ Each subcommand is a few calls of qmlir/compiler.py. Errors are one paragraph on
 import argparse
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from qmlir.cli.diagnostics import diagnostic_of
+from qmlir.cli.diagnostics import diagnose, report
+from qmlir.cli.flags import ArgumentParser
 from qmlir.errors import OptionError
+from qmlir.near_misses import near_misses
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -25,24 +26,27 @@ T = TypeVar("T")
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
+CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `qmlir` and returns its exit status: 0, or 1 after an error has been reported."""
-    arguments = _parser().parse_args(argv)
-    debug = arguments.debug or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
+    argv = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in argv or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
+    doing = "qmlir"
     try:
+        arguments = _parse(argv)
+        doing = f"qmlir {arguments.subcommand}"
         command: Callable[[argparse.Namespace], None] = arguments.command
         command(arguments)
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        if debug:
-            traceback.print_exc()
-        sys.stderr.write(f"{diagnostic_of(error, doing=f'qmlir {arguments.subcommand}')}\n")
+        report([diagnose(error, doing=doing, debug=debug)])
         return 1
     return 0
 
@@ -51,65 +55,121 @@ def main(argv: Sequence[str] | None = None) -> int:
 # The command line
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("qmlir", description="A quantizing compiler for neural networks.")
-    parser.add_argument("--debug", action="store_true", help="show a traceback with an internal error")
-    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments.
 
-    def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    Raises:
+        OptionError: A command or an option is unknown or has an unusable value; near misses are named.
+    """
+    parser, commands = _parser()
+    named = next((a for a in argv if not a.startswith("-")), None)
+    if named is not None and named not in commands:
+        raise OptionError(named, "there is no such command", remedy=near_misses(named, commands))
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        flag = unknown[0].partition("=")[0]
+        if not flag.startswith("-"):
+            raise OptionError(unknown[0], "there can be one model only", remedy="drop this one")
+        known = commands[arguments.subcommand].long_flags()
+        remedy = near_misses(flag.lstrip("-"), known, prefix="--")
+        raise OptionError(flag, f"qmlir {arguments.subcommand} has no such option", remedy=remedy)
+    return arguments
+
+
+def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
+    """The parser of everything, and those of the commands by name."""
+    parser = ArgumentParser("qmlir", description="A quantizing compiler for neural networks.", allow_abbrev=False)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of a bug (also: QMLIR_DEBUG=1)")
+    subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+    commands: dict[str, ArgumentParser] = {}
+
+    def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
+        sub = subparsers.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".", allow_abbrev=False)
         sub.set_defaults(command=run)
         sub.add_argument("model", type=Path, help="an .onnx or .mlir file")
         sub.add_argument(
             "--bind",
             action="append",
             default=[],
+            type=_binding,
             metavar="NAME=N",
             help="value of a symbolic dimension of an .onnx file; an unbound first dimension is 1",
         )
+        sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        commands[name] = sub
         return sub
 
     sub = command("import", _import, "read a model, simplify it and write it as MLIR")
-    sub.add_argument("-o", "--output", type=Path, required=True, help="the .mlir file to write")
+    sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
 
     sub = command("profile", _profile, "learn the ranges of a float network's tensors from data")
     sub.add_argument("--data", type=Path, required=True, help="calibration samples, .npy or .npz")
-    sub.add_argument("--samples", type=int, help="use at most this many samples (default: all)")
-    sub.add_argument("--bins", type=int, default=2000, help="the most bins of a histogram (default: 2000)")
+    sub.add_argument("--samples", type=_count, help="use at most this many samples (default: all)")
+    sub.add_argument("--bins", type=_count, default=2000, help="the most bins of a histogram (default: 2000)")
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .yaml file to write")
 
     sub = command("quantize", _quantize, "turn a float network and its profile into a quantized network")
     sub.add_argument("--profile", type=Path, help="a profile (default: the ranges in the IR)")
-    sub.add_argument("--schema", choices=SCHEMAS, default=SCHEMAS[0], help="how a range becomes scale and zero point")
-    sub.add_argument("--precision", choices=PRECISIONS, default=PRECISIONS[0], help="storage of the integers")
+    sub.add_argument(
+        "--schema", **_one_of(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)"
+    )
+    sub.add_argument("--precision", **_one_of(PRECISIONS), help="storage of the integers (default: int8)")
     sub.add_argument("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
     sub.add_argument("--fail-on-float", action="store_true", help="refuse if an operation stays float")
     sub.add_argument("--ledger", type=Path, help="write the decision for each operation as JSON")
-    sub.add_argument("-o", "--output", type=Path, required=True, help="the .mlir file to write")
+    sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
-    sub.add_argument("--emit", choices=("obj", "llvm-ir", "asm"), default="obj", help="what to write (default: obj)")
+    sub.add_argument("--emit", **_one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
 
     sub = command("run", _run, "run a network on samples")
     sub.add_argument("--data", type=Path, required=True, help="inputs, .npy or .npz")
-    sub.add_argument("--samples", type=int, help="run at most this many samples (default: all)")
+    sub.add_argument("--samples", type=_count, help="run at most this many samples (default: all)")
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
-    sub.add_argument("-o", "--output", type=Path, help="write the outputs of all samples to this .npz file")
-    return parser
+    sub.add_argument("-o", "--output", type=_path(".npz"), help="write the outputs of all samples to this .npz file")
+    return parser, commands
+
+
+def _one_of(values: Sequence[str]) -> dict[str, Any]:
+    """argparse's settings of an option with these values, the first by default; near misses are named."""
+
+    def value(text: str) -> str:
+        if text not in values:
+            remedy = near_misses(text, values) or f"known: {', '.join(values)}"
+            raise argparse.ArgumentTypeError(f"must be one of its values, got {text}; {remedy}")
+        return text
+
+    return {"type": value, "default": values[0], "metavar": "{" + ",".join(values) + "}"}
+
+
+def _path(suffix: str) -> Callable[[str], Path]:
+    def path(text: str) -> Path:
+        if Path(text).suffix != suffix:
+            raise argparse.ArgumentTypeError(f"must be a file name that ends in {suffix}, got {text}")
+        return Path(text)
+
+    return path
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
+    return int(text)
+
+
+def _binding(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    if not name or not value.isdecimal() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"must be NAME=N with a positive number, got {text}")
+    return name, int(value)
 
 
 def _load(arguments: argparse.Namespace) -> "ModuleOp":
     from qmlir.compiler import load
 
-    bind: dict[str, int] = {}
-    for text in arguments.bind:
-        name, _, value = text.partition("=")
-        if not name or not value.isdigit():
-            raise OptionError("--bind", "must be NAME=N with a positive number", got=text)
-        bind[name] = int(value)
-    return load(arguments.model, bind=bind)
+    return load(arguments.model, bind=dict(arguments.bind))
 
 
 def _progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
@@ -164,39 +224,37 @@ def _profile(arguments: argparse.Namespace) -> None:
 
 
 def _quantize(arguments: argparse.Namespace) -> None:
-    import json
-
+    from qmlir.cli.report import print_decisions, write_ledger
     from qmlir.compiler import quantize, save
-    from qmlir.files import replacing
     from qmlir.ledger import decisions
     from qmlir.profiles import Profile
 
     module = _load(arguments)
-    profile = Profile.load(arguments.profile) if arguments.profile else None
     quantized = quantize(
         module,
-        profile,
+        Profile.load(arguments.profile) if arguments.profile else None,
         schema=arguments.schema,
         precision=arguments.precision,
         per_channel=not arguments.per_tensor,
         fail_on_float=arguments.fail_on_float,
     )
-    save(quantized, arguments.output)
     entries = decisions(quantized)
-    if arguments.ledger:
-        with replacing(arguments.ledger) as temporary:
-            temporary.write_text(json.dumps([e.as_dict() for e in entries], indent=2) + "\n", encoding="utf-8")
-    from qmlir.cli.report import print_decisions
-
+    with write_ledger(entries, arguments.ledger):
+        save(quantized, arguments.output)
     print_decisions(entries)
     _say(f"{arguments.output}: written")
 
 
 def _compile(arguments: argparse.Namespace) -> None:
-    from qmlir.cli.bundle import write_bundle
-    from qmlir.compiler import compile
+    from qmlir.cli.bundle import name_entry, write_bundle
+    from qmlir.compiler import compile, main_function
 
-    executable = compile(_load_simplified(arguments))
+    suffix = CODE_SUFFIXES[arguments.emit]
+    if arguments.output.suffix != suffix:
+        raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
+    module = _load_simplified(arguments)
+    name_entry(main_function(module), arguments.output.stem)
+    executable = compile(module)
     for path in write_bundle(executable, arguments.output, arguments.emit):
         _say(f"{path}: written")
     sizes = executable.sizes
@@ -215,9 +273,8 @@ def _run(arguments: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from qmlir.cli.samples import Samples
+    from qmlir.cli.samples import Samples, write_arrays
     from qmlir.compiler import compile, reference
-    from qmlir.files import replacing
 
     network = (reference if arguments.reference else compile)(_load_simplified(arguments))
     samples = Samples(arguments.data, network.signature, arguments.samples)
@@ -231,8 +288,7 @@ def _run(arguments: argparse.Namespace) -> None:
         spec.name: np.stack([arrays[i] for arrays in outputs]) for i, spec in enumerate(network.signature.outputs)
     }
     if arguments.output:
-        with replacing(arguments.output) as temporary, temporary.open("wb") as file:
-            np.savez(file, **stacked)
+        write_arrays(arguments.output, stacked)
     for name, array in stacked.items():
         _say(f"{name}: {array.dtype.name}{list(array.shape)}")
     _say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
