@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, Signedness
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import FloatAttr, Signedness, i1
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.loops import is_integer
@@ -16,6 +16,11 @@ from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.code import WIDTHS, Buffer, Code, Value
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules, constant_array
+
+
+def _widths(tensor: SSAValue) -> tuple[int, ...]:
+    """Lanes of the vectors that move a tensor's elements; i1 moves one by one, as memory holds each in a byte."""
+    return () if element_of(tensor) == i1 else WIDTHS
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,11 @@ class Transpose(Kernel):
 def _transpose(state: MainLowering, op: TransposeOp) -> None:
     shape, permutation = merge_permutation(shape_of(op.x), op.permutation.get_values())
     if list(permutation) == sorted(permutation):
-        state.replace(op.y, state.buffer(op.x))
+        state.replace(op.y, state.view(state.buffer(op.x), shape_of(op.y)))
         return
     result = [shape[p] for p in permutation]
     y = state.allocate_result(op.y)
-    kernel = Transpose(permutation, WIDTHS)
+    kernel = Transpose(permutation, _widths(op.y))
     state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, result)], result[0])
     state.replace(op.y, y)
 
@@ -100,7 +105,7 @@ def _concat(state: MainLowering, op: ConcatOp) -> None:
     outer = prod(shape[:axis])
     y = state.allocate_result(op.y)
     rows = [state.view(state.buffer(x), (outer, prod(shape_of(x)[axis:]))) for x in op.inputs if prod(shape_of(x))]
-    state.call(Concat(WIDTHS[:1]), [*rows, state.view(y, (outer, prod(shape[axis:])))], outer)
+    state.call(Concat(_widths(op.y)[:1]), [*rows, state.view(y, (outer, prod(shape[axis:])))], outer)
     state.replace(op.y, y)
 
 
@@ -110,6 +115,7 @@ class Pad(Kernel):
 
     pads: tuple[tuple[int, int], ...]
     value: int | float
+    widths: tuple[int, ...]
 
     @property
     def symbol(self) -> str:
@@ -133,9 +139,9 @@ class Pad(Kernel):
                 y.store(x.load(*source, i, lanes=lanes), *rows, i + low)
 
             def inside() -> None:
-                code.spans(0, low, fill)
-                code.spans(0, size, copy)
-                code.spans(low + size, y.shape[-1], fill)
+                code.spans(0, low, fill, self.widths)
+                code.spans(0, size, copy, self.widths)
+                code.spans(low + size, y.shape[-1], fill, self.widths)
 
             padded = [(s, n) for s, n, p in zip(source, outer, self.pads[:-1], strict=True) if p != (0, 0)]
             if not padded:
@@ -144,7 +150,7 @@ class Pad(Kernel):
             condition = padded[0][0].below(padded[0][1])
             for row, count in padded[1:]:
                 condition = condition & row.below(count)
-            code.branch(condition, inside, lambda: code.spans(0, y.shape[-1], fill))
+            code.branch(condition, inside, lambda: code.spans(0, y.shape[-1], fill, self.widths))
 
 
 def _pad(state: MainLowering, op: PadOp) -> None:
@@ -155,7 +161,7 @@ def _pad(state: MainLowering, op: PadOp) -> None:
     result = [low + size + high for size, (low, high) in zip(shape, pads, strict=True)]
     y = state.allocate_result(op.y)
     arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
-    state.call(Pad(pads, _stored_value(state, op)), arguments, result[0] if len(result) > 1 else 1)
+    state.call(Pad(pads, _stored_value(state, op), _widths(op.y)), arguments, result[0] if len(result) > 1 else 1)
     state.replace(op.y, y)
 
 
