@@ -18,6 +18,7 @@ from qmlir.context import make_context
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import element_type_of
 from qmlir.lowering.finish_loops import FinishLoopsPass
+from qmlir.lowering.kernel import PARALLEL
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 from qmlir.lowering.nn_to_loops.convert import NNToLoopsPass
 from qmlir.lowering.qint_to_loops.convert import QIntToLoopsPass
@@ -49,12 +50,18 @@ def _insert(block: Block, value: SSAValue) -> None:
         block.add_op(value.op)
 
 
+LARGEST_KERNEL = 300
+"""Operations; kernels are loops, not unrolled code."""
+
+
 def to_loops(module: ModuleOp) -> ModuleOp:
-    """The module on the loops level; each step verified."""
+    """The module on the loops level; each step verified, no kernel too large."""
     lowered = module.clone()
     for step in (NNToLoopsPass(), QIntToLoopsPass(), FinishLoopsPass()):
         step.apply(make_context(), lowered)
         lowered.verify()
+    for kernel in lowered.body.block.ops:
+        assert PARALLEL not in kernel.attributes or sum(1 for _ in kernel.walk()) <= LARGEST_KERNEL
     return lowered
 
 

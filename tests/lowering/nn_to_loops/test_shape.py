@@ -16,7 +16,7 @@ from tests.lowering.both import check, network, quantized, to_loops
 
 Array = npt.NDArray[Any]
 
-DTYPES = ["float32", "int8", "int16", "int32"]
+DTYPES = ["float32", "int8", "int16", "int32", "bool"]
 
 
 def counted(dtype: str, *shape: int) -> Array:
@@ -71,8 +71,8 @@ PADS = [
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "low", "high"), PADS)
 def test_pad(shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], dtype: str) -> None:
-    bits = int(dtype.lstrip("floatint"))
-    value = FloatAttr(-2.5, f32) if dtype == "float32" else IntegerAttr(-7, bits)
+    integer = IntegerAttr(1, 1) if dtype == "bool" else IntegerAttr(-7, int(dtype.lstrip("floatint")))
+    value = FloatAttr(-2.5, f32) if dtype == "float32" else integer
     properties = {"low": ints(low), "high": ints(high), "value": value}
     check(lambda x: PadOp.make([x], properties).y, counted(dtype, *shape))
 

@@ -1,0 +1,23 @@
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+func.func @lanes(%v: vector<4xi8>) {
+  // expected-error@+1 {{'arith.extsi' must keep the lanes, got vector<4xi8> to vector<8xi32>}}
+  %0 = arith.extsi %v : vector<4xi8> to vector<8xi32>
+  func.return
+}
+
+// -----
+
+func.func @widens(%v: vector<4xi32>) {
+  // expected-error@+1 {{'arith.extsi' must widen, got vector<4xi32> to vector<4xi32>}}
+  %0 = arith.extsi %v : vector<4xi32> to vector<4xi32>
+  func.return
+}
+
+// -----
+
+func.func @narrows(%v: vector<4xi8>) {
+  // expected-error@+1 {{'arith.trunci' must narrow, got vector<4xi8> to vector<4xi16>}}
+  %0 = arith.trunci %v : vector<4xi8> to vector<4xi16>
+  func.return
+}
