@@ -13,9 +13,9 @@ arithmetic on known numbers costs nothing. Integers are signed. Floats are IEEE:
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
-from xdsl.dialects import arith, math, memref, scf, vector
+from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
@@ -25,279 +25,19 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     VectorType,
-    i1,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from qmlir.dialects import arith as conversions
 from qmlir.dialects import simd
 from qmlir.dialects.loops import is_integer, is_memref, is_vector
-
-Number: TypeAlias = "Value | int | float"
-"""What an operator takes: a value, or a number that becomes a constant of the other operand's type."""
-
-Kind: TypeAlias = type[Operation]
-"""A class of operations."""
-
-INDEX = IndexType()
+from qmlir.lowering.value import INDEX, Kind, Value
 
 WIDTHS = (16, 8)
 """Lanes of the vectors that `Code.spans` uses, widest first; what is left goes one by one."""
 
-_NO_WRAP_FLAGS = arith.IntegerOverflowAttr("none")
-_NO_FASTMATH = arith.FastMathFlagsAttr("none")
-_PREDICATES = {name: IntegerAttr(i, i64) for i, name in enumerate(arith.CMPI_COMPARISON_OPERATIONS)}
 _CACHE_LINE = IntegerAttr(64, i64)
-
-
-class Value:
-    """A scalar or a 1-D vector, or a number known while the code is written."""
-
-    __slots__ = ("_ssa", "code", "known", "type")
-
-    def __init__(self, code: "Code", type: Attribute, ssa: SSAValue | None = None, known: int | None = None):
-        self.code = code
-        self.type = type
-        self.known = known
-        self._ssa = ssa
-
-    @property
-    def ssa(self) -> SSAValue:
-        """The value in the IR; known numbers become constants when they are first needed there."""
-        if self._ssa is None:
-            assert self.known is not None
-            self._ssa = self.code.constant_ssa(self.known, self.type)
-        return self._ssa
-
-    @property
-    def element(self) -> Attribute:
-        """The type of one lane; a scalar's own type."""
-        return self.type.element_type if is_vector(self.type) else self.type
-
-    @property
-    def lanes(self) -> int | None:
-        """Lanes of a vector, None for a scalar."""
-        return self.type.get_shape()[0] if is_vector(self.type) else None
-
-    # -- arithmetic --------------------------------------------------------------------------------------------
-
-    def __add__(self, other: Number) -> "Value":
-        rhs = self._index_number(other)
-        if rhs == 0:
-            return self
-        if self.known == 0 and isinstance(other, Value):
-            return other
-        if self.known is not None and rhs is not None:
-            return self.code.index(self.known + rhs)
-        return self._binary(arith.AddiOp, arith.AddfOp, other)
-
-    def __sub__(self, other: Number) -> "Value":
-        rhs = self._index_number(other)
-        if rhs == 0:
-            return self
-        if self.known is not None and rhs is not None:
-            return self.code.index(self.known - rhs)
-        return self._binary(arith.SubiOp, arith.SubfOp, other)
-
-    def __mul__(self, other: Number) -> "Value":
-        rhs = self._index_number(other)
-        if rhs == 1:
-            return self
-        if self.known == 1 and isinstance(other, Value):
-            return other
-        if 0 in (rhs, self.known):
-            return self.code.index(0)
-        if self.known is not None and rhs is not None:
-            return self.code.index(self.known * rhs)
-        return self._binary(arith.MuliOp, arith.MulfOp, other)
-
-    def __truediv__(self, other: Number) -> "Value":
-        assert isinstance(self.element, AnyFloat)
-        return self._binary(arith.DivfOp, arith.DivfOp, other)
-
-    def __floordiv__(self, other: Number) -> "Value":
-        """Quotient of an index by a positive one: neither may be negative."""
-        rhs = self._index_number(other)
-        if rhs == 1:
-            return self
-        if self.known is not None and rhs is not None:
-            return self.code.index(self.known // rhs)
-        return self._binary(arith.DivUIOp, arith.DivUIOp, other)
-
-    def __mod__(self, other: Number) -> "Value":
-        """Remainder of an index by a positive one: neither may be negative."""
-        rhs = self._index_number(other)
-        if rhs == 1:
-            return self.code.index(0)
-        if self.known is not None and rhs is not None:
-            return self.code.index(self.known % rhs)
-        return self._binary(arith.RemUIOp, arith.RemUIOp, other)
-
-    def truncated_quotient(self, other: Number) -> "Value":
-        """Integer quotient rounded toward zero."""
-        return self._binary(arith.DivSIOp, arith.DivSIOp, other)
-
-    def __and__(self, other: Number) -> "Value":
-        return self._binary(arith.AndIOp, arith.AndIOp, other)
-
-    def __or__(self, other: Number) -> "Value":
-        return self._binary(arith.OrIOp, arith.OrIOp, other)
-
-    def __xor__(self, other: Number) -> "Value":
-        return self._binary(arith.XOrIOp, arith.XOrIOp, other)
-
-    def __lshift__(self, other: Number) -> "Value":
-        return self._binary(arith.ShLIOp, arith.ShLIOp, other)
-
-    def __rshift__(self, other: Number) -> "Value":
-        """Arithmetic shift: the quotient by 2^other, rounded down."""
-        return self._binary(arith.ShRSIOp, arith.ShRSIOp, other)
-
-    def logical_shift(self, other: Number) -> "Value":
-        """Right shift that brings in zeros."""
-        return self._binary(arith.ShRUIOp, arith.ShRUIOp, other)
-
-    def __radd__(self, other: float) -> "Value":
-        return self.same(other) + self
-
-    def __rsub__(self, other: float) -> "Value":
-        return self.same(other) - self
-
-    def __rmul__(self, other: float) -> "Value":
-        return self.same(other) * self
-
-    def __rtruediv__(self, other: float) -> "Value":
-        return self.same(other) / self
-
-    def maximum(self, other: Number) -> "Value":
-        """The greater one; NaN where either is NaN."""
-        rhs = self._index_number(other)
-        if self.known is not None and rhs is not None:
-            return self.code.index(max(self.known, rhs))
-        return self._binary(arith.MaxSIOp, arith.MaximumfOp, other)
-
-    def minimum(self, other: Number) -> "Value":
-        """The lesser one; NaN where either is NaN."""
-        rhs = self._index_number(other)
-        if self.known is not None and rhs is not None:
-            return self.code.index(min(self.known, rhs))
-        return self._binary(arith.MinSIOp, arith.MinimumfOp, other)
-
-    def maximum_number(self, other: Number) -> "Value":
-        """The greater float; `other`, which is no NaN, where self is NaN."""
-        return self._binary(arith.MaxnumfOp, arith.MaxnumfOp, other)
-
-    def minimum_number(self, other: Number) -> "Value":
-        """The lesser float; `other`, which is no NaN, where self is NaN."""
-        return self._binary(arith.MinnumfOp, arith.MinnumfOp, other)
-
-    def round_even(self) -> "Value":
-        """The nearest integer as a float, ties to even."""
-        return self._unary(math.RoundEvenOp)
-
-    # -- comparison of scalars -----------------------------------------------------------------------------------
-
-    def __lt__(self, other: Number) -> "Value":
-        return self._compare("slt", other)
-
-    def __ge__(self, other: Number) -> "Value":
-        return self._compare("sge", other)
-
-    def below(self, other: Number) -> "Value":
-        """Whether 0 ≤ self < other: one unsigned comparison."""
-        return self._compare("ult", other)
-
-    def choose(self, yes: Number, no: "Value") -> "Value":
-        """`yes` where this i1 is true, else `no`."""
-        chosen = no.same(yes)
-        return self.code.emit(arith.SelectOp, [self.ssa, chosen.ssa, no.ssa], no.type)
-
-    # -- types ---------------------------------------------------------------------------------------------------
-
-    def to(self, element: Attribute) -> "Value":
-        """The same number in another type: integers sign-extended or truncated, floats rounded to nearest even."""
-        have = self.element
-        if have == element:
-            return self
-        if isinstance(have, IndexType) or isinstance(element, IndexType):
-            return self.code.emit(arith.IndexCastOp, [self.ssa], element)
-        type = VectorType(element, [self.lanes]) if self.lanes else element
-        if is_integer(have) and is_integer(element):
-            narrower = element.width.data < have.width.data
-            kind = conversions.TruncIOp if narrower else conversions.ExtSIOp
-        elif is_integer(have):
-            kind = conversions.SIToFPOp
-        elif is_integer(element):
-            kind = conversions.FPToSIOp
-        else:
-            assert isinstance(have, AnyFloat)
-            assert isinstance(element, AnyFloat)
-            kind = arith.TruncFOp if element.bitwidth < have.bitwidth else arith.ExtFOp
-        return self.code.emit(kind, [self.ssa], type)
-
-    def bits(self, element: Attribute) -> "Value":
-        """The same bits under another type; a vector's lanes multiply or divide."""
-        if self.lanes is None:
-            return self.code.emit(arith.BitcastOp, [self.ssa], element)
-        lanes = self.lanes * _width(self.element) // _width(element)
-        return self.code.emit(vector.BitcastOp, [self.ssa], VectorType(element, [lanes]))
-
-    def lane(self, position: int) -> "Value":
-        """One lane of a vector."""
-        place = DenseArrayBase.from_list(i64, [position])
-        return self.code.emit(vector.ExtractOp, [self.ssa], self.element, {"static_position": place})
-
-    def spread(self, lanes: int | None) -> "Value":
-        """A scalar in every lane of a vector; itself where lanes is None."""
-        if lanes is None or self.lanes is not None:
-            return self
-        return self.code.emit(vector.BroadcastOp, [self.ssa], VectorType(self.type, [lanes]))
-
-    def same(self, other: Number) -> "Value":
-        """`other` in the type of this value."""
-        if isinstance(other, Value):
-            return other.spread(self.lanes)
-        if self.type == INDEX:
-            return self.code.index(int(other))
-        return self.code.constant(other, self.type)
-
-    # -- inside ------------------------------------------------------------------------------------------------
-
-    def _index_number(self, other: Number) -> int | None:
-        """The number `other` stands for, if this is an index and it is known."""
-        if self.type != INDEX:
-            return None
-        return other.known if isinstance(other, Value) else int(other)
-
-    def _unary(self, kind: Kind) -> "Value":
-        return self.code.emit(kind, [self.ssa], self.type, {"fastmath": _NO_FASTMATH})
-
-    def _binary(self, on_integers: Kind, on_floats: Kind, other: Number) -> "Value":
-        if isinstance(other, Value) and other.lanes is not None and self.lanes is None:
-            return self.spread(other.lanes)._binary(on_integers, on_floats, other)
-        rhs = self.same(other)
-        assert rhs.type == self.type, f"{self.type} and {rhs.type}"
-        if isinstance(self.element, AnyFloat):
-            return self.code.emit(on_floats, [self.ssa, rhs.ssa], self.type, {"fastmath": _NO_FASTMATH})
-        properties: dict[str, Attribute] = {"overflowFlags": _NO_WRAP_FLAGS} if on_integers in _OVERFLOWING else {}
-        return self.code.emit(on_integers, [self.ssa, rhs.ssa], self.type, properties)
-
-    def _compare(self, predicate: str, other: Number) -> "Value":
-        assert self.lanes is None, "xDSL compares scalars only"
-        operands = [self.ssa, self.same(other).ssa]
-        return self.code.emit(arith.CmpiOp, operands, i1, {"predicate": _PREDICATES[predicate]})
-
-
-_OVERFLOWING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
-
-
-def _width(element: Attribute) -> int:
-    if is_integer(element):
-        return element.width.data
-    assert isinstance(element, AnyFloat)
-    return element.bitwidth
 
 
 class Buffer:

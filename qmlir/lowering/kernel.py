@@ -46,7 +46,8 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import LoweringError
-from qmlir.lowering.code import INDEX, Buffer, Code, Value
+from qmlir.lowering.code import Buffer, Code
+from qmlir.lowering.value import INDEX, Value
 from qmlir.rewriting import node_name
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -13,19 +13,19 @@ takes one tap (or a group of taps) of one block for a few neighbouring outputs:
 The order of kh, kw, c is that of the reference; where the arithmetic is exact it takes several c in one step.
 """
 
-import abc
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.loops import is_memref
-from qmlir.lowering.code import Buffer, Code, Value
-from qmlir.lowering.kernel import Array, Kernel, MainLowering
-from qmlir.lowering.kernels.tile import Rows, Tile, Window, choose_tile, copy_pixels
+from qmlir.lowering.code import Buffer, Code
+from qmlir.lowering.kernel import Array, Kernel, MainLowering, memref_shape
+from qmlir.lowering.kernels.arithmetic import Arithmetic, Epilogue
+from qmlir.lowering.kernels.pack import choose_lanes, pack_weights, pad_channels, prepare_image
+from qmlir.lowering.kernels.tile import Tile, Window, choose_tile, copy_pixels
+from qmlir.lowering.value import Value
 
 OUTPUTS = 4
 """Outputs computed together: each load of weights serves them all, and their accumulators stay in registers."""
@@ -33,51 +33,6 @@ OUTPUTS = 4
 
 CACHED_INPUT = 24 * 1024
 """Bytes of input that a tile read in place may span: most of a first-level cache."""
-
-
-class Arithmetic(abc.ABC):
-    """How a contraction multiplies and adds: a frozen dataclass.
-
-    group    channels that one step takes; weights are [blocks, KH, KW, C' / group, lanes, group]
-    element  type of the input's elements as `step` wants them: a tile's
-    """
-
-    group: int
-    element: Attribute
-
-    @property
-    def keeps(self) -> bool:
-        """Whether `prepare` changes nothing but the type."""
-        return True
-
-    @abc.abstractmethod
-    def prepare(self, x: Value) -> Value:
-        """An input element as a tile holds it."""
-
-    @abc.abstractmethod
-    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        """The accumulators of a block before the first step."""
-
-    @abc.abstractmethod
-    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        """The weights of one step, of which `at` counts those before."""
-
-    @abc.abstractmethod
-    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        """The accumulators with the products of one group of inputs added."""
-
-
-class Epilogue(abc.ABC):
-    """What happens to accumulators before they are stored: a frozen dataclass.
-
-    parameters   how many of the kernel's buffers it reads, [blocks · lanes] each
-    """
-
-    parameters: int
-
-    @abc.abstractmethod
-    def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
-        """The result's elements from accumulators and their channels' parameters, as many lanes."""
 
 
 @dataclass(frozen=True)
@@ -295,25 +250,6 @@ class _Body:
             code.branch(block < kernel.blocks - 1, whole, part)
 
 
-def pack_weights(weights: Array, lanes: int, group: int) -> Array:
-    """Weights [O, KH, KW, C] as the kernel reads them, flat: [blocks, KH, KW, C' / group, lanes, group]."""
-    outputs, rows, columns, channels = weights.shape
-    padding = ((0, -outputs % lanes), (0, 0), (0, 0), (0, -channels % group))
-    padded = np.pad(weights, padding)
-    split = padded.reshape(-1, lanes, rows, columns, padded.shape[3] // group, group)
-    return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1, 5)).reshape(-1)
-
-
-def pad_channels(parameters: Array, lanes: int) -> Array:
-    """A parameter for each output channel, [blocks · lanes], zero beyond the last."""
-    return np.pad(parameters, (0, -len(parameters) % lanes))
-
-
-def choose_lanes(outputs: int) -> int:
-    """Output channels in a block."""
-    return 8 if outputs <= 8 else 16
-
-
 @dataclass(frozen=True)
 class Task:
     """A contraction to lower: what `Contraction` says of it, and its data.
@@ -370,63 +306,15 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     buffers = [state.constant(pad_channels(a, lanes)) for a in arrays]
     y = state.allocate_result(result)
     line = window.width * window.channels
-    source = state.view(x, (_elements(x) // line, line))
+    source = state.view(x, (prod(memref_shape(x)) // line, line))
     target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
     state.call(kernel, [source, packed, *buffers, target], kernel.items)
     state.replace(result, y)
 
 
-@dataclass(frozen=True)
-class PrepareImage(Kernel):
-    """The whole input as the arithmetic wants it, padded: what a tile holds of a part. Items are its rows.
-
-    Buffers: x [N·H, W·C], out [N·H', W'·C'].
-    """
-
-    name: str
-    tile: Tile
-    arithmetic: Arithmetic
-
-    @property
-    def symbol(self) -> str:
-        return self.name
-
-    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        x, out = buffers
-        rows = self.tile.window.output[0]
-        with code.loop(begin, end, name="row") as item:
-            copy = copy_pixels(code, x, self.tile, Rows(out, item), self.arithmetic.prepare)
-            self.tile.fill(code, Rows(out, item), item // rows, item % rows, code.index(0), copy)
-
-
-def prepare_image(
-    state: MainLowering, name: str, window: Window, channels: int, arithmetic: Arithmetic, x: SSAValue
-) -> tuple[SSAValue, Window]:
-    """Calls the kernel; the prepared input and the window over it, which needs no padding any more."""
-    sizes = [
-        (count - 1) * stride + (extent - 1) * dilation + 1
-        for count, stride, extent, dilation in zip(
-            window.output, window.strides, window.extent, window.dilations, strict=True
-        )
-    ]
-    height, width = sizes
-    images = _elements(x) // (window.height * window.width * window.channels)
-    pixels = Window(images, window.height, window.width, window.channels, (1, 1), (height, width), origin=window.origin)
-    out = state.allocate(MemRefType(arithmetic.element, (images * height, width * channels)))
-    source = state.view(x, (images * window.height, window.width * window.channels))
-    kernel = PrepareImage(name, Tile(pixels, width, channels, arithmetic.element), arithmetic)
-    state.call(kernel, [source, out], images * height)
-    return out, replace(window, height=height, width=width, channels=channels, origin=(0, 0))
-
-
 def _element(buffer: SSAValue) -> Attribute:
     assert is_memref(buffer.type)
     return buffer.type.element_type
-
-
-def _elements(buffer: SSAValue) -> int:
-    assert is_memref(buffer.type)
-    return prod(buffer.type.get_shape())
 
 
 def _dense_outputs(window: Window) -> int:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.lowering.code import WIDTHS, Buffer, Code, Value
+from qmlir.lowering.code import WIDTHS, Buffer, Code
 from qmlir.lowering.kernel import STACK_LIMIT, Array, Kernel, MainLowering
-from qmlir.lowering.kernels.contraction import Epilogue
+from qmlir.lowering.kernels.arithmetic import Epilogue
 from qmlir.lowering.kernels.tile import Copy, Tile, Window, choose_tile
+from qmlir.lowering.value import Value
 
 FEW = 4
 """Outputs a tile should serve at least: neighbouring windows overlap."""

@@ -12,8 +12,9 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import shape_of
-from qmlir.lowering.code import WIDTHS, Buffer, Code, Value
+from qmlir.lowering.code import WIDTHS, Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, memref_shape
+from qmlir.lowering.value import Value
 
 Formula: TypeAlias = Callable[..., Value]
 """Maps one element of each operand, scalars or vectors of one length, to the result; a function or frozen dataclass."""

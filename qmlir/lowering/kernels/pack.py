@@ -1,16 +1,37 @@
-"""Packing at run time: the right operand of a matrix product as the contraction kernel reads weights."""
+"""Operands laid out as contraction kernels read them: constant weights in numpy, computed ones by kernels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+import numpy as np
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.loops import is_memref
-from qmlir.lowering.code import Buffer, Code, Value
-from qmlir.lowering.kernel import Kernel, MainLowering
-from qmlir.lowering.kernels.contraction import Arithmetic, choose_lanes
+from qmlir.lowering.code import Buffer, Code
+from qmlir.lowering.kernel import Array, Kernel, MainLowering, memref_shape
+from qmlir.lowering.kernels.arithmetic import Arithmetic
+from qmlir.lowering.kernels.tile import Rows, Tile, Window, copy_pixels
+from qmlir.lowering.value import Value
+
+
+def pack_weights(weights: Array, lanes: int, group: int) -> Array:
+    """Weights [O, KH, KW, C] as the kernel reads them, flat: [blocks, KH, KW, C' / group, lanes, group]."""
+    outputs, rows, columns, channels = weights.shape
+    padding = ((0, -outputs % lanes), (0, 0), (0, 0), (0, -channels % group))
+    padded = np.pad(weights, padding)
+    split = padded.reshape(-1, lanes, rows, columns, padded.shape[3] // group, group)
+    return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1, 5)).reshape(-1)
+
+
+def pad_channels(parameters: Array, lanes: int) -> Array:
+    """A parameter for each output channel, [blocks · lanes], zero beyond the last."""
+    return np.pad(parameters, (0, -len(parameters) % lanes))
+
+
+def choose_lanes(outputs: int) -> int:
+    """Output channels in a block."""
+    return 8 if outputs <= 8 else 16
 
 
 @dataclass(frozen=True)
@@ -51,8 +72,7 @@ class PackColumns(Kernel):
 
 def pack_columns(state: MainLowering, name: str, x: SSAValue, arithmetic: Arithmetic) -> SSAValue:
     """Calls the kernel for a buffer [B…, K, N]; the packed buffer, flat."""
-    assert is_memref(x.type)
-    *batch, rows, columns = x.type.get_shape()
+    *batch, rows, columns = memref_shape(x)
     kernel = PackColumns(name, columns, choose_lanes(columns), arithmetic)
     count = prod(batch)
     steps = -(-rows // arithmetic.group)
@@ -61,3 +81,46 @@ def pack_columns(state: MainLowering, name: str, x: SSAValue, arithmetic: Arithm
     )
     state.call(kernel, [state.view(x, (count, rows, columns)), out], count * kernel.blocks)
     return state.view(out, (count * kernel.blocks * steps * kernel.lanes * arithmetic.group,))
+
+
+@dataclass(frozen=True)
+class PrepareImage(Kernel):
+    """The whole input as the arithmetic wants it, padded: what a tile holds of a part. Items are its rows.
+
+    Buffers: x [N·H, W·C], out [N·H', W'·C'].
+    """
+
+    name: str
+    tile: Tile
+    arithmetic: Arithmetic
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, out = buffers
+        rows = self.tile.window.output[0]
+        with code.loop(begin, end, name="row") as item:
+            copy = copy_pixels(code, x, self.tile, Rows(out, item), self.arithmetic.prepare)
+            self.tile.fill(code, Rows(out, item), item // rows, item % rows, code.index(0), copy)
+
+
+def prepare_image(
+    state: MainLowering, name: str, window: Window, channels: int, arithmetic: Arithmetic, x: SSAValue
+) -> tuple[SSAValue, Window]:
+    """Calls the kernel; the prepared input and the window over it, which needs no padding any more."""
+    sizes = [
+        (count - 1) * stride + (extent - 1) * dilation + 1
+        for count, stride, extent, dilation in zip(
+            window.output, window.strides, window.extent, window.dilations, strict=True
+        )
+    ]
+    height, width = sizes
+    images = prod(memref_shape(x)) // (window.height * window.width * window.channels)
+    pixels = Window(images, window.height, window.width, window.channels, (1, 1), (height, width), origin=window.origin)
+    out = state.allocate(MemRefType(arithmetic.element, (images * height, width * channels)))
+    source = state.view(x, (images * window.height, window.width * window.channels))
+    kernel = PrepareImage(name, Tile(pixels, width, channels, arithmetic.element), arithmetic)
+    state.call(kernel, [source, out], images * height)
+    return out, replace(window, height=height, width=width, channels=channels, origin=(0, 0))

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from qmlir.lowering.code import Buffer, Code, Value
+from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Array, Kernel, MainLowering
 from qmlir.lowering.kernels.tile import Window
+from qmlir.lowering.value import Value
 
 
 class Reduction(abc.ABC):

@@ -17,8 +17,9 @@ from xdsl.ir import Attribute
 from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.windows import WindowOp
-from qmlir.lowering.code import Buffer, Code, Value
+from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import STACK_LIMIT
+from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from xdsl.dialects.builtin import f32, f64
 
 from qmlir.dialects.nn.activation import ClampOp, ReluOp, RequantizeOp, SigmoidOp, TanhOp, UnaryOp
-from qmlir.lowering.code import Value
 from qmlir.lowering.kernel import MainLowering, Rule, Rules
 from qmlir.lowering.kernels.elementwise import Formula, lower_elementwise
 from qmlir.lowering.nn_to_loops import exponential
 from qmlir.lowering.nn_to_loops.contraction import clamp_of
+from qmlir.lowering.value import Value
 
 F64_WIDTHS = (8,)
 """Lanes where a formula computes in f64: 16 would leave no registers for its intermediate values."""

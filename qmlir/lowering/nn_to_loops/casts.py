@@ -9,10 +9,10 @@ from xdsl.ir import Operation
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.lowering.code import Value
 from qmlir.lowering.kernel import MainLowering, Rules, memref_shape
 from qmlir.lowering.kernels.elementwise import lower_elementwise
 from qmlir.lowering.nn_to_loops.activation import F64_WIDTHS
+from qmlir.lowering.value import Value
 
 STORED_WIDTHS = (8, 16, 32)
 """Bits of storage integers that lie one by one in memory."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from qmlir.dialects.nn.elementwise import AddOp, BinaryOp, MulOp
-from qmlir.lowering.code import Value
 from qmlir.lowering.kernel import MainLowering, Rule, Rules
 from qmlir.lowering.kernels.elementwise import Formula, lower_elementwise
 from qmlir.lowering.nn_to_loops.contraction import Clamp, clamp_of
+from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)

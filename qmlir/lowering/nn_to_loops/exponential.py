@@ -15,7 +15,7 @@ from qmlir.dialects.quant.numerics import (
     TANH_COEFFICIENTS,
     TANH_SMALL,
 )
-from qmlir.lowering.code import Value
+from qmlir.lowering.value import Value
 
 _EXPONENT_BIAS, _FRACTION_BITS = 1023, 52
 

@@ -11,9 +11,10 @@ from xdsl.dialects.builtin import VectorType, f32, f64
 
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.normalization import SoftmaxOp
-from qmlir.lowering.code import Buffer, Code, Value
+from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.nn_to_loops.exponential import exp
+from qmlir.lowering.value import Value
 
 LANES = 8
 """f64 values computed together."""

@@ -8,10 +8,11 @@ from xdsl.dialects.builtin import VectorType, f32, i32
 
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp, PoolOp
-from qmlir.lowering.code import Code, Value
+from qmlir.lowering.code import Code
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.pooling import Reduction, lower_global_pool, lower_pool
 from qmlir.lowering.kernels.tile import Window, window_of
+from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)

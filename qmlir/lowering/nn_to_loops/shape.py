@@ -14,8 +14,9 @@ from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
-from qmlir.lowering.code import WIDTHS, Buffer, Code, Value
+from qmlir.lowering.code import WIDTHS, Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules, constant_array
+from qmlir.lowering.value import Value
 
 
 def _widths(tensor: SSAValue) -> tuple[int, ...]:

@@ -14,13 +14,15 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
-from qmlir.lowering.code import Buffer, Code, Value
+from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Array, MainLowering, Rules
-from qmlir.lowering.kernels.contraction import Arithmetic, Broadcast, Epilogue, Task, lower_contraction
+from qmlir.lowering.kernels.arithmetic import Arithmetic, Epilogue
+from qmlir.lowering.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.lowering.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
 from qmlir.lowering.kernels.pack import pack_columns
 from qmlir.lowering.kernels.tile import Window, window_of
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
+from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)

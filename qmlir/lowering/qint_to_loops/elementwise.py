@@ -9,10 +9,10 @@ from xdsl.ir import Attribute
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.qint.elementwise import AddOp, MulOp
-from qmlir.lowering.code import Value
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import lower_elementwise
 from qmlir.lowering.qint_to_loops.requantize import Narrow, Requantize, fused_requantize, narrowing, requantization
+from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)

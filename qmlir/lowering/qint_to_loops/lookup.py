@@ -6,9 +6,10 @@ from math import prod
 
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.lookup import LookupOp
-from qmlir.lowering.code import INDEX, Buffer, Code, Value
+from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import RUN
+from qmlir.lowering.value import INDEX, Value
 
 
 @dataclass(frozen=True)

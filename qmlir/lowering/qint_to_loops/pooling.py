@@ -8,12 +8,13 @@ from xdsl.dialects.builtin import IntegerType, VectorType, i32, i64
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp, PoolOp
-from qmlir.lowering.code import Code, Value
+from qmlir.lowering.code import Code
 from qmlir.lowering.kernel import MainLowering, Rules
-from qmlir.lowering.kernels.contraction import Epilogue
+from qmlir.lowering.kernels.arithmetic import Epilogue
 from qmlir.lowering.kernels.pooling import Reduction, lower_global_pool, lower_pool
 from qmlir.lowering.kernels.tile import Window, window_of
 from qmlir.lowering.qint_to_loops.contraction import ending
+from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
-from qmlir.lowering.code import Value
 from qmlir.lowering.kernel import Array, MainLowering, Rules
-from qmlir.lowering.kernels.contraction import Epilogue
+from qmlir.lowering.kernels.arithmetic import Epilogue
 from qmlir.lowering.kernels.elementwise import lower_elementwise
+from qmlir.lowering.value import Value
 
 Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
 """(a, multiplier, shift), i64 of one shape → a · multiplier · 2^(shift − 31), rounded; i64."""
