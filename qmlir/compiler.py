@@ -18,6 +18,7 @@ from xdsl.transforms import get_all_passes
 from qmlir.context import QmlirContext, make_context
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
 from qmlir.near_misses import near_misses
+from qmlir.passes import check_option
 from qmlir.verify import verify
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
 
+VERIFY_LOOPS = False
+"""Whether `compile` verifies the module between the passes below qint."""
+
 
 def pass_class(name: str) -> type[ModulePass]:
     """The pass called `name`.
@@ -94,7 +98,7 @@ class Pipeline:
     def __init__(self, *passes: str | tuple[str, Mapping[str, Any]]):
         self.passes: list[ModulePass] = []
         for entry in passes:
-            name, options = (entry, {}) if isinstance(entry, str) else entry
+            name, options = (entry, dict[str, Any]()) if isinstance(entry, str) else entry
             self.passes.append(configured_pass(name, options))
 
     def __call__(self, module: ModuleOp, context: QmlirContext | None = None) -> ModuleOp:
@@ -103,11 +107,12 @@ class Pipeline:
         self.apply(result, context or make_context())
         return result
 
-    def apply(self, module: ModuleOp, context: QmlirContext) -> None:
-        """Runs the passes on `module` in place."""
+    def apply(self, module: ModuleOp, context: QmlirContext, *, verify_each: bool = True) -> None:
+        """Runs the passes on `module` in place, verifying it after each."""
         for step in self.passes:
             step.apply(context, module)
-            verify(module)
+            if verify_each:
+                verify(module)
 
 
 def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
@@ -115,9 +120,10 @@ def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
     cls = pass_class(name)
     known = {f.replace("_", "-"): f for f in cls.__dataclass_fields__}
     given = {k.replace("_", "-"): v for k, v in options.items()}
-    for key in given:
+    for key, value in given.items():
         if key not in known:
             raise OptionError(f"{name} {key}", "there is no such option", remedy=near_misses(key, list(known)))
+        check_option(cls, known[key], value)
     return cls(**{known[k]: v for k, v in given.items()})
 
 
@@ -258,7 +264,9 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
     function = main_function(lowered)
     entry, signature = function.sym_name.data, signature_of(function)
     *plan, to_llvm = TO_LLVM
-    Pipeline(*TO_LOOPS, *plan, (to_llvm, {"features": host_features()})).apply(lowered, make_context())
+    # Thousands of scalar operations: verifying them between passes takes longer than the passes do. The tests verify.
+    emission = Pipeline(*TO_LOOPS, *plan, (to_llvm, {"features": host_features()}))
+    emission.apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
     return build(lowered, signature, entry=entry)
 
 

@@ -20,6 +20,7 @@ DIALECTS = {
     "nn": "qmlir.dialects.nn:NN",
     "qint": "qmlir.dialects.qint:QINT",
     "simd": "qmlir.dialects.simd:SIMD",
+    "llvm": "qmlir.dialects.llvm:LLVM",
     "arith": "qmlir.dialects.arith:ARITH",
 }
 """Our dialects: name → `module:attribute`, imported on first use."""

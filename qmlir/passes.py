@@ -12,7 +12,10 @@ Drivers read the types to parse `--choose-scales=schema=symmetric`; `-` and `_` 
 """
 
 import dataclasses
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from qmlir.errors import OptionError
+from qmlir.near_misses import near_misses
 
 T = TypeVar("T")
 
@@ -32,3 +35,20 @@ def option_help(pass_type: type, name: str) -> str:
     """The help line of option `name` of `pass_type`, or an empty string where it has none."""
     fields = {f.name: f for f in dataclasses.fields(pass_type)}
     return str(fields[name].metadata.get("help", ""))
+
+
+def check_option(pass_type: type, name: str, value: object) -> None:
+    """Refuses a value that does not have the type of the pass's option `name`.
+
+    Raises:
+        OptionError: It is of another type, or none of the values a `Literal` lists; names near misses.
+    """
+    hint: Any = get_type_hints(pass_type)[name]
+    where = f"{pass_type.__dict__.get('name', pass_type.__name__)} {name.replace('_', '-')}"
+    if get_origin(hint) is Literal:
+        known = [str(v) for v in get_args(hint)]
+        if value not in get_args(hint):
+            need = f"must be one of {', '.join(known)}"
+            raise OptionError(where, need, got=str(value), remedy=near_misses(str(value), known))
+    elif isinstance(hint, type) and not isinstance(value, hint):
+        raise OptionError(where, f"must be of type {hint.__name__}", got=f"{value!r} of type {type(value).__name__}")

@@ -104,7 +104,7 @@ def split(network: Network, find: Find, share: float = 1.0) -> Split:
 
 
 def sqnr(truth: Array, got: Array) -> float:
-    """Offset-free signal-to-noise ratio in dB, after removing each sample's mean output and mean error; [n, outputs]."""
+    """Offset-free signal-to-noise ratio in dB: without each sample's mean output and mean error; [n, outputs]."""
     truth, got = truth.reshape(len(truth), -1).astype(np.float64), got.reshape(len(got), -1).astype(np.float64)
     signal, error = truth - truth.mean(axis=1, keepdims=True), got - truth
     error -= error.mean(axis=1, keepdims=True)
@@ -134,7 +134,8 @@ class Score:
 
     def __str__(self) -> str:
         top, agree = 100 * self.correct / self.samples, 100 * self.agreeing / self.samples
-        return f"top-1 {top:.2f} % ({self.points:+.2f} points: {self.lost} lost, {self.won} won), agreement {agree:.2f} %"
+        change = f"{self.points:+.2f} points: {self.lost} lost, {self.won} won"
+        return f"top-1 {top:.2f} % ({change}), agreement {agree:.2f} %"
 
 
 def score(labels: Array, truth: Array, got: Array) -> Score:

@@ -6,7 +6,8 @@ output: run with `-s`.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,9 +64,14 @@ def _prepare(network: Network, shared: Callable[[str], Path]) -> Prepared:
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))
-def prepared(request: pytest.FixtureRequest, shared: Callable[[str], Path]) -> Iterator[Prepared]:
+def prepared(request: pytest.FixtureRequest, shared: Callable[[str], Path]) -> Prepared:
     """Each network in turn; its float results are computed once."""
-    yield _prepare(NETWORKS[request.param], shared)
+    return _prepare(NETWORKS[request.param], shared)
+
+
+def _show(text: str) -> None:
+    """A figure for people: seen with `-s`."""
+    sys.stdout.write(f"\n{text}\n")
 
 
 def _joined(outputs: list[list[Any]]) -> Any:
@@ -80,10 +86,10 @@ def test_float_agrees_with_onnxruntime(prepared: Prepared) -> None:
     name = session.get_inputs()[0].name
     worst = 0.0
     for x, ours in zip(prepared.data.score[:100], prepared.truth[:100], strict=True):
-        theirs = session.run(None, {name: x})
+        theirs: list[Any] = list(session.run(None, {name: x}))
         for a, b in zip(ours, theirs, strict=True):
             worst = max(worst, float(np.abs(a - b).max() / np.abs(b).max()))
-    print(f"\n{prepared.network.name:17s} float against onnxruntime: {worst:.1e} of the largest output")
+    _show(f"{prepared.network.name:17s} float against onnxruntime: {worst:.1e} of the largest output")
     assert worst <= 1e-5
 
 
@@ -102,7 +108,7 @@ def test_integers(prepared: Prepared, schema: str) -> None:
         text += f", {scored}"
         allowed = max(POINTS.get(schema, 0.5) * scored.samples / 100, 2)
         assert scored.lost - scored.won <= allowed
-    print(f"\n{prepared.network.name:17s} {schema:28s} {text}; CPU unlike reference: {unequal} of {len(outputs)}")
+    _show(f"{prepared.network.name:17s} {schema:28s} {text}; CPU unlike reference: {unequal} of {len(outputs)}")
     assert unequal == 0
     _check_floats(prepared, quantized, executable.llvm_ir)
 

@@ -1,0 +1,190 @@
+"""Random networks for hypothesis: a module on the nn level with ranges, and inputs for it."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    f32,
+    i64,
+)
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.backends.reference import trace
+from qmlir.context import make_context
+from qmlir.dialects import nn
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.base import bound, is_float
+from qmlir.dialects.qmlir import NAME, NameAttr
+from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.dialects.windows import ints
+from qmlir.transforms.quantize.insert_observers import InsertObserversPass
+
+Array = npt.NDArray[Any]
+
+
+class Graph:
+    """A network whose observers hold ranges, and samples of its only input; a failing test prints its text."""
+
+    def __init__(self, module: ModuleOp, samples: list[Array]):
+        self.module, self.samples = module, samples
+
+    def without_observers(self) -> ModuleOp:
+        """The plain float network."""
+        module = self.module.clone()
+        for op in [o for o in module.walk() if isinstance(o, ObserveOp)]:
+            op.detach()
+            op.erase()
+        return module
+
+    def __repr__(self) -> str:
+        return "\n" + module_text(self.module, WeightsMode.INLINE)
+
+
+class _Builder:
+    """A network under construction; values are images [N, H, W, C] until `flatten`."""
+
+    def __init__(self, draw: st.DrawFn, shape: tuple[int, int, int, int]):
+        self.draw = draw
+        self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        self.function = func.FuncOp("main", ([TensorType(f32, shape)], []))
+        self.block = self.function.body.block
+        self.values: list[SSAValue] = [self.block.args[0]]
+
+    def add(self, op: Operation) -> SSAValue:
+        """Appends an operation under a name of its own."""
+        op.attributes[NAME] = NameAttr.of([f"node{len(self.values)}"], [f"t{len(self.values)}"])
+        self.block.add_op(op)
+        self.values.append(op.results[0])
+        return op.results[0]
+
+    def constant(self, *shape: int, scale: float = 1.0) -> SSAValue:
+        """A constant with normally distributed values, some of them outliers, some channels all zero."""
+        values = self.rng.normal(size=shape) * scale
+        if self.draw(st.booleans()):
+            values[..., self.rng.integers(shape[-1])] *= self.draw(st.sampled_from([0.0, 1e-4, 30.0]))
+        op = nn.ConstantOp(values.astype(np.float32))
+        self.block.add_op(op)
+        return op.y
+
+    def clamp(self) -> dict[str, Any]:
+        """Bounds of a fused clamp: none, relu, relu6, or two of any sign."""
+        low, high = self.draw(st.sampled_from([(None, None), (0.0, None), (0.0, 6.0), (-1.0, 1.0), (0.3, 0.7)]))
+        return {"min": bound(low), "max": bound(high)}
+
+    def window(self, x: SSAValue, most: int) -> tuple[tuple[int, int], dict[str, Any]]:
+        """A window that fits, with strides, padding and dilations."""
+        _, height, width, _ = shape_of(x)
+        extents = tuple(self.draw(st.integers(1, min(most, size))) for size in (height, width))
+        sizes = zip(extents, (height, width), strict=True)
+        dilations = [self.draw(st.integers(1, 2)) if (e - 1) * 2 + 1 <= size else 1 for e, size in sizes]
+        padding = [self.draw(st.integers(0, e - 1)) for e in extents for _ in range(2)]
+        strides = [self.draw(st.integers(1, 2)) for _ in extents]
+        properties = {"strides": ints(strides), "padding": ints(padding), "dilations": ints(dilations)}
+        return (extents[0], extents[1]), properties
+
+    def step(self, x: SSAValue) -> SSAValue:
+        """One more operation on an image."""
+        n, height, width, channels = shape_of(x)
+        kind = self.draw(st.sampled_from(_STEPS))
+        if kind in ("conv2d", "depthwise"):
+            (rows, columns), properties = self.window(x, 3)
+            properties |= self.clamp()
+            outputs = self.draw(st.integers(1, 19)) if kind == "conv2d" else channels * self.draw(st.integers(1, 2))
+            shape = (outputs, rows, columns, channels) if kind == "conv2d" else (1, rows, columns, outputs)
+            weights = self.constant(*shape, scale=1 / np.sqrt(rows * columns * channels))
+            bias = [self.constant(outputs)] if self.draw(st.booleans()) else []
+            convolution = nn.Conv2DOp if kind == "conv2d" else nn.DepthwiseConv2DOp
+            return self.add(convolution.make([x, weights, bias], properties))
+        if kind in ("max_pool2d", "average_pool2d"):
+            window, properties = self.window(x, 3)
+            properties["window"] = ints(list(window))
+            if kind == "max_pool2d":
+                return self.add(nn.MaxPool2DOp.make([x], properties))
+            properties["count_include_pad"] = BoolAttr.from_bool(self.draw(st.booleans()))
+            return self.add(nn.AveragePool2DOp.make([x], properties))
+        if kind in ("add", "mul"):
+            fitting = [v for v in self.values if shape_of(v) == shape_of(x)]
+            other = self.draw(st.sampled_from(fitting)) if self.draw(st.booleans()) else self.constant(channels)
+            return self.add((nn.AddOp if kind == "add" else nn.MulOp).make([x, other], self.clamp()))
+        if kind == "concat":
+            fitting = [v for v in self.values if len(shape_of(v)) == 4 and shape_of(v)[:3] == (n, height, width)]
+            others = [self.draw(st.sampled_from(fitting)) for _ in range(self.draw(st.integers(1, 2)))]
+            return self.add(nn.ConcatOp.make([[x, *others]], {"axis": IntegerAttr(3, i64)}))
+        if kind == "pad":
+            low, high = ([0, *(self.draw(st.integers(0, 2)) for _ in range(3))] for _ in range(2))
+            value = FloatAttr(self.draw(st.sampled_from([0.0, 0.5])), f32)
+            return self.add(nn.PadOp.make([x], {"low": ints(low), "high": ints(high), "value": value}))
+        if kind == "transpose":
+            permutation = [0, *self.draw(st.permutations([1, 2, 3]))]
+            return self.add(nn.TransposeOp.make([x], {"permutation": ints(permutation)}))
+        if kind == "clamp":
+            return self.add(nn.ClampOp.make([x], self.clamp()))
+        if kind == "softmax":
+            return self.add(nn.SoftmaxOp.make([x], {"axis": IntegerAttr(self.draw(st.integers(1, 3)), i64)}))
+        unary = {"relu": nn.ReluOp, "sigmoid": nn.SigmoidOp, "tanh": nn.TanhOp, "global": nn.GlobalAveragePoolOp}
+        return self.add(unary[kind].make([x]))
+
+    def flatten(self, x: SSAValue) -> SSAValue:
+        """A fully connected layer, or a product of the image with its transpose."""
+        n = shape_of(x)[0]
+        features = int(np.prod(shape_of(x)[1:]))
+        rows = self.add(nn.ReshapeOp.make([x], {"shape": ints([n, features])}))
+        if self.draw(st.booleans()):
+            outputs = self.draw(st.integers(1, 20))
+            weights = self.constant(outputs, features, scale=1 / np.sqrt(features))
+            return self.add(nn.FullyConnectedOp.make([rows, weights, [self.constant(outputs)]], self.clamp()))
+        columns = self.add(nn.TransposeOp.make([rows], {"permutation": ints([1, 0])}))
+        return self.add(nn.MatMulOp.make([rows, columns], self.clamp()))
+
+
+_STEPS = (
+    *("conv2d", "conv2d", "depthwise", "max_pool2d", "average_pool2d", "add", "mul", "concat", "pad", "transpose"),
+    *("clamp", "relu", "sigmoid", "tanh", "softmax", "global"),
+)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, most: int = 6) -> Graph:
+    """Networks of up to `most` operations and a head, with the ranges of four samples; some ranges are missing."""
+    shape = (draw(st.integers(1, 2)), draw(st.integers(2, 7)), draw(st.integers(2, 7)), draw(st.integers(1, 9)))
+    builder = _Builder(draw, shape)
+    x = builder.values[0]
+    for _ in range(draw(st.integers(1, most))):
+        x = builder.step(x)
+    results = [builder.flatten(x) if draw(st.booleans()) else x]
+    if draw(st.integers(0, 4)) == 0:
+        results.append(draw(st.sampled_from(builder.values)))
+    builder.block.add_op(func.ReturnOp(*results))
+    builder.function.update_function_type()
+    builder.function.arg_attrs = ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=["t0"])})])
+    module = ModuleOp([builder.function])
+    InsertObserversPass().apply(make_context(), module)
+    samples = [builder.rng.normal(size=shape).astype(np.float32) for _ in range(4)]
+    _observe(builder.function, samples, skip=draw(st.sampled_from([None] * 5 + [2])))
+    module.verify()
+    return Graph(module, samples)
+
+
+def _observe(function: func.FuncOp, samples: list[Array], skip: int | None) -> None:
+    """Writes the ranges that samples have; every `skip`-th observer stays without one."""
+    values = [trace(function, [s])[1] for s in samples]
+    for index, observer in enumerate(o for o in function.body.block.ops if isinstance(o, ObserveOp)):
+        assert is_float(observer.value)
+        if skip is None or index % skip:
+            seen = [v[observer.value] for v in values]
+            lo, hi = min(float(a.min()) for a in seen), max(float(a.max()) for a in seen)
+            named = ObserveOp(observer.value, observer.tensor.data, (lo, hi))
+            assert named.range is not None
+            observer.range = named.range
+            named.erase()

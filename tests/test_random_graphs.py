@@ -1,0 +1,69 @@
+"""CPU code equals the reference on random networks, bit for bit: 500 of them, float and under every schema.
+
+An example takes most of a second to compile, so a failing one is printed as it is, not shrunk.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir import compiler
+from qmlir.errors import PipelineError
+from tests.graphs import Graph, graphs
+
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+BATCHES = 20
+EACH = 25
+
+
+once = settings(
+    max_examples=EACH,
+    phases=[Phase.generate],
+    deadline=None,
+    database=None,
+    suppress_health_check=tuple(HealthCheck.__members__.values()),
+)
+
+
+def _agrees(module: ModuleOp, graph: Graph) -> None:
+    executable, reference = qmlir.compile(module), qmlir.reference(module)
+    for sample in graph.samples:
+        for ours, expected in zip(executable.run(sample), reference.run(sample), strict=True):
+            np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_cpu_equals_reference(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "VERIFY_LOOPS", batch == 0)
+    compared = 0
+
+    @seed(batch)
+    @once
+    @given(graphs(), st.sampled_from(SCHEMAS), st.booleans())
+    def check(graph: Graph, schema: str, per_channel: bool) -> None:
+        nonlocal compared
+        try:
+            quantized = qmlir.quantize(graph.module, schema=schema, per_channel=per_channel)
+        except PipelineError:  # no observer of this network holds a range
+            return
+        _agrees(quantized, graph)
+        compared += 1
+
+    check()
+    assert compared >= EACH * 4 // 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(2))
+def test_float_cpu_equals_reference(batch: int) -> None:
+    @seed(1000 + batch)
+    @once
+    @given(graphs())
+    def check(graph: Graph) -> None:
+        _agrees(qmlir.Pipeline("simplify")(graph.without_observers()), graph)
+
+    check()
