@@ -39,9 +39,8 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ledger import decide
 from qmlir.legality import data_operands, data_values, is_weight, output_axis, storage_name, target_of
 from qmlir.passes import option
-from qmlir.rewriting import tensor_name
 from qmlir.target import Target
-from qmlir.transforms.quantize.reasons import COMPUTED_BIAS, COMPUTED_WEIGHTS, Reason, no_range, source_of
+from qmlir.transforms.quantize.reasons import COMPUTED_BIAS, COMPUTED_WEIGHTS, Reason, called, no_range, source_of
 from qmlir.transforms.quantize.scale_groups import ScaleGroups
 
 BIAS_LIMIT = 2.0**30
@@ -128,9 +127,10 @@ class _Chooser:
             return COMPUTED_WEIGHTS
         if isinstance(op, WeightedOp) and op.b is not None and not isinstance(op.b.owner, ConstantOp):
             return COMPUTED_BIAS
-        if lacking := [v for value in self._activations(op) for v in self.groups.lacking(value)]:
-            return no_range(lacking)
-        return None
+        lacking = [v for v in self._activations(op) if not self.groups.has_range(v)]
+        # A result that is only moved lacks what an operand lacks: no need to name both.
+        lacking = [v for v in lacking if not (isinstance(op, MovementOp) and v in op.results)] or lacking
+        return no_range(map(called, lacking)) if lacking else None
 
     def _activations(self, op: Operation) -> Sequence[SSAValue]:
         return [v for v in data_values(op) if not is_weight(v, op)]
@@ -169,7 +169,7 @@ class _Chooser:
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
         axis = output_axis(op) if self.options.per_channel else None
-        where = f'weights "{tensor_name(op.w)}"' if tensor_name(op.w) else "weights"
+        where = f"weights {called(op.w)}"
         scales = choose_weight_quantization(weights, axis, self.options.schema, self.options.precision, where=where)
         scales = [float(s) for s in self._room_for_bias(op, scales)]
         low, high = weight_range(self.options.precision)

@@ -36,7 +36,7 @@ from qmlir.legality import (
 )
 from qmlir.rewriting import replace
 from qmlir.target import Target
-from qmlir.transforms.quantize.reasons import COMPUTED_WEIGHTS, Reason, no_range, source_of
+from qmlir.transforms.quantize.reasons import COMPUTED_WEIGHTS, Reason, called, no_range, source_of
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class _Folding:
         if (reason := self.target.why_float(op.name, storage)) is not None:
             return "target", reason
         lacking = [v for v, s in zip(data_operands(op), sources, strict=True) if s is None]
-        return no_range(lacking + ([op.results[0]] if result is None else []))
+        return no_range(map(called, lacking + ([op.results[0]] if result is None else [])))
 
     def _read_float_constants(self, op: Operation, sources: Sequence[SSAValue | None]) -> None:
         """An operation that stays float keeps its constants unrounded."""

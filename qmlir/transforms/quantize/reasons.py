@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from xdsl.ir import SSAValue
 
+from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.rewriting import tensor_name
 
@@ -17,10 +18,19 @@ COMPUTED_WEIGHTS: Reason = (
 COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a constant bias can be quantized")
 
 
-def no_range(lacking: Iterable[SSAValue]) -> Reason:
-    """Tensors without a range are why."""
-    names = ", ".join(dict.fromkeys(f'"{tensor_name(source_of(v)) or "unnamed"}"' for v in lacking))
+def no_range(lacking: Iterable[str]) -> Reason:
+    """Tensors without a range are why; names as `called` gives them."""
+    names = ", ".join(dict.fromkeys(lacking))
     return "no-range", f"no range is known for {names}; profile the network, or write a range in the IR"
+
+
+def called(value: SSAValue) -> str:
+    """What to call a tensor: as its source does, or its observer, or as the text of the IR does."""
+    source = source_of(value)
+    observed = (u.operation.tensor.data for u in source.uses if isinstance(u.operation, ObserveOp))
+    if name := tensor_name(source) or next(observed, ""):
+        return f'"{name}"'
+    return f"%{source.name_hint}" if source.name_hint else "an unnamed tensor"
 
 
 def source_of(value: SSAValue) -> SSAValue:

@@ -8,7 +8,8 @@ those form a group with one type, chosen for the union of what enters it. Into a
 * results of functions with a range of their own (sigmoid, tanh, softmax), which need no profile,
 * values that existing casts have given a type, in a graph that came with some.
 
-A group into which something of unknown range enters has no type: its values would be clipped for nothing.
+What follows from something of unknown range has none either, and is tied to nothing: in a group it would be clipped
+to the range of the others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +24,8 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, SameScale
 from qmlir.dialects.quant.schemas import Precision, Schema, choose_quantization
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import data_values, is_weight
-from qmlir.rewriting import tensor_name
+from qmlir.legality import data_operands, data_values, is_weight
+from qmlir.transforms.quantize.reasons import called
 
 Bounds = tuple[float, float]
 
@@ -37,15 +38,13 @@ class Group:
     fixed    types that functions or casts give to some of its tensors
     free     whether something enters whose type is for us to choose
     padding  constants that pads put between its values
-    lacking  what enters without a range
-    name     what to call it
+    name     what to call it in an error
     """
 
     bounds: list[Bounds] = field(default_factory=list[Bounds])
     fixed: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
     free: bool = False
     padding: list[float] = field(default_factory=list[float])
-    lacking: list[SSAValue] = field(default_factory=list[SSAValue])
     name: str = ""
 
 
@@ -66,13 +65,13 @@ class ScaleGroups:
         self._precision: Precision = precision
         self._above: dict[SSAValue, SSAValue] = {}
         self._groups: dict[SSAValue, Group] = {}
-        self._types: dict[SSAValue, UniformType | None] = {}
-        for op in operations:
-            if _moves(op):
-                self._tie(data_values(op))
+        self._types: dict[SSAValue, UniformType] = {}
+        self._ranged: set[SSAValue] = set()
+        self._tied = self._tie(operations)
         for value in dict.fromkeys(v for o in operations for v in data_values(o) if not is_weight(v, o)):
-            self._enter(value)
-        for op in operations:
+            if value in self._ranged:
+                self._enter(value)
+        for op in self._tied:
             # An infinite padding saturates whatever the type.
             if isinstance(op, PadOp) and isinstance(op.value, FloatAttr) and abs(op.value.value.data) < float("inf"):
                 self._groups[self.root(op.y)].padding.append(op.value.value.data)
@@ -85,32 +84,48 @@ class ScaleGroups:
         return root
 
     def type_of(self, value: SSAValue) -> UniformType | None:
-        """The quantized type of a value's group; None where something that enters it has no range.
+        """The quantized type of a value's group; None where it has no range.
 
         Raises:
             QuantizationError: No parameters follow from its range.
         """
+        if not self.has_range(value):
+            return None
         root = self.root(value)
         if root not in self._types:
             self._types[root] = self._choose(self._groups[root])
         return self._types[root]
 
-    def lacking(self, value: SSAValue) -> Sequence[SSAValue]:
-        """What enters a value's group without a range."""
-        return self._groups[self.root(value)].lacking
+    def has_range(self, value: SSAValue) -> bool:
+        """Whether the range of an activation is known."""
+        return value in self._ranged
 
     # Building them.
 
-    def _tie(self, values: Iterable[SSAValue]) -> None:
-        first, *rest = (self.root(v) for v in values)
-        for other in rest:
-            if self.root(other) is not first:
-                self._above[self.root(other)] = first
+    def _tie(self, operations: Iterable[Operation]) -> dict[Operation, None]:
+        """Ties the values of operations that move values of known range; returns them, in order."""
+        tied: dict[Operation, None] = {}
+        for op in operations:
+            operands = data_operands(op)
+            self._ranged.update(v for v in (*operands, *op.results) if self._range_is_given(v))
+            if _moves(op) and all(v in self._ranged for v in operands):
+                tied[op] = None
+                self._ranged.update(op.results)
+                for value in data_values(op):
+                    self._join(operands[0], value)
+        return tied
+
+    def _join(self, one: SSAValue, other: SSAValue) -> None:
+        if self.root(one) is not self.root(other):
+            self._above[self.root(other)] = self.root(one)
+
+    def _range_is_given(self, value: SSAValue) -> bool:
+        """Whether a value's range is known without looking at what makes it."""
+        return isinstance(value.owner, ConstantOp) or self._imposed(value) is not None or self._is_observed(value)
 
     def _enter(self, value: SSAValue) -> None:
         group = self._groups.setdefault(self.root(value), Group())
-        group.name = group.name or tensor_name(value)
-        moved = isinstance(value.owner, Operation) and _moves(value.owner)
+        group.name = group.name or f"tensor {called(value)}"
         if value in self._observed:
             group.bounds.append(self._observed[value])
         if (type := self._imposed(value)) is not None:
@@ -119,10 +134,8 @@ class ScaleGroups:
             array = value.owner.value.array
             group.bounds.append((float(array.min()), float(array.max())) if array.size else (0.0, 0.0))
             group.free = True
-        elif not moved and self._is_observed(value):
+        elif value.owner not in self._tied:
             group.free = True
-        elif not moved:
-            group.lacking.append(value)
 
     def _imposed(self, value: SSAValue) -> UniformType | None:
         """The type that a value has by a function's own range or by a cast that is there already."""
@@ -147,9 +160,7 @@ class ScaleGroups:
 
     # Choosing.
 
-    def _choose(self, group: Group) -> UniformType | None:
-        if group.lacking:
-            return None
+    def _choose(self, group: Group) -> UniformType:
         if len(group.fixed) == 1 and not group.free:
             (only,) = group.fixed
             lo, hi = _real_range(only)
@@ -157,8 +168,7 @@ class ScaleGroups:
                 return only
         ranges = [*group.bounds, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
         lo, hi = min(r[0] for r in ranges), max(r[1] for r in ranges)
-        where = f'tensor "{group.name}"' if group.name else None
-        return self._type(*choose_quantization(lo, hi, schema=self._schema, precision=self._precision, where=where))
+        return self._type(*choose_quantization(lo, hi, self._schema, self._precision, where=group.name))
 
     def _type(self, scale: float, zero_point: int) -> UniformType:
         return UniformType.per_tensor(self._storage, scale, zero_point)
