@@ -1,0 +1,263 @@
+"""The meaning of each qint operation, and of data movement, once more: Python ints, one element at a time.
+
+Written from the operations' documentation, and slow on purpose: loops over indexes, exact fractions where something is
+rounded, no arithmetic of numpy's. Each function takes the operation and its arrays and returns the result as a dict
+from index to int; `tensor` makes an array of it.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.dialects import nn, qint
+from qmlir.dialects.interfaces import TensorOp
+
+Array: TypeAlias = npt.NDArray[Any]
+Index: TypeAlias = tuple[int, ...]
+Result: TypeAlias = dict[Index, int]
+
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+def indexes(shape: Sequence[int]) -> Iterator[Index]:
+    return product(*map(range, shape))
+
+
+def at(x: Array, *index: int) -> int:
+    return int(x[index])
+
+
+def broadcast(x: Array, index: Index) -> int:
+    """The element that numpy's broadcasting puts at `index` of the result."""
+    own = index[len(index) - x.ndim :]
+    return int(x[tuple(0 if size == 1 else i for i, size in zip(own, x.shape, strict=True))])
+
+
+def clamped(value: int, op: Any) -> int:
+    return min(max(value + op.zero_point.value.data, op.lower.value.data), op.upper.value.data)
+
+
+# Rounding: exact fractions, then one of three ways.
+
+
+def half_up(x: Fraction) -> int:
+    return math.floor(x + Fraction(1, 2))
+
+
+def half_away(x: Fraction) -> int:
+    return half_up(x) if x >= 0 else -half_up(-x)
+
+
+def float32(x: Fraction) -> Fraction:
+    """The nearest number with 24 significant bits; Python's own division to a float rounds correctly, as numpy does."""
+    return Fraction(float(np.float32(x.numerator / x.denominator)))
+
+
+def two_steps(a: int, multiplier: int, shift: int, last: Callable[[Fraction], int]) -> int:
+    shifted = min(max(a << max(shift, 0), INT32_MIN), INT32_MAX)
+    high = half_up(Fraction(shifted * multiplier, 1 << 31))
+    return last(Fraction(high, 1 << max(-shift, 0)))
+
+
+def real_product(a: int, multiplier: int, shift: int) -> Fraction:
+    return a * Fraction(multiplier, 1 << 31) * Fraction(2) ** shift
+
+
+ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
+    "single": lambda a, m, s: half_up(real_product(a, m, s)),
+    "shift": lambda a, m, s: half_up(real_product(a, m, s)),
+    "double": lambda a, m, s: two_steps(a, m, s, half_away),
+    "upup": lambda a, m, s: two_steps(a, m, s, half_up),
+    "float_even": lambda a, m, s: round(float32(float32(Fraction(a)) * real_product(1, m, s))),
+}
+
+
+# Windows.
+
+
+def window_taps(op: Any, extent: tuple[int, int], row: int, column: int) -> list[tuple[int, int, int, int]]:
+    """(i, j, h, w): each element (i, j) of a window and where in the image it lies, perhaps outside."""
+    top, _, left, _ = op.padding_values()
+    (sh, sw), (dh, dw) = op.stride_values(), op.dilation_values()
+    return [(i, j, row * sh + i * dh - top, column * sw + j * dw - left) for i, j in indexes(extent)]
+
+
+def inside(x: Array, h: int, w: int) -> bool:
+    return 0 <= h < x.shape[1] and 0 <= w < x.shape[2]
+
+
+def conv2d(op: qint.Conv2DOp, x: Array, w: Array, bias: Array | None = None) -> Result:
+    result: Result = {}
+    zero_point = op.zero_point.value.data
+    for n, row, column, o in indexes(op.infer_shapes()[0]):
+        acc = 0 if bias is None else at(bias, o)
+        for i, j, h, v in window_taps(op, w.shape[1:3], row, column):
+            if inside(x, h, v):
+                acc += sum((at(x, n, h, v, c) - zero_point) * at(w, o, i, j, c) for c in range(x.shape[3]))
+        result[n, row, column, o] = acc
+    return result
+
+
+def depthwise_conv2d(op: qint.DepthwiseConv2DOp, x: Array, w: Array, bias: Array | None = None) -> Result:
+    result: Result = {}
+    zero_point, each = op.zero_point.value.data, w.shape[3] // x.shape[3]
+    for n, row, column, o in indexes(op.infer_shapes()[0]):
+        acc = 0 if bias is None else at(bias, o)
+        for i, j, h, v in window_taps(op, w.shape[1:3], row, column):
+            if inside(x, h, v):
+                acc += (at(x, n, h, v, o // each) - zero_point) * at(w, 0, i, j, o)
+        result[n, row, column, o] = acc
+    return result
+
+
+def max_pool2d(op: qint.MaxPool2DOp, x: Array) -> Result:
+    least = -(1 << 8 * x.itemsize - 1)
+    return {
+        (n, row, column, c): max(
+            [at(x, n, h, v, c) for _, _, h, v in window_taps(op, op.window_values(), row, column) if inside(x, h, v)],
+            default=least,
+        )
+        for n, row, column, c in indexes(op.infer_shapes()[0])
+    }
+
+
+def average_pool2d(op: qint.AveragePool2DOp, x: Array) -> Result:
+    result: Result = {}
+    for n, row, column, c in indexes(op.infer_shapes()[0]):
+        elements: list[int] = []
+        for _, _, h, v in window_taps(op, op.window_values(), row, column):
+            if inside(x, h, v):
+                elements.append(at(x, n, h, v, c))
+            elif bool(op.count_include_pad):
+                elements.append(op.zero_point.value.data)
+        result[n, row, column, c] = half_away(Fraction(sum(elements), len(elements))) if elements else 0
+    return result
+
+
+def global_sum_pool(op: qint.GlobalSumPoolOp, x: Array) -> Result:
+    batch, rows, columns, channels = x.shape
+    return {
+        (n, 0, 0, c): sum(at(x, n, h, v, c) - op.zero_point.value.data for h, v in indexes((rows, columns)))
+        for n, c in indexes((batch, channels))
+    }
+
+
+# Products, sums, changes of scale.
+
+
+def fully_connected(op: qint.FullyConnectedOp, x: Array, w: Array, bias: Array | None = None) -> Result:
+    start = [0] * len(w) if bias is None else [int(b) for b in bias]
+    return {
+        (n, o): start[o] + sum((at(x, n, i) - op.zero_point.value.data) * at(w, o, i) for i in range(w.shape[1]))
+        for n, o in indexes((len(x), len(w)))
+    }
+
+
+def matmul(op: qint.MatMulOp, lhs: Array, rhs: Array) -> Result:
+    left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+    result: Result = {}
+    for *batch, m, n in indexes(op.infer_shapes()[0]):
+        result[(*batch, m, n)] = sum(
+            (broadcast(lhs, (*batch, m, k)) - left) * (broadcast(rhs, (*batch, k, n)) - right)
+            for k in range(lhs.shape[-1])
+        )
+    return result
+
+
+def add(op: qint.AddOp, lhs: Array, rhs: Array) -> Result:
+    left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+    m_lhs, m_rhs = (Fraction(m, 1 << op.shift.value.data) for m in op.multipliers.get_values())
+    return {
+        index: clamped(half_up((broadcast(lhs, index) - left) * m_lhs + (broadcast(rhs, index) - right) * m_rhs), op)
+        for index in indexes(op.infer_shapes()[0])
+    }
+
+
+def mul(op: qint.MulOp, lhs: Array, rhs: Array) -> Result:
+    left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+    return {
+        index: (broadcast(lhs, index) - left) * (broadcast(rhs, index) - right)
+        for index in indexes(op.infer_shapes()[0])
+    }
+
+
+def requantize(op: qint.RequantizeOp, x: Array) -> Result:
+    multipliers, shifts = op.multiplier.get_values(), op.shift.get_values()
+    rounded = ROUNDINGS[op.contract.data]
+    result: Result = {}
+    for index in indexes(x.shape):
+        entry = index[-1] if len(multipliers) > 1 else 0
+        centred = at(x, *index) - op.input_zero_point.value.data
+        result[index] = clamped(rounded(centred, multipliers[entry], shifts[entry]), op)
+    return result
+
+
+def lookup(op: qint.LookupOp, x: Array) -> Result:
+    entries = [int(entry) for entry in op.table.array]
+    return {index: entries[at(x, *index) + 128] for index in indexes(x.shape)}
+
+
+# Movement.
+
+
+def constant(op: nn.ConstantOp) -> Result:
+    return {index: int(op.value.array[index]) for index in indexes(op.value.array.shape)}
+
+
+def reshape(op: nn.ReshapeOp, x: Array) -> Result:
+    return {to: at(x, *index) for to, index in zip(indexes(op.shape.get_values()), indexes(x.shape), strict=True)}
+
+
+def transpose(op: nn.TransposeOp, x: Array) -> Result:
+    return {tuple(index[p] for p in op.permutation.get_values()): at(x, *index) for index in indexes(x.shape)}
+
+
+def concat(op: nn.ConcatOp, *inputs: Array) -> Result:
+    result: Result = {}
+    axis, start = op.axis.value.data, 0
+    for x in inputs:
+        for index in indexes(x.shape):
+            result[(*index[:axis], start + index[axis], *index[axis + 1 :])] = at(x, *index)
+        start += x.shape[axis]
+    return result
+
+
+def pad(op: nn.PadOp, x: Array) -> Result:
+    fill = int(op.value.value.data)
+    result = dict.fromkeys(indexes(op.infer_shapes()[0]), fill)
+    low = op.low.get_values()
+    return result | {tuple(i + p for i, p in zip(index, low, strict=True)): at(x, *index) for index in indexes(x.shape)}
+
+
+ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
+    qint.Conv2DOp: conv2d,
+    qint.DepthwiseConv2DOp: depthwise_conv2d,
+    qint.FullyConnectedOp: fully_connected,
+    qint.MatMulOp: matmul,
+    qint.RequantizeOp: requantize,
+    qint.AddOp: add,
+    qint.MulOp: mul,
+    qint.MaxPool2DOp: max_pool2d,
+    qint.AveragePool2DOp: average_pool2d,
+    qint.GlobalSumPoolOp: global_sum_pool,
+    qint.LookupOp: lookup,
+    nn.ConstantOp: constant,
+    nn.ReshapeOp: reshape,
+    nn.TransposeOp: transpose,
+    nn.ConcatOp: concat,
+    nn.PadOp: pad,
+}
+
+
+def tensor(result: Result, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+    """The array of a result; each index must be there, and each value fit."""
+    array = np.empty(tuple(shape), dtype)
+    assert set(result) == set(indexes(shape))
+    for index, value in result.items():
+        array[index] = value  # numpy raises if it does not fit
+    return array

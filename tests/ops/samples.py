@@ -1,0 +1,360 @@
+"""Samples of every operation: one line here enrols an operation in all table-driven tests of tests/ops/.
+
+A `Sample` says how to build one operation: the types of its operands, its properties, and the range of the random
+values it is tried on. `SAMPLES` holds several for each operation of the dialects nn and qint, so that together they
+give each property a value that is not its default.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects import test
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    Float32Type,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    f32,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import OptOperandDef, VarOperandDef
+
+from qmlir.dialects import nn, qint
+from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.nn.base import bound
+from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.weights import WeightsAttr, dtype_of
+from qmlir.dialects.windows import ints
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand's type, and the range that its random values fill; whole numbers include both ends."""
+
+    shape: tuple[int, ...]
+    element: Attribute
+    low: float
+    high: float
+
+    @property
+    def type(self) -> TensorType[Attribute]:
+        return TensorType(self.element, self.shape)
+
+    def array(self, rng: np.random.Generator) -> Array:
+        """Random values; integers begin with the ends of the range."""
+        if isinstance(self.element, Float32Type):
+            return rng.uniform(self.low, self.high, self.shape).astype(np.float32)
+        array = rng.integers(self.low, self.high, self.shape, np.int64, endpoint=True)
+        array.reshape(-1)[:2] = [self.low, self.high][: array.size]
+        return array.astype(dtype_of(self.element))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One way to build an operation.
+
+    op          its class
+    note        what is special about this one
+    operands    of float type, or of plain integers
+    properties  what is not left at its default
+    element     the result's element type, where the operation leaves it free
+    """
+
+    op: type[TensorOp]
+    note: str
+    operands: tuple[Operand, ...]
+    properties: Mapping[str, Attribute | None] = field(default_factory=dict[str, Attribute | None])
+    element: Attribute | None = None
+
+    def __str__(self) -> str:
+        return f"{self.op.name}-{self.note.replace(' ', '_')}"
+
+    def build(self, values: Sequence[SSAValue] | None = None, element: Attribute | None = None) -> TensorOp:
+        """The operation on the given operands, or on values of the sample's own types."""
+        if values is None:
+            values = [test.TestOp(result_types=[o.type]).res[0] for o in self.operands]
+        if self.op is nn.ConstantOp:
+            value, type = self.properties["value"], self.properties.get("type")
+            assert isinstance(value, WeightsAttr)
+            return nn.ConstantOp(value, TensorType(type, value.array.shape) if type else None)
+        definitions = [d for _, d in self.op.get_irdl_definition().operands]
+        fixed = sum(not isinstance(d, OptOperandDef | VarOperandDef) for d in definitions)
+        grouped = [*values[:fixed], *([values[fixed:]] if fixed < len(definitions) else [])]
+        return self.op.make(grouped, self.properties, element=element or self.element)
+
+    def arrays(self, seed: int = 0) -> list[Array]:
+        """Random values of its operands."""
+        rng = np.random.default_rng(seed)
+        return [operand.array(rng) for operand in self.operands]
+
+
+def f(*shape: int, low: float = -2.0, high: float = 2.0) -> Operand:
+    """An f32 operand."""
+    return Operand(shape, f32, low, high)
+
+
+def i(bits: int, *shape: int, most: int | None = None) -> Operand:
+    """An integer operand: all values of `bits` bits, or those of magnitude up to `most`."""
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    return Operand(shape, IntegerType(bits), *((low, high) if most is None else (-most, most)))
+
+
+def b(*shape: int) -> Operand:
+    """An i32 bias, as large as sums of a few products."""
+    return i(32, *shape, most=100_000)
+
+
+def window(
+    strides: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0, 0, 0),
+    dilations: Sequence[int] = (1, 1),
+    window: Sequence[int] | None = None,
+) -> dict[str, Attribute | None]:
+    """The properties of a sliding window; `window` for pools."""
+    named = {"strides": ints([*strides]), "padding": ints([*padding]), "dilations": ints([*dilations])}
+    return named | ({} if window is None else {"window": ints([*window])})
+
+
+def clamp(low: float | None, high: float | None) -> dict[str, Attribute | None]:
+    """A fused clamp."""
+    return {"min": bound(low), "max": bound(high)}
+
+
+def zero(point: int) -> dict[str, Attribute | None]:
+    """The data's zero point."""
+    return {"zero_point": int32(point)}
+
+
+def zeros(lhs: int, rhs: int) -> dict[str, Attribute | None]:
+    """The zero points of two operands."""
+    return {"lhs_zero_point": int32(lhs), "rhs_zero_point": int32(rhs)}
+
+
+def pads(low: Sequence[int], high: Sequence[int], value: Attribute | None) -> dict[str, Attribute | None]:
+    """The properties of nn.pad."""
+    return {"low": ints([*low]), "high": ints([*high]), "value": value}
+
+
+def narrow(bits: int = 8, zero_point: int = 0, low: int | None = None, high: int | None = None) -> dict[str, Any]:
+    """The end of an operation that narrows to `bits` bits: zero point and clamp."""
+    low = -(1 << bits - 1) if low is None else low
+    high = (1 << bits - 1) - 1 if high is None else high
+    return {"zero_point": int32(zero_point), "min": int32(low), "max": int32(high)}
+
+
+def scaled(multipliers: Sequence[int], shifts: Sequence[int], contract: str = "single") -> dict[str, Any]:
+    """The multipliers of a requantization."""
+    return {"multiplier": int32s(multipliers), "shift": int32s(shifts), "contract": StringAttr(contract)}
+
+
+def summed(multipliers: Sequence[int], shift: int) -> dict[str, Any]:
+    """The multipliers of a sum."""
+    return {"multipliers": DenseArrayBase.from_list(i64, list(multipliers)), "shift": int32(shift)}
+
+
+def axis(value: int) -> dict[str, Attribute | None]:
+    return {"axis": IntegerAttr(value, i64)}
+
+
+def weights(values: Sequence[Any], dtype: npt.DTypeLike) -> WeightsAttr:
+    return WeightsAttr(np.array(values, dtype))
+
+
+SQUARES = weights([min(127, (q // 8) ** 2 - 128) for q in range(-128, 128)], np.int8)
+WIDE_TABLE = weights([q**3 for q in range(-128, 128)], np.int32)
+COUNT_PAD: dict[str, Attribute | None] = {"count_include_pad": BoolAttr.from_bool(True)}
+HALF, MOST = 1 << 30, (1 << 31) - 1
+
+NN_SAMPLES = (
+    Sample(nn.Conv2DOp, "plain", (f(1, 5, 4, 3), f(4, 3, 2, 3))),
+    Sample(
+        nn.Conv2DOp, "bias and relu6", (f(2, 5, 5, 2), f(3, 3, 3, 2), f(3)), window(padding=(1, 1, 1, 1)) | clamp(0, 6)
+    ),
+    Sample(nn.Conv2DOp, "uneven", (f(1, 9, 8, 2), f(3, 3, 2, 2), f(3)), window((2, 3), (1, 0, 2, 1), (2, 1))),
+    Sample(nn.Conv2DOp, "of one pixel", (f(1, 3, 3, 8), f(5, 1, 1, 8), f(5)), clamp(-0.3, None)),
+    Sample(nn.DepthwiseConv2DOp, "plain", (f(1, 5, 4, 6), f(1, 3, 3, 6))),
+    Sample(nn.DepthwiseConv2DOp, "two for each", (f(1, 6, 6, 3), f(1, 3, 2, 6), f(6)), window((2, 1), (1, 1, 0, 1))),
+    Sample(
+        nn.DepthwiseConv2DOp, "dilated", (f(2, 7, 7, 4), f(1, 2, 3, 4), f(4)), window(dilations=(3, 2)) | clamp(0, 6)
+    ),
+    Sample(nn.FullyConnectedOp, "plain", (f(1, 16), f(10, 16))),
+    Sample(nn.FullyConnectedOp, "bias and clamp", (f(3, 7), f(5, 7), f(5)), clamp(-1.5, 2.5)),
+    Sample(nn.MatMulOp, "plain", (f(3, 5), f(5, 4))),
+    Sample(nn.MatMulOp, "broadcast batches", (f(2, 1, 3, 4), f(3, 4, 2)), clamp(-1, 1)),
+    Sample(nn.AddOp, "same shape", (f(2, 3, 4), f(2, 3, 4, low=-0.2, high=0.1))),
+    Sample(nn.AddOp, "channels and relu", (f(1, 3, 3, 4), f(4, low=0, high=9)), clamp(0, None)),
+    Sample(nn.AddOp, "of scalars", (f(), f()), clamp(-1, 1)),
+    Sample(nn.MulOp, "same shape", (f(2, 3, 4), f(2, 3, 4))),
+    Sample(nn.MulOp, "both broadcast", (f(3, 1, 4), f(2, 1)), clamp(None, 1.5)),
+    Sample(nn.MulOp, "clamped below", (f(7), f(7, low=0, high=3)), clamp(-0.5, None)),
+    Sample(nn.ReluOp, "plain", (f(3, 50),)),
+    Sample(nn.ReluOp, "of one sign", (f(3, 50, low=-4, high=-1),)),
+    Sample(nn.ClampOp, "both bounds", (f(3, 50),), clamp(-0.7, 1.1)),
+    Sample(nn.ClampOp, "below", (f(3, 50),), clamp(-0.7, None)),
+    Sample(nn.ClampOp, "to one value", (f(3, 50),), clamp(0.5, 0.5)),
+    Sample(nn.SigmoidOp, "wide", (f(16, 40, low=-9, high=8),)),
+    Sample(nn.SigmoidOp, "narrow", (f(16, 40, low=-0.2, high=0.3),)),
+    Sample(nn.TanhOp, "wide", (f(16, 40, low=-5, high=5),)),
+    Sample(nn.TanhOp, "narrow", (f(16, 40, low=-0.1, high=0.4),)),
+    Sample(nn.RequantizeOp, "plain", (f(3, 50),)),
+    Sample(nn.MaxPool2DOp, "halving", (f(1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
+    Sample(nn.MaxPool2DOp, "padded", (f(2, 5, 7, 3, low=-9, high=-1),), window((2, 1), (1, 1, 0, 1), window=(3, 2))),
+    Sample(nn.MaxPool2DOp, "dilated", (f(1, 7, 7, 2),), window(dilations=(2, 3), window=(3, 2))),
+    Sample(nn.AveragePool2DOp, "halving", (f(1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
+    Sample(nn.AveragePool2DOp, "padded", (f(2, 5, 7, 3),), window((2, 1), (1, 1, 2, 1), window=(3, 3))),
+    Sample(
+        nn.AveragePool2DOp,
+        "counting padding",
+        (f(1, 5, 5, 2),),
+        COUNT_PAD | window(padding=(1, 2, 1, 0), window=(3, 3)),
+    ),
+    Sample(nn.AveragePool2DOp, "dilated", (f(1, 7, 7, 2),), window(dilations=(2, 3), window=(3, 2))),
+    Sample(nn.GlobalAveragePoolOp, "plain", (f(2, 5, 4, 3),)),
+    Sample(nn.GlobalAveragePoolOp, "of one pixel", (f(1, 1, 1, 6),)),
+    Sample(nn.SoftmaxOp, "last axis", (f(3, 10, low=-6, high=6),), axis(1)),
+    Sample(nn.SoftmaxOp, "middle axis", (f(2, 5, 3),), axis(1)),
+    Sample(nn.ConstantOp, "f32", (), {"value": weights([1.5, -0.0, np.nan], np.float32)}),
+    Sample(nn.ConstantOp, "i8", (), {"value": weights([[1, -128]], np.int8)}),
+    Sample(nn.ReshapeOp, "flatten", (f(2, 3, 4),), {"shape": ints([2, 12])}),
+    Sample(nn.ReshapeOp, "to a scalar", (f(1, 1),), {"shape": ints([])}),
+    Sample(nn.TransposeOp, "to channels first", (f(2, 3, 4, 5),), {"permutation": ints([0, 3, 1, 2])}),
+    Sample(nn.TransposeOp, "of a matrix", (f(3, 7),), {"permutation": ints([1, 0])}),
+    Sample(nn.ConcatOp, "channels", (f(1, 2, 3), f(1, 2, 5)), axis(2)),
+    Sample(nn.ConcatOp, "three", (f(2, 3), f(1, 3), f(4, 3)), axis(0)),
+    Sample(nn.ConcatOp, "one", (f(2, 3),), axis(1)),
+    Sample(nn.PadOp, "zeros", (f(1, 3, 3, 2),), pads([0, 1, 0, 0], [0, 2, 1, 0], bound(0))),
+    Sample(nn.PadOp, "another value", (f(2, 3),), pads([1, 0], [0, 2], bound(-0.7))),
+    Sample(nn.PadOp, "saturated value", (f(2, 3),), pads([1, 0], [0, 2], bound(99))),
+)
+
+MOVEMENT_SAMPLES = (
+    Sample(nn.ConstantOp, "ui8", (), {"value": weights([0, 255], np.uint8)}),
+    Sample(nn.ConstantOp, "scalar", (), {"value": WeightsAttr(np.array(7, np.int64))}),
+    Sample(nn.ReshapeOp, "i8", (i(8, 2, 6),), {"shape": ints([3, 4])}),
+    Sample(nn.TransposeOp, "i16", (i(16, 2, 3, 4),), {"permutation": ints([2, 0, 1])}),
+    Sample(nn.ConcatOp, "i32", (i(32, 2, 3), i(32, 2, 1)), axis(1)),
+    Sample(nn.PadOp, "i8", (i(8, 2, 3),), pads([1, 0], [0, 2], IntegerAttr(-128, i8))),
+    Sample(nn.PadOp, "i16", (i(16, 3),), pads([1], [2], IntegerAttr(32767, i16))),
+)
+"""Data movement on plain integers, beside the samples of it on floats above."""
+
+QINT_SAMPLES = (
+    Sample(qint.Conv2DOp, "plain", (i(8, 1, 4, 4, 3), i(8, 4, 3, 2, 3))),
+    Sample(
+        qint.Conv2DOp, "bias", (i(8, 2, 4, 4, 2), i(8, 3, 3, 3, 2), b(3)), zero(-128) | window(padding=(1, 1, 1, 1))
+    ),
+    Sample(
+        qint.Conv2DOp,
+        "uneven",
+        (i(8, 1, 7, 8, 2), i(8, 3, 3, 2, 2), b(3)),
+        window((2, 3), (1, 0, 2, 1), (2, 1)) | zero(17),
+    ),
+    Sample(qint.Conv2DOp, "sums beyond f32", (i(8, 1, 1, 2, 600), i(8, 2, 1, 1, 600), b(2)), zero(127)),
+    Sample(qint.Conv2DOp, "i16 data", (i(16, 1, 3, 3, 2), i(8, 2, 2, 2, 2), b(2)), zero(-5)),
+    Sample(qint.DepthwiseConv2DOp, "plain", (i(8, 1, 5, 4, 3), i(8, 1, 3, 3, 3))),
+    Sample(
+        qint.DepthwiseConv2DOp,
+        "two for each",
+        (i(8, 1, 4, 4, 3), i(8, 1, 3, 2, 6), b(6)),
+        zero(-100) | window((2, 1), (1, 1, 0, 1)),
+    ),
+    Sample(qint.DepthwiseConv2DOp, "dilated", (i(8, 2, 7, 7, 2), i(8, 1, 2, 3, 2), b(2)), window(dilations=(3, 2))),
+    Sample(qint.FullyConnectedOp, "plain", (i(8, 1, 16), i(8, 5, 16))),
+    Sample(qint.FullyConnectedOp, "bias", (i(8, 3, 7), i(8, 5, 7), b(5)), zero(-128)),
+    Sample(
+        qint.FullyConnectedOp, "i16 data and weights", (i(16, 2, 9, most=8000), i(16, 3, 9, most=8000), b(3)), zero(1)
+    ),
+    Sample(qint.MatMulOp, "plain", (i(8, 3, 5), i(8, 5, 4))),
+    Sample(qint.MatMulOp, "broadcast batches", (i(8, 2, 1, 3, 4), i(8, 3, 4, 2)), zeros(-128, 3)),
+    Sample(qint.RequantizeOp, "half", (i(32, 200, most=400),), scaled([HALF], [0]) | narrow(), i8),
+    Sample(
+        qint.RequantizeOp,
+        "channels",
+        (i(32, 40, 4, most=90_000),),
+        scaled([HALF, MOST, HALF + 12345, 0], [-8, -11, 2, 0]) | narrow(8, -3, -100, 90),
+        i8,
+    ),
+    Sample(
+        qint.RequantizeOp,
+        "i8 to i8",
+        (i(8, 256),),
+        scaled([1_500_000_000], [1]) | narrow(8, 5) | {"input_zero_point": int32(-128)},
+        i8,
+    ),
+    Sample(qint.RequantizeOp, "to i16", (i(32, 100),), scaled([MOST], [-14]) | narrow(16, 100), i16),
+    Sample(qint.RequantizeOp, "to i32", (i(32, 100),), scaled([MOST], [0]) | narrow(32), i32),
+    Sample(qint.RequantizeOp, "double", (i(32, 300, most=4000),), scaled([HALF], [-4], "double") | narrow(), i8),
+    Sample(qint.RequantizeOp, "double up", (i(32, 300, most=70),), scaled([HALF + 7], [3], "double") | narrow(), i8),
+    Sample(qint.RequantizeOp, "upup", (i(32, 300, most=4000),), scaled([HALF], [-4], "upup") | narrow(), i8),
+    Sample(
+        qint.RequantizeOp,
+        "float_even",
+        (i(32, 300),),
+        scaled([(HALF // 128 + 12345) * 128], [-22], "float_even") | narrow(16),
+        i16,
+    ),
+    Sample(
+        qint.RequantizeOp, "float_even ties", (i(32, 300, most=600),), scaled([HALF], [-1], "float_even") | narrow(), i8
+    ),
+    Sample(qint.RequantizeOp, "shift", (i(32, 300, most=4000),), scaled([HALF], [-4], "shift") | narrow(), i8),
+    Sample(qint.AddOp, "same scale", (i(8, 200), i(8, 200)), summed([HALF, HALF], 31) | narrow(), i8),
+    Sample(
+        qint.AddOp,
+        "broadcast",
+        (i(8, 2, 3, 4), i(8, 4)),
+        zeros(-128, 7) | summed([HALF - 1, 12345], 29) | narrow(8, -3, -50, 60),
+        i8,
+    ),
+    Sample(
+        qint.AddOp,
+        "difference to i16",
+        (i(16, 3, 4), i(8, 3, 1)),
+        zeros(5, 0) | summed([HALF, -HALF], 30) | narrow(16),
+        i16,
+    ),
+    Sample(qint.MulOp, "same shape", (i(8, 3, 40), i(8, 3, 40))),
+    Sample(qint.MulOp, "broadcast", (i(8, 3, 1, 4), i(8, 2, 1)), zeros(-128, 3)),
+    Sample(qint.MaxPool2DOp, "halving", (i(8, 1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
+    Sample(qint.MaxPool2DOp, "padded", (i(16, 2, 5, 7, 2),), window((2, 1), (1, 1, 0, 1), window=(3, 2))),
+    Sample(qint.MaxPool2DOp, "dilated", (i(8, 1, 7, 7, 2),), window(dilations=(2, 3), window=(3, 2))),
+    Sample(
+        qint.MaxPool2DOp, "windows beside the image", (i(8, 1, 2, 2, 2),), window(padding=(2, 0, 0, 0), window=(2, 1))
+    ),
+    Sample(qint.AveragePool2DOp, "halving", (i(8, 1, 6, 8, 3),), window(strides=(2, 2), window=(2, 2))),
+    Sample(qint.AveragePool2DOp, "padded", (i(8, 2, 5, 7, 3),), window((2, 1), (1, 1, 2, 1), window=(3, 3))),
+    Sample(
+        qint.AveragePool2DOp,
+        "counting padding",
+        (i(8, 1, 5, 5, 2),),
+        COUNT_PAD | zero(-100) | window(padding=(1, 2, 1, 0), window=(3, 3)),
+    ),
+    Sample(qint.AveragePool2DOp, "dilated", (i(16, 1, 7, 7, 2),), window(dilations=(2, 3), window=(3, 2))),
+    Sample(
+        qint.AveragePool2DOp,
+        "windows beside the image",
+        (i(8, 1, 2, 2, 2),),
+        window(padding=(2, 0, 0, 0), window=(2, 1)),
+    ),
+    Sample(qint.GlobalSumPoolOp, "plain", (i(8, 2, 4, 3, 5),)),
+    Sample(qint.GlobalSumPoolOp, "zero point", (i(8, 1, 7, 7, 2),), zero(-128)),
+    Sample(qint.LookupOp, "i8", (i(8, 3, 40),), {"table": SQUARES}),
+    Sample(qint.LookupOp, "i32", (i(8, 7),), {"table": WIDE_TABLE}),
+)
+
+SAMPLES = (*NN_SAMPLES, *MOVEMENT_SAMPLES, *QINT_SAMPLES)
+OPERATIONS: tuple[type[TensorOp], ...] = tuple(
+    op for dialect in (nn.NN, qint.QINT) for op in dialect.operations if issubclass(op, TensorOp)
+)
+"""Every operation of the dialects nn and qint."""

@@ -1,0 +1,123 @@
+"""The meaning of each nn operation on floats against ONNX Runtime, one node at a time."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.nn.base import Clamped
+from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
+
+EPSILON = 1e-5
+"""Of the largest magnitude in the result."""
+
+Oracle = Callable[[Any, Sequence[Array]], Array]
+
+
+def run(kind: str, *inputs: Array, **attributes: Any) -> Array:
+    """The result of one ONNX node."""
+    names = [f"x{i}" for i in range(len(inputs))]
+    node = helper.make_node(kind, names, ["y"], **attributes)
+    types = {name: helper.np_dtype_to_tensor_dtype(x.dtype) for name, x in zip(names, inputs, strict=True)}
+    graph = helper.make_graph(
+        [node],
+        kind,
+        [helper.make_tensor_value_info(n, types[n], x.shape) for n, x in zip(names, inputs, strict=True)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(zip(names, inputs, strict=True)))[0]
+
+
+def channels_first(x: Array) -> Array:
+    return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+
+
+def windows(op: Any) -> dict[str, Any]:
+    """ONNX's attributes for a sliding window: padding is top, left, bottom, right."""
+    top, bottom, left, right = op.padding_values()
+    return {"strides": op.stride_values(), "dilations": op.dilation_values(), "pads": [top, left, bottom, right]}
+
+
+def convolution(op: nn.Conv2DOp, inputs: Sequence[Array]) -> Array:
+    x, w, *bias = inputs
+    return run("Conv", channels_first(x), channels_first(w), *bias, **windows(op)).transpose(0, 2, 3, 1)
+
+
+def depthwise(op: nn.DepthwiseConv2DOp, inputs: Sequence[Array]) -> Array:
+    x, w, *bias = inputs
+    filters = np.ascontiguousarray(w.transpose(3, 0, 1, 2))
+    y = run("Conv", channels_first(x), filters, *bias, group=x.shape[3], **windows(op))
+    return y.transpose(0, 2, 3, 1)
+
+
+def pool(kind: str) -> Oracle:
+    def oracle(op: Any, inputs: Sequence[Array]) -> Array:
+        more = {"count_include_pad": 1} if op.properties.get("count_include_pad") and bool(op.count_include_pad) else {}
+        y = run(kind, channels_first(inputs[0]), kernel_shape=op.window_values(), **windows(op), **more)
+        return y.transpose(0, 2, 3, 1)
+
+    return oracle
+
+
+def padded(op: nn.PadOp, inputs: Sequence[Array]) -> Array:
+    pads = np.array([*op.low.get_values(), *op.high.get_values()], np.int64)
+    return run("Pad", inputs[0], pads, np.array(op.value.value.data, np.float32))
+
+
+def node(kind: str) -> Oracle:
+    """The ONNX operation of the same operands."""
+    return lambda op, inputs: run(kind, *inputs)
+
+
+ORACLES: dict[type[TensorOp], Oracle] = {
+    nn.Conv2DOp: convolution,
+    nn.DepthwiseConv2DOp: depthwise,
+    nn.FullyConnectedOp: lambda op, inputs: run("Gemm", *inputs, transB=1),
+    nn.MatMulOp: node("MatMul"),
+    nn.AddOp: node("Add"),
+    nn.MulOp: node("Mul"),
+    nn.ReluOp: node("Relu"),
+    nn.ClampOp: lambda op, inputs: inputs[0],  # its bounds are applied to every oracle's result
+    nn.SigmoidOp: node("Sigmoid"),
+    nn.TanhOp: node("Tanh"),
+    nn.RequantizeOp: node("Identity"),
+    nn.MaxPool2DOp: pool("MaxPool"),
+    nn.AveragePool2DOp: pool("AveragePool"),
+    nn.GlobalAveragePoolOp: lambda op, inputs: run("GlobalAveragePool", channels_first(inputs[0])).transpose(
+        0, 2, 3, 1
+    ),
+    nn.SoftmaxOp: lambda op, inputs: run("Softmax", inputs[0], axis=op.axis.value.data),
+    nn.ReshapeOp: lambda op, inputs: run("Reshape", inputs[0], np.array(op.shape.get_values(), np.int64)),
+    nn.TransposeOp: lambda op, inputs: run("Transpose", inputs[0], perm=list(op.permutation.get_values())),
+    nn.ConcatOp: lambda op, inputs: run("Concat", *inputs, axis=op.axis.value.data),
+    nn.PadOp: padded,
+}
+
+NO_ORACLE: dict[type[TensorOp], str] = {nn.ConstantOp: "it has no operand: its value is its meaning"}
+
+
+@pytest.mark.parametrize("op", [op for op in OPERATIONS if op.name.startswith("nn.")], ids=lambda op: op.name)
+def test_each_operation_has_an_oracle(op: type[TensorOp]) -> None:
+    assert (op in ORACLES) != (op in NO_ORACLE), "an oracle, or a reason why there is none"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("sample", [s for s in NN_SAMPLES if s.op in ORACLES], ids=str)
+def test_evaluate_agrees(sample: Sample, seed: int) -> None:
+    op = sample.build()
+    inputs = sample.arrays(seed)
+    expected = ORACLES[sample.op](op, inputs)
+    if isinstance(op, Clamped):
+        low, high = op.bounds()
+        expected = np.clip(expected, -np.inf if low is None else low, np.inf if high is None else high)
+    (got,) = op.evaluate(*inputs)
+    assert got.shape == expected.shape
+    assert np.abs(got - expected).max(initial=0) <= EPSILON * np.abs(expected).max(initial=0)

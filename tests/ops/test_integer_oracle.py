@@ -1,0 +1,31 @@
+"""The meaning of each qint operation, and of data movement on integers, against an oracle in plain Python."""
+
+import numpy as np
+import pytest
+
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import TensorOp, element_of, shape_of
+from qmlir.dialects.quant.numerics import CONTRACTS
+from qmlir.dialects.weights import dtype_of
+from tests.ops.integer_oracle import ORACLES, ROUNDINGS, tensor
+from tests.ops.samples import MOVEMENT_SAMPLES, OPERATIONS, QINT_SAMPLES, Sample
+
+
+@pytest.mark.parametrize("op", [op for op in OPERATIONS if op.name.startswith("qint.")], ids=lambda op: op.name)
+def test_each_operation_has_an_oracle(op: type[TensorOp]) -> None:
+    assert op in ORACLES
+
+
+def test_each_contract_has_samples() -> None:
+    ops = [s.build() for s in QINT_SAMPLES if s.op is qint.RequantizeOp]
+    assert {op.contract.data for op in ops if isinstance(op, qint.RequantizeOp)} == set(CONTRACTS) == set(ROUNDINGS)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("sample", [*MOVEMENT_SAMPLES, *QINT_SAMPLES], ids=str)
+def test_evaluate_equals(sample: Sample, seed: int) -> None:
+    op = sample.build()
+    inputs = sample.arrays(seed)
+    (result,) = op.results
+    expected = tensor(ORACLES[sample.op](op, *inputs), shape_of(result), dtype_of(element_of(result)))
+    np.testing.assert_array_equal(op.evaluate(*inputs)[0], expected)
