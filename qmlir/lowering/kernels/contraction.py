@@ -30,7 +30,6 @@ from qmlir.lowering.value import Value
 OUTPUTS = 4
 """Outputs computed together: each load of weights serves them all, and their accumulators stay in registers."""
 
-
 CACHED_INPUT = 24 * 1024
 """Bytes of input that a tile read in place may span: most of a first-level cache."""
 
