@@ -37,7 +37,7 @@ lint: $(TOOLS) ## format, style, types, layers
 	$(BIN)/lint-imports --no-cache
 
 models: $(READY) ## accuracy of real trained models (QMLIR_SHARED, default ../shared), with the figures
-	$(BIN)/python -m pytest tests/models -q -s
+	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} $(BIN)/python -m pytest tests/models -q -s
 
 bench: $(READY) ## speed: latency of the models and of the compiler itself
 	$(BIN)/python -m pytest tests/benchmarks -q -s

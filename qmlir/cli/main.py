@@ -104,7 +104,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
 
     sub = command("profile", _profile, "learn the ranges of a float network's tensors from data")
-    sub.add_argument("--data", type=Path, required=True, help="calibration samples, .npy or .npz")
+    sub.add_argument("--data", type=Path, required=True, help="calibration samples: .npy, .npz or FILE.npz:ARRAY")
     sub.add_argument("--samples", type=_count, help="use at most this many samples (default: all)")
     sub.add_argument("--bins", type=_count, default=2000, help="the most bins of a histogram (default: 2000)")
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .yaml file to write")
@@ -125,7 +125,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
 
     sub = command("run", _run, "run a network on samples")
-    sub.add_argument("--data", type=Path, required=True, help="inputs, .npy or .npz")
+    sub.add_argument("--data", type=Path, required=True, help="inputs: .npy, .npz or FILE.npz:ARRAY")
     sub.add_argument("--samples", type=_count, help="run at most this many samples (default: all)")
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
     sub.add_argument("-o", "--output", type=_path(".npz"), help="write the outputs of all samples to this .npz file")

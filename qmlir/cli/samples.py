@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from qmlir.errors import FileError, InputError
 from qmlir.files import replacing
+from qmlir.near_misses import near_misses
 from qmlir.signature import Signature, TensorSpec
 
 Array = npt.NDArray[Any]
@@ -28,7 +29,8 @@ class Samples:
         """Opens the file.
 
         Args:
-            path: An .npy file, or an .npz file with an array for each input, or the only array for the only input.
+            path: An .npy file; or an .npz file with an array for each input, or the only array for the only input; or
+                `FILE.npz:ARRAY`, one array of a file with several.
             signature: The network's.
             limit: Use at most this many samples.
 
@@ -58,9 +60,17 @@ class Samples:
 def read_arrays(path: Path) -> dict[str, Array]:
     """The arrays of an .npz file by name, or the array of an .npy file under the file's name.
 
+    `FILE.npz:ARRAY` is one array of such a file.
+
     Raises:
         FileError: It is neither, or a part of one.
     """
+    file, _, wanted = str(path).rpartition(":")
+    if file and not path.exists():
+        arrays = read_arrays(Path(file))
+        if wanted not in arrays:
+            raise FileError(file, f'must hold an array "{wanted}"', remedy=near_misses(wanted, arrays))
+        return {wanted: arrays[wanted]}
     need = "must be an .npy or .npz file of plain arrays"
     try:
         with path.open("rb") as file:

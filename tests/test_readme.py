@@ -1,0 +1,36 @@
+"""The commands README shows work as they stand there, in order."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qmlir.cli import main as qmlir_main
+from qmlir.cli import opt
+
+SHOWN = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def shown_commands(text: str) -> list[list[str]]:
+    """The commands of README's shell blocks, without comments, lines joined at a backslash."""
+    lines = "".join(SHOWN.findall(text)).replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+def test_commands(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(root / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    mains = {"qmlir": qmlir_main.main, "qmlir-opt": opt.main}
+    ran = 0
+    for tool, *arguments in shown_commands((root / "README.md").read_text(encoding="utf-8")):
+        if tool != "make":
+            assert mains[tool](arguments) == 0, shlex.join([tool, *arguments])
+            ran += 1
+    assert ran >= 10
+    outputs, labels = np.load("outputs.npz"), np.load("examples/digits/digits.npz")["test_labels"]
+    (logits,) = (outputs[name] for name in outputs.files)
+    assert (logits.reshape(len(labels), -1).argmax(1) == labels).mean() > 0.97
+    assert {p.suffix for p in tmp_path.glob("digits.*")} >= {".yaml", ".o", ".h", ".mlir", ".safetensors"}
