@@ -94,6 +94,11 @@ class Sample:
         grouped = [*values[:fixed], *([values[fixed:]] if fixed < len(definitions) else [])]
         return self.op.make(grouped, self.properties, element=element or self.element)
 
+    @property
+    def inputs(self) -> int:
+        """How many operands, the first ones, are a network's own values; those after them are weights and bias."""
+        return 1 if "w" in dict(self.op.get_irdl_definition().operands) else len(self.operands)
+
     def arrays(self, seed: int = 0) -> list[Array]:
         """Random values of its operands."""
         rng = np.random.default_rng(seed)

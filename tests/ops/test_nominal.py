@@ -1,0 +1,163 @@
+"""Two meanings, one truth: integers stay within one step of dequantize → float → quantize.
+
+An operation on quantized types means exactly what its integer form computes. What it means nominally is derived here,
+once for all operations: its operands dequantized, its float meaning, the result quantized. Tables and data movement
+must equal it, all others may be one step off, as they round elsewhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.traits import OpTrait
+
+from qmlir.backends.reference import evaluate
+from qmlir.compiler import main_function, to_integers
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import TensorOp, element_of, shape_of
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
+from qmlir.dialects.quant.schemas import SCHEMAS, Schema, choose_quantization, choose_weight_quantization, weight_range
+from qmlir.dialects.quant.types import UniformType
+from qmlir.lowering.nn_to_qint.convert import LOWERINGS
+from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
+
+STEPS: dict[type[TensorOp], int] = {
+    nn.SigmoidOp: 0,
+    nn.TanhOp: 0,
+    nn.MaxPool2DOp: 0,
+    nn.ReshapeOp: 0,
+    nn.TransposeOp: 0,
+    nn.ConcatOp: 0,
+    nn.PadOp: 0,
+}
+"""How far the stored integers may be off, where not one step."""
+
+NO_INTEGERS: dict[type[TensorOp], str] = {
+    nn.SoftmaxOp: "it stays float: its exponentials and its division have no integer form yet",
+    nn.ConstantOp: "its integers are given",
+}
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A value of a quantized type: its stored integers."""
+
+    type: UniformType
+    stored: Array
+
+    @property
+    def real(self) -> Array:
+        """What the integers stand for, f32."""
+        return numerics.dequantize(self.stored, *self.type.parameters_along(self.stored.ndim))
+
+    @staticmethod
+    def of(real: Array, type: UniformType) -> "Quantized":
+        scale, zero_point = type.parameters_along(real.ndim)
+        limits = type.storage_min, type.storage_max
+        return Quantized(type, numerics.quantize(real, scale, zero_point, *limits, type.numpy_dtype))
+
+
+def type_for(real: Array, schema: Schema) -> UniformType:
+    """The i8 type that a schema chooses for the range of some values."""
+    lo, hi = (float(real.min()), float(real.max())) if real.size else (0.0, 0.0)
+    return UniformType.per_tensor(i8, *choose_quantization(lo, hi, schema))
+
+
+def quantized_operands(op: TensorOp, arrays: Sequence[Array], schema: Schema, per_channel: bool) -> list[Quantized]:
+    """Operands with random integers, under types a quantizer would choose for the sample's own values."""
+    if isinstance(op, WeightedOp):
+        x, w, *bias = arrays
+        data = Quantized.of(x, type_for(x, schema))
+        scales = choose_weight_quantization(w, op.CHANNEL_AXIS if per_channel else None, schema)
+        low, high = weight_range("int8")
+        if per_channel:
+            type = UniformType.per_axis(i8, op.CHANNEL_AXIS, [float(s) for s in scales], None, low, high)
+        else:
+            type = UniformType.per_tensor(i8, float(scales[0]), 0, low, high)
+        (rule,) = op.get_traits_of_type(AccumulatorScale)
+        return [data, Quantized.of(w, type), *(Quantized.of(b, rule.bias_type(data.type, type)) for b in bias)]
+    if op.has_trait(SameScale, value_if_unregistered=False):
+        shared = type_for(np.concatenate([a.reshape(-1) for a in arrays]), schema)
+        return [Quantized.of(a, shared) for a in arrays]
+    return [Quantized.of(a, type_for(a, schema)) for a in arrays]
+
+
+def result_type(op: TensorOp, operands: Sequence[Quantized], real: Array, schema: Schema) -> UniformType:
+    """The result's type by the operation's own rule; a free one leaves out the outermost tenth of its range."""
+    rules: Sequence[OpTrait] = [*op.get_traits_of_type(FixedScale), *op.get_traits_of_type(SameScale)]
+    match rules:
+        case [FixedScale() as rule]:
+            return UniformType.per_tensor(i8, *rule.result_parameters(schema, "int8"))
+        case [SameScale()]:
+            return operands[0].type
+        case _:
+            return type_for(real * np.float32(0.9), schema)
+
+
+def module_of(sample: Sample, operands: Sequence[Quantized], element: UniformType) -> ModuleOp:
+    """A function of the quantized operands; weights and bias are constants in it."""
+    types = [TensorType(q.type, q.stored.shape) for q in operands]
+    block = Block(arg_types=types[: sample.inputs])
+    constants = [nn.ConstantOp(q.stored, t) for q, t in list(zip(operands, types, strict=True))[sample.inputs :]]
+    values: list[SSAValue] = [*block.args, *(c.y for c in constants)]
+    op = sample.build(values, element)
+    block.add_ops([*constants, op, func.ReturnOp(op.results[0])])
+    function = func.FuncOp("main", (block.arg_types, [op.results[0].type]), Region(block))
+    module = ModuleOp([function])
+    module.verify()
+    return module
+
+
+@pytest.mark.parametrize("op", [op for op in OPERATIONS if op.name.startswith("nn.")], ids=lambda op: op.name)
+def test_each_operation_has_an_integer_form(op: type[TensorOp]) -> None:
+    assert (op in LOWERINGS) != (op in NO_INTEGERS), "a lowering to qint, or a reason why there is none"
+
+
+CASES = [
+    pytest.param(sample, schema, per_channel, id=f"{sample}-{schema}{'-per_channel' if per_channel else ''}")
+    for sample in NN_SAMPLES
+    if sample.op in LOWERINGS
+    for schema in SCHEMAS
+    for per_channel in ([False, True] if issubclass(sample.op, WeightedOp) else [False])
+]
+
+
+@pytest.mark.parametrize(("sample", "schema", "per_channel"), CASES)
+def test_integers_stay_within_a_step(sample: Sample, schema: Schema, per_channel: bool) -> None:
+    float_op = sample.build()
+    for seed in range(3):
+        operands = quantized_operands(float_op, sample.arrays(seed), schema, per_channel)
+        (real,) = float_op.evaluate(*(q.real for q in operands))
+        type = result_type(float_op, operands, real, schema)
+        nominal = Quantized.of(real, type).stored
+
+        integers = to_integers(module_of(sample, operands, type))
+        assert_integers_only(integers)
+        (exact,) = evaluate(main_function(integers), [q.stored for q in operands[: sample.inputs]])
+        assert exact.dtype == nominal.dtype
+        off = np.abs(exact.astype(np.int64) - nominal.astype(np.int64)).max(initial=0)
+        assert off <= STEPS.get(sample.op, 1), f"{off} steps off, seed {seed}, result {type}"
+
+
+def assert_integers_only(module: ModuleOp) -> None:
+    for op in main_function(module).body.block.ops:
+        assert not isinstance(op, QuantizeCastOp | DequantizeCastOp)
+        assert all(element_of(value) != f32 for value in (*op.operands, *op.results))
+
+
+def test_saturating_results_are_tried() -> None:
+    """The types chosen above make some results reach the ends of their range, so that clamps are tested."""
+    sample = next(s for s in NN_SAMPLES if s.op is nn.AddOp)
+    op = sample.build()
+    operands = quantized_operands(op, sample.arrays(), "symmetric", per_channel=False)
+    (real,) = op.evaluate(*(q.real for q in operands))
+    type = result_type(op, operands, real, "symmetric")
+    assert (np.abs(real) > type.scale * 128).any()
+    assert shape_of(op.results[0]) == real.shape
