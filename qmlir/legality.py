@@ -3,7 +3,7 @@
 The quantizer asks before it promises one, nn-to-qint before it builds one: both ask here, so the ledger cannot say
 "quantized" of an operation that ends up float. The target's file says which operations it computes on which storage
 types (target.py). What is checked here besides follows from arithmetic and holds on every target: weights count from
-zero along their output channels, sums fit a 32-bit accumulator, changes of scale fit a multiplier and a shift.
+zero, sums fit a 32-bit accumulator, changes of scale fit a multiplier and a shift.
 """
 
 import math
@@ -114,19 +114,8 @@ def require_integer_form(op: Operation, target: Target) -> None:
 
 
 def _require_weights(op: WeightedOp) -> None:
-    weights = uniform(op.w)
-    if any(weights.zero_points):
+    if any(uniform(op.w).zero_points):
         raise NoIntegerForm("target", "weights with a zero point have no integer form; quantize them symmetrically")
-    if weights.is_per_axis and weights.axis != output_axis(op):
-        raise NoIntegerForm(
-            "target", f"its weights must be quantized along axis {output_axis(op)}, its output channels, "
-            f"not along axis {weights.axis}"
-        )  # fmt: skip
-
-
-def output_axis(op: WeightedOp) -> int:
-    """The axis of an operation's weights that counts its output channels."""
-    return 3 if isinstance(op, nn.DepthwiseConv2DOp) else 0
 
 
 def _require_accumulator(op: Operation) -> None:
@@ -160,7 +149,7 @@ def _weight_sums(op: WeightedOp) -> Int64s:
     """Σ |w| for each output channel: exact for constant weights, the most their type allows for others."""
     shape, channels = shape_of(op.w), op.output_channels()
     if isinstance(op.w.owner, nn.ConstantOp):
-        stored = np.moveaxis(op.w.owner.value.array, output_axis(op), 0).reshape(channels, -1)
+        stored = np.moveaxis(op.w.owner.value.array, op.CHANNEL_AXIS, 0).reshape(channels, -1)
         return np.abs(stored.astype(np.int32)).sum(axis=1, dtype=np.int64)
     weights = uniform(op.w)
     most = max(abs(weights.storage_min), abs(weights.storage_max))

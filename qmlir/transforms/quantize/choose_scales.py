@@ -37,7 +37,7 @@ from qmlir.dialects.quant.schemas import (
 )
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ledger import decide
-from qmlir.legality import data_operands, data_values, is_weight, output_axis, storage_name, target_of
+from qmlir.legality import data_operands, data_values, is_weight, storage_name, target_of
 from qmlir.passes import option
 from qmlir.target import Target
 from qmlir.transforms.quantize.reasons import COMPUTED_BIAS, COMPUTED_WEIGHTS, Reason, called, no_range, source_of
@@ -168,7 +168,7 @@ class _Chooser:
         """Weights get a type of their own for each operation that reads them: the bias enters into it."""
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
-        axis = output_axis(op) if self.options.per_channel else None
+        axis = op.CHANNEL_AXIS if self.options.per_channel else None
         where = f"weights {called(op.w)}"
         scales = choose_weight_quantization(weights, axis, self.options.schema, self.options.precision, where=where)
         scales = [float(s) for s in self._room_for_bias(op, scales)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
@@ -30,7 +30,9 @@ def called(value: SSAValue) -> str:
     observed = (u.operation.tensor.data for u in source.uses if isinstance(u.operation, ObserveOp))
     if name := tensor_name(source) or next(observed, ""):
         return f'"{name}"'
-    return f"%{source.name_hint}" if source.name_hint else "an unnamed tensor"
+    if source.name_hint:
+        return f"%{source.name_hint}"
+    return f"the result of {source.owner.name}" if isinstance(source.owner, Operation) else "an unnamed tensor"
 
 
 def source_of(value: SSAValue) -> SSAValue:

@@ -1,0 +1,70 @@
+// RUN: qmlir-opt --nn-to-qint --elide-weights --split-input-file %s | filecheck %s
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25:-10>
+
+// relu, clamp and requantize are one operation: a change of scale, clamped to the stored bounds.
+// CHECK-LABEL: func.func @linear
+// CHECK-NEXT: %[[X:.*]] = quant.scast %x : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>> to tensor<4xi8>
+// CHECK-NEXT: %[[R:.*]] = qint.requantize %[[X]] {qmlir.name = #qmlir.name<nodes ["act"]>, input_zero_point = 3 : i32, multiplier = array<i32: 1073741824>, shift = array<i32: 2>, contract = "single", zero_point = -10 : i32, min = -10 : i32, max = 127 : i32} : tensor<4xi8> -> tensor<4xi8>
+// CHECK-NEXT: %[[C:.*]] = qint.requantize %[[R]] {input_zero_point = -10 : i32, multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", zero_point = 3 : i32, min = 1 : i32, max = 15 : i32}
+// CHECK-NEXT: %[[Q:.*]] = qint.requantize %[[C]] {{.*}}min = -128 : i32, max = 127 : i32}
+// CHECK-NEXT: %[[Y:.*]] = quant.scast %[[Q]]
+// CHECK-NEXT: func.return %[[Y]]
+func.func @linear(%x: tensor<4x!a>) -> tensor<4x!b> {
+  %0 = nn.relu %x {qmlir.name = #qmlir.name<nodes ["act"]>} : tensor<4x!a> -> tensor<4x!b>
+  %1 = nn.clamp %0 {min = -1.0 : f32, max = 6.0 : f32} : tensor<4x!b> -> tensor<4x!a>
+  %2 = nn.requantize %1 : tensor<4x!a> -> tensor<4x!b>
+  func.return %2 : tensor<4x!b>
+}
+
+// -----
+
+// A narrow range clamps; a bound outside the range clamps no further; a relu whose zero lies outside is constant.
+!a = !quant.uniform<i8:f32, 0.5>
+!n = !quant.uniform<i8<-100:100>:f32, 0.5>
+!low = !quant.uniform<i8:f32, 0.5:200>
+
+// CHECK-LABEL: func.func @bounds
+// CHECK: qint.requantize {{.*}}min = -100 : i32, max = 100 : i32}
+// CHECK: qint.requantize {{.*}}min = -100 : i32, max = 100 : i32}
+// CHECK: qint.requantize {{.*}}min = 127 : i32, max = 127 : i32}
+func.func @bounds(%x: tensor<4x!a>) -> tensor<4x!low> {
+  %0 = nn.requantize %x : tensor<4x!a> -> tensor<4x!n>
+  %1 = nn.clamp %0 {min = -1000.0 : f32, max = 1000.0 : f32} : tensor<4x!n> -> tensor<4x!n>
+  %2 = nn.relu %1 : tensor<4x!n> -> tensor<4x!low>
+  func.return %2 : tensor<4x!low>
+}
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!s = !quant.uniform<i8:f32, 3.90625e-03:-128>
+!t = !quant.uniform<i8:f32, 7.8125e-03>
+
+// sigmoid and tanh are tables of 256 entries.
+// CHECK-LABEL: func.func @tables
+// CHECK-NEXT: %[[X:.*]] = quant.scast %x
+// CHECK-NEXT: %[[S:.*]] = qint.lookup %[[X]], <tensor<256xi8>, elided> : tensor<4xi8> -> tensor<4xi8>
+// CHECK-NEXT: %[[T:.*]] = qint.lookup %[[S]], <tensor<256xi8>, elided> : tensor<4xi8> -> tensor<4xi8>
+func.func @tables(%x: tensor<4x!a>) -> tensor<4x!t> {
+  %0 = nn.sigmoid %x : tensor<4x!a> -> tensor<4x!s>
+  %1 = nn.tanh %0 : tensor<4x!s> -> tensor<4x!t>
+  func.return %1 : tensor<4x!t>
+}
+
+// -----
+
+// No table for 16 bits, no multiplier for such scales: an island.
+!w = !quant.uniform<i16:f32, 0.001>
+!a = !quant.uniform<i8:f32, 1.0e-10>
+!b = !quant.uniform<i8:f32, 1.0e+10>
+
+// CHECK-LABEL: func.func @islands
+// CHECK: nn.sigmoid %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on i16">{{.*}} : tensor<4xf32>
+// CHECK: nn.relu %{{.*}}#qmlir.decision<float, "factor", "its scales are a factor of 1e+20 apart, which no 32-bit multiplier bridges">{{.*}} : tensor<4xf32>
+func.func @islands(%x: tensor<4x!w>, %y: tensor<4x!b>) -> (tensor<4x!w>, tensor<4x!a>) {
+  %0 = nn.sigmoid %x : tensor<4x!w> -> tensor<4x!w>
+  %1 = nn.relu %y : tensor<4x!b> -> tensor<4x!a>
+  func.return %0, %1 : tensor<4x!w>, tensor<4x!a>
+}

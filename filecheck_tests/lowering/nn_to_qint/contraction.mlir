@@ -1,0 +1,114 @@
+// RUN: qmlir-opt --nn-to-qint --split-input-file %s | filecheck %s
+
+!x = !quant.uniform<i8:f32, 0.5:3>
+!w = !quant.uniform<i8<-127:127>:f32:0, {0.5,0.25}>
+!b = !quant.uniform<i32:f32:0, {0.25,0.125}>
+!y = !quant.uniform<i8:f32, 1.0:-5>
+
+// Sums in i32, then a multiplier and a shift for each channel; the fused clamp becomes stored bounds. Names and
+// decision go with what yields the result.
+// CHECK-LABEL: func.func @conv2d
+// CHECK: %[[W:.*]] = nn.constant <tensor<2x1x1x1xi8>, [1, 2]> {qmlir.name = #qmlir.name<tensors ["kernel"]>} : tensor<2x1x1x1xi8>
+// CHECK-NEXT: %[[B:.*]] = nn.constant <tensor<2xi32>, [3, 4]> : tensor<2xi32>
+// CHECK-NEXT: %[[X:.*]] = quant.scast %x
+// CHECK-NEXT: %[[A:.*]] = qint.conv2d %[[X]], %[[W]], %[[B]] {zero_point = 3 : i32, strides = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>} : tensor<1x4x4x1xi8>, tensor<2x1x1x1xi8>, tensor<2xi32> -> tensor<1x3x3x2xi32>
+// CHECK-NEXT: %[[Y:.*]] = qint.requantize %[[A]] {qmlir.decision = #qmlir.decision<quantized, "integer", "yes">, multiplier = array<i32: 1073741824, 1073741824>, shift = array<i32: -1, -2>, contract = "single", zero_point = -5 : i32, min = -5 : i32, max = 1 : i32} : tensor<1x3x3x2xi32> -> tensor<1x3x3x2xi8>
+func.func @conv2d(%x: tensor<1x4x4x1x!x>) -> tensor<1x3x3x2x!y> {
+  %w = nn.constant <tensor<2x1x1x1xi8>, [1, 2]> {qmlir.name = #qmlir.name<tensors ["kernel"]>} : tensor<2x1x1x1x!w>
+  %b = nn.constant <tensor<2xi32>, [3, 4]> : tensor<2x!b>
+  %y = nn.conv2d %x, %w, %b {strides = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, min = 0.0 : f32, max = 6.0 : f32, qmlir.decision = #qmlir.decision<quantized, "integer", "yes">} : tensor<1x4x4x1x!x>, tensor<2x1x1x1x!w>, tensor<2x!b> -> tensor<1x3x3x2x!y>
+  func.return %y : tensor<1x3x3x2x!y>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5:3>
+!w = !quant.uniform<i8<-127:127>:f32:3, {0.5,0.25}>
+!v = !quant.uniform<i8<-127:127>:f32, 0.5>
+!y = !quant.uniform<i8:f32, 1.0:-5>
+
+// Depthwise weights count their channels last; without a bias; a plain i32 bias is one whose scale is implied.
+// CHECK-LABEL: func.func @depthwise_and_fully_connected
+// CHECK: qint.depthwise_conv2d %{{.*}}, %{{.*}} {zero_point = 3 : i32, dilations = array<i64: 2, 2>} : tensor<1x3x3x2xi8>, tensor<1x2x2x2xi8> -> tensor<1x1x1x2xi32>
+// CHECK-NEXT: qint.requantize {{.*}}multiplier = array<i32: 1073741824, 1073741824>
+// CHECK-NEXT: nn.reshape %{{.*}} : tensor<1x1x1x2xi8> -> tensor<1x2xi8>
+// CHECK-NEXT: qint.fully_connected %{{.*}} {zero_point = -5 : i32} : tensor<1x2xi8>, tensor<1x2xi8>, tensor<1xi32> -> tensor<1x1xi32>
+// CHECK-NEXT: qint.requantize {{.*}}multiplier = array<i32: 1073741824>, shift = array<i32: 1>
+func.func @depthwise_and_fully_connected(%x: tensor<1x3x3x2x!x>) -> tensor<1x1x!x> {
+  %w = nn.constant <tensor<1x2x2x2xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<1x2x2x2x!w>
+  %v = nn.constant <tensor<1x2xi8>, [1, 2]> : tensor<1x2x!v>
+  %b = nn.constant <tensor<1xi32>, [100]> : tensor<1xi32>
+  %0 = nn.depthwise_conv2d %x, %w {dilations = array<i64: 2, 2>} : tensor<1x3x3x2x!x>, tensor<1x2x2x2x!w> -> tensor<1x1x1x2x!y>
+  %1 = nn.reshape %0 {shape = array<i64: 1, 2>} : tensor<1x1x1x2x!y> -> tensor<1x2x!y>
+  %2 = nn.fully_connected %1, %v, %b : tensor<1x2x!y>, tensor<1x2x!v>, tensor<1xi32> -> tensor<1x1x!x>
+  func.return %2 : tensor<1x1x!x>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5:3>
+!y = !quant.uniform<i8:f32, 0.5:-5>
+
+// CHECK-LABEL: func.func @matmul
+// CHECK: qint.matmul %{{.*}}, %{{.*}} {lhs_zero_point = 3 : i32, rhs_zero_point = -5 : i32} : tensor<2x3xi8>, tensor<3x2xi8> -> tensor<2x2xi32>
+// CHECK-NEXT: qint.requantize {{.*}}min = -3 : i32, max = 127 : i32}
+func.func @matmul(%a: tensor<2x3x!x>, %b: tensor<3x2x!y>) -> tensor<2x2x!y> {
+  %0 = nn.matmul %a, %b {min = 1.0 : f32} : tensor<2x3x!x>, tensor<3x2x!y> -> tensor<2x2x!y>
+  func.return %0 : tensor<2x2x!y>
+}
+
+// -----
+
+// Without an integer form: weights with a zero point, unsigned; a bias still float or as i64.
+!x = !quant.uniform<i8:f32, 0.5>
+!zero = !quant.uniform<i8:f32, 0.5:1>
+!u8 = !quant.uniform<u8:f32, 0.5>
+!w = !quant.uniform<i8:f32, 0.5>
+
+// CHECK-LABEL: func.func @weights
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "weights with a zero point have no integer form; quantize them symmetrically">{{.*}} : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on u8">
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is still float; run --quantize-bias">{{.*}} : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">
+// CHECK-NOT: qint.
+func.func @weights(%x: tensor<1x2x!x>, %z: tensor<2x2x!zero>, %u: tensor<2x2x!u8>, %w: tensor<2x2x!w>, %c: tensor<2xf32>) -> (tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>) {
+  %b = nn.constant <tensor<2xf32>, [1.0, 2.0]> : tensor<2xf32>
+  %0 = nn.fully_connected %x, %z : tensor<1x2x!x>, tensor<2x2x!zero> -> tensor<1x2x!x>
+  %2 = nn.fully_connected %x, %u : tensor<1x2x!x>, tensor<2x2x!u8> -> tensor<1x2x!x>
+  %3 = nn.fully_connected %x, %w, %b : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!x>
+  %4 = nn.fully_connected %x, %w, %c : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!x>
+  func.return %0, %2, %3, %4 : tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>
+}
+
+// -----
+
+// The proof that sums fit: from the weights' values where they are constant (2^31 − 1 exactly fits), else from types.
+!x = !quant.uniform<i8<-1:1>:f32, 1.0>
+!w = !quant.uniform<i8:f32, 1.0>
+!b = !quant.uniform<i32:f32, 1.0>
+
+// CHECK-LABEL: func.func @proof
+// CHECK: qint.fully_connected
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "accumulator", "the sum of products in channel 0 can reach 2147483648, more than a 32-bit accumulator holds">
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">
+func.func @proof(%x: tensor<1x1x!x>, %c: tensor<1x!b>) -> (tensor<1x1x!x>, tensor<1x1x!x>, tensor<1x1x!x>) {
+  %w = nn.constant <tensor<1x1xi8>, [127]> : tensor<1x1x!w>
+  %v = nn.constant <tensor<1x1xi8>, [-128]> : tensor<1x1x!w>
+  %b = nn.constant <tensor<1xi32>, [2147483520]> : tensor<1x!b>
+  %0 = nn.fully_connected %x, %w, %b : tensor<1x1x!x>, tensor<1x1x!w>, tensor<1x!b> -> tensor<1x1x!x>
+  %1 = nn.fully_connected %x, %v, %b : tensor<1x1x!x>, tensor<1x1x!w>, tensor<1x!b> -> tensor<1x1x!x>
+  %2 = nn.fully_connected %x, %w, %c : tensor<1x1x!x>, tensor<1x1x!w>, tensor<1x!b> -> tensor<1x1x!x>
+  func.return %0, %1, %2 : tensor<1x1x!x>, tensor<1x1x!x>, tensor<1x1x!x>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5:127>
+!y = !quant.uniform<i8:f32, 0.5:127>
+
+// CHECK-LABEL: func.func @deep_product
+// CHECK: nn.matmul %{{.*}}#qmlir.decision<float, "accumulator", "a sum of products can reach 2601000000, more than a 32-bit accumulator holds">
+func.func @deep_product(%a: tensor<1x40000x!x>, %b: tensor<40000x1x!y>) -> tensor<1x1x!y> {
+  %0 = nn.matmul %a, %b : tensor<1x40000x!x>, tensor<40000x1x!y> -> tensor<1x1x!y>
+  func.return %0 : tensor<1x1x!y>
+}

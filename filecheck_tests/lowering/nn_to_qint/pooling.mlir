@@ -1,0 +1,43 @@
+// RUN: qmlir-opt --nn-to-qint --split-input-file %s | filecheck %s
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25:-10>
+
+// Maxima and averages keep their scale; padding counts as the zero point.
+// CHECK-LABEL: func.func @pools
+// CHECK: qint.max_pool2d %{{.*}} {window = array<i64: 3, 3>, strides = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>} : tensor<1x4x4x2xi8> -> tensor<1x2x2x2xi8>
+// CHECK-NEXT: qint.average_pool2d %{{.*}} {{{.*}}window = array<i64: 2, 2>, count_include_pad = true, zero_point = 3 : i32} : tensor<1x2x2x2xi8> -> tensor<1x1x1x2xi8>
+// CHECK-NEXT: quant.scast
+func.func @pools(%x: tensor<1x4x4x2x!a>) -> tensor<1x1x1x2x!a> {
+  %0 = nn.max_pool2d %x {window = array<i64: 3, 3>, strides = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>} : tensor<1x4x4x2x!a> -> tensor<1x2x2x2x!a>
+  %1 = nn.average_pool2d %0 {window = array<i64: 2, 2>, count_include_pad = true} : tensor<1x2x2x2x!a> -> tensor<1x1x1x2x!a>
+  func.return %1 : tensor<1x1x1x2x!a>
+}
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25:-10>
+
+// A global mean is a sum and a multiplier that divides: 0.5 / (0.25 · 16) = 2^-3.
+// CHECK-LABEL: func.func @global
+// CHECK: %[[S:.*]] = qint.global_sum_pool %{{.*}} {zero_point = 3 : i32} : tensor<1x4x4x2xi8> -> tensor<1x1x1x2xi32>
+// CHECK-NEXT: qint.requantize %[[S]] {multiplier = array<i32: 1073741824>, shift = array<i32: -2>, contract = "single", zero_point = -10 : i32, min = -128 : i32, max = 127 : i32}
+func.func @global(%x: tensor<1x4x4x2x!a>) -> tensor<1x1x1x2x!b> {
+  %0 = nn.global_average_pool %x : tensor<1x4x4x2x!a> -> tensor<1x1x1x2x!b>
+  func.return %0 : tensor<1x1x1x2x!b>
+}
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5:127>
+!u = !quant.uniform<u8:f32, 0.5>
+
+// CHECK-LABEL: func.func @islands
+// CHECK: nn.global_average_pool %{{.*}}#qmlir.decision<float, "accumulator", "the sum over the image can reach 2295000000, more than a 32-bit accumulator holds">
+// CHECK: nn.max_pool2d %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on u8">
+func.func @islands(%x: tensor<1x3000x3000x1x!a>, %u: tensor<1x2x2x1x!u>) -> (tensor<1x1x1x1x!a>, tensor<1x1x1x1x!u>) {
+  %0 = nn.global_average_pool %x : tensor<1x3000x3000x1x!a> -> tensor<1x1x1x1x!a>
+  %1 = nn.max_pool2d %u {window = array<i64: 2, 2>} : tensor<1x2x2x1x!u> -> tensor<1x1x1x1x!u>
+  func.return %0, %1 : tensor<1x1x1x1x!a>, tensor<1x1x1x1x!u>
+}
