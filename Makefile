@@ -24,7 +24,7 @@ demo: $(READY) ## the digits network: profile, quantize, compile, run, compare w
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
 test: $(READY) ## every test
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks
 	$(BIN)/lit -v -j$(JOBS) filecheck_tests/cli
 
 check: lint ## what has to hold before each commit: format, style, types, layers, the fast tests
