@@ -219,7 +219,6 @@ def quantize(
     context = make_context()
     result = module.clone()
     if profile is not None:
-        Pipeline(*OBSERVE).apply(result, context)
         apply_profile(result, profile)
     options = {
         "schema": schema,

@@ -12,12 +12,16 @@ from qmlir.dialects.interfaces import shape_of
 from qmlir.errors import OptionError, ProfileError
 from qmlir.passes import option
 from qmlir.profiles import Profile
-from qmlir.transforms.quantize.insert_observers import observers
+from qmlir.transforms.nn.simplify import simplify
+from qmlir.transforms.quantize.insert_observers import insert_observers, observers
 
 
 @dataclass(frozen=True)
 class ApplyProfilePass(ModulePass):
     """Gives each `calib.observe` the range that the profile holds for its tensor.
+
+    A network without observers is first simplified and given them, as profiling does: the tensors of a profile are
+    those that are left after fusing.
 
     A profile of another network is refused: one that lacks an observed tensor, or has it in another shape.
 
@@ -39,7 +43,7 @@ class ApplyProfilePass(ModulePass):
 
 
 def apply_profile(module: ModuleOp, profile: Profile, *, source: str = "profile", partial: bool = False) -> None:
-    """Writes the ranges of `profile` on the observers of `module`.
+    """Writes the ranges of `profile` on the observers of `module`; makes them if there are none.
 
     Args:
         module: Changed in place.
@@ -49,6 +53,9 @@ def apply_profile(module: ModuleOp, profile: Profile, *, source: str = "profile"
     """
     if not any(t.count for t in profile.tensors.values()):
         raise ProfileError(source, "must hold at least one sample", got="an empty profile", remedy="profile on data")
+    if not observers(module):
+        simplify(module)
+        insert_observers(module)
     # A profile is of one function; of what stands beside it in the module it knows nothing.
     functions = [f for f in module.walk() if isinstance(f, func.FuncOp)]
     known = {f: [o for o in observers(f) if _holds(profile, o)] for f in functions}

@@ -35,9 +35,14 @@ class InsertObserversPass(ModulePass):
     name = "insert-observers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        taken = {o.tensor.data for o in observers(op)}
-        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
-            _observe_block(function.body.block, taken)
+        insert_observers(op)
+
+
+def insert_observers(module: ModuleOp) -> None:
+    """Taps each f32 activation of a module that is not tapped yet."""
+    taken = {o.tensor.data for o in observers(module)}
+    for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+        _observe_block(function.body.block, taken)
 
 
 def _observe_block(block: Block, taken: set[str]) -> None:
