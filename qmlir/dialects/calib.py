@@ -16,6 +16,8 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.quant.types import element_type
+
 
 @irdl_op_definition
 class ObserveOp(IRDLOperation):
@@ -25,11 +27,12 @@ class ObserveOp(IRDLOperation):
 
     It has an effect, so that no pass takes it for dead code; `quantize` consumes it.
 
-    (C1) the range is two finite numbers, the first not above the second.
+    (C1) the range is two finite numbers, the first not above the second
+    (C2) the tensor's elements are floats
     """
 
     name = "calib.observe"
-    value = operand_def(TensorType[AnyFloat])
+    value = operand_def(TensorType)
     tensor = prop_def(StringAttr, prop_name="name")
     range = opt_prop_def(ArrayAttr[FloatAttr[AnyFloat]])
 
@@ -54,6 +57,8 @@ class ObserveOp(IRDLOperation):
         return lo, hi
 
     def verify_(self) -> None:
+        if not isinstance(element_type(self.value.type), AnyFloat):  # C2
+            raise VerifyException(f"'{self.name}' learns the range of float tensors, got {self.value.type}")
         if self.range is None:
             return
         bounds = [b.value.data for b in self.range]

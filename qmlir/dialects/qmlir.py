@@ -27,7 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.weights import WeightsAttr, dtype_of
+from qmlir.dialects.weights import WeightsAttr
 
 NAME = "qmlir.name"
 """The attribute key under which an operation carries its `NameAttr`, and a function argument its tensor's name."""
@@ -72,6 +72,8 @@ class NameAttr(ParametrizedAttribute):
                 keyword = next((k for k in ("nodes", "tensors", "absorbed") if parser.parse_optional_keyword(k)), None)
                 if keyword is None:
                     parser.raise_error("expected nodes, tensors or absorbed")
+                if keyword in fields:
+                    parser.raise_error(f"{keyword} is given twice")
                 fields[keyword] = strings()
         return cls.of(**fields).parameters
 
@@ -179,8 +181,8 @@ class ConstantBufferOp(IRDLOperation):
         super().__init__(result_types=[type], properties={"value": value})
 
     def verify_(self) -> None:
-        type, array = self.result.type, self.value.array
-        if type.get_shape() != array.shape or dtype_of(type.element_type) != array.dtype:  # C1
+        type, held = self.result.type, self.value.type
+        if type.get_shape() != held.get_shape() or type.element_type != held.element_type:  # C1
             raise VerifyException(f"the buffer must have the weights' type {self.value.type}, got {type}")
 
 

@@ -1,0 +1,41 @@
+// What an observer refuses: (C1), (C2).
+
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+func.func @c1_order(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the range of "x" must be two finite numbers in order, got [1.0, 0.0]; profile it again}}
+  calib.observe %x {name = "x", range = [1.0, 0.0]} : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_count(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the range of "x" must be two finite numbers in order, got [1.0]}}
+  calib.observe %x {name = "x", range = [1.0]} : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_infinite(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the range of "x" must be two finite numbers in order, got [0.0, inf]}}
+  calib.observe %x {name = "x", range = [0.0, 0x7ff0000000000000 : f64]} : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_nan(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the range of "x" must be two finite numbers in order, got [nan, 1.0]}}
+  calib.observe %x {name = "x", range = [0x7ff8000000000000 : f64, 1.0]} : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c2(%x: tensor<2xi8>) {
+  // expected-error@+1 {{'calib.observe' learns the range of float tensors, got tensor<2xi8>}}
+  calib.observe %x {name = "x"} : tensor<2xi8>
+  func.return
+}

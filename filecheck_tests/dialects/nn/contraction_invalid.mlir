@@ -1,0 +1,175 @@
+// What contractions refuse: (N1) to (N3) of all nn operations, (W1), (W2) of sliding windows, (C1) to (C4) of their own.
+
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+func.func @n1_float_and_quantized(%x: tensor<1x3x!quant.uniform<i8:f32, 0.5>>, %w: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32 or all quantized, got !quant.uniform<i8:f32, 5.000000e-01>, f32}}
+  %0 = nn.fully_connected %x, %w : tensor<1x3x!quant.uniform<i8:f32, 0.5>>, tensor<2x3xf32> -> tensor<1x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @n1_another_float(%x: tensor<1x3xf64>, %w: tensor<2x3xf64>) {
+  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32 or all quantized, got f64, f64}}
+  %0 = nn.fully_connected %x, %w : tensor<1x3xf64>, tensor<2x3xf64> -> tensor<1x2xf64>
+  func.return
+}
+
+// -----
+
+func.func @n2(%x: tensor<3x4x!quant.uniform<i8:f32, 0.5>>) {
+  // expected-error@+1 {{'nn.relu' must yield quantized values from quantized operands and f32 from f32, got f32 from !quant.uniform<i8:f32, 5.000000e-01>}}
+  %0 = nn.relu %x : tensor<3x4x!quant.uniform<i8:f32, 0.5>> -> tensor<3x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @n3_order(%x: tensor<1x3xf32>, %w: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.fully_connected' clamps to an empty range: min 1.0 is above max 0.0}}
+  %0 = nn.fully_connected %x, %w {min = 1.0 : f32, max = 0.0 : f32} : tensor<1x3xf32>, tensor<2x3xf32> -> tensor<1x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @n3_nan(%x: tensor<1x3xf32>, %w: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.fully_connected' needs numbers as bounds, got min nan and max None}}
+  %0 = nn.fully_connected %x, %w {min = 0x7fc00000 : f32} : tensor<1x3xf32>, tensor<2x3xf32> -> tensor<1x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @w1_count(%x: tensor<1x6x6x3xf32>, %w: tensor<2x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv2d' needs 2 strides, 2 dilations and 4 paddings (top, bottom, left, right), got 2, 2 and 2}}
+  %0 = nn.conv2d %x, %w {padding = array<i64: 1, 1>} : tensor<1x6x6x3xf32>, tensor<2x3x3x3xf32> -> tensor<1x4x4x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @w1_stride(%x: tensor<1x6x6x3xf32>, %w: tensor<2x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv2d' needs strides and dilations of at least 1 and no negative padding}}
+  %0 = nn.conv2d %x, %w {strides = array<i64: 0, 1>} : tensor<1x6x6x3xf32>, tensor<2x3x3x3xf32> -> tensor<1x4x4x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @w1_padding(%x: tensor<1x6x6x3xf32>, %w: tensor<1x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.depthwise_conv2d' needs strides and dilations of at least 1 and no negative padding}}
+  %0 = nn.depthwise_conv2d %x, %w {padding = array<i64: 0, 0, 0, -1>} : tensor<1x6x6x3xf32>, tensor<1x3x3x3xf32> -> tensor<1x4x4x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @w2_fits(%x: tensor<1x6x4x3xf32>, %w: tensor<2x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv2d' window spans 5 but the padded input has only 4}}
+  %0 = nn.conv2d %x, %w {dilations = array<i64: 1, 2>} : tensor<1x6x4x3xf32>, tensor<2x3x3x3xf32> -> tensor<1x4x4x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_conv2d(%x: tensor<1x3x3x3xf32>, %w: tensor<2x3x3x3xf32>, %b: tensor<3xf32>) {
+  // expected-error@+1 {{'nn.conv2d' needs a bias of shape [2], got [3]}}
+  %0 = nn.conv2d %x, %w, %b : tensor<1x3x3x3xf32>, tensor<2x3x3x3xf32>, tensor<3xf32> -> tensor<1x1x1x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_depthwise(%x: tensor<1x3x3x3xf32>, %w: tensor<1x3x3x6xf32>, %b: tensor<3xf32>) {
+  // expected-error@+1 {{'nn.depthwise_conv2d' needs a bias of shape [6], got [3]}}
+  %0 = nn.depthwise_conv2d %x, %w, %b : tensor<1x3x3x3xf32>, tensor<1x3x3x6xf32>, tensor<3xf32> -> tensor<1x1x1x6xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_fully_connected(%x: tensor<1x3xf32>, %w: tensor<2x3xf32>, %b: tensor<1x2xf32>) {
+  // expected-error@+1 {{'nn.fully_connected' needs a bias of shape [2], got [1, 2]}}
+  %0 = nn.fully_connected %x, %w, %b : tensor<1x3xf32>, tensor<2x3xf32>, tensor<1x2xf32> -> tensor<1x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c2_conv2d(%x: tensor<1x3x3x3xf32>, %w: tensor<2x3x3x4xf32>) {
+  // expected-error@+1 {{'nn.conv2d' needs weights [O, KH, KW, C] with the input's channels [3], got [2, 3, 3, 4]}}
+  %0 = nn.conv2d %x, %w : tensor<1x3x3x3xf32>, tensor<2x3x3x4xf32> -> tensor<1x1x1x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c2_depthwise(%x: tensor<1x3x3x3xf32>, %w: tensor<1x3x3x4xf32>) {
+  // expected-error@+1 {{'nn.depthwise_conv2d' needs weights [1, KH, KW, C·m] for the input's channels [3], got [1, 3, 3, 4]}}
+  %0 = nn.depthwise_conv2d %x, %w : tensor<1x3x3x3xf32>, tensor<1x3x3x4xf32> -> tensor<1x1x1x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @c2_fully_connected(%x: tensor<1x3xf32>, %w: tensor<2x4xf32>) {
+  // expected-error@+1 {{'nn.fully_connected' needs x [N, I] and w [O, I], got [1, 3] and [2, 4]}}
+  %0 = nn.fully_connected %x, %w : tensor<1x3xf32>, tensor<2x4xf32> -> tensor<1x2xf32>
+  func.return
+}
+
+// -----
+
+!data = !quant.uniform<i8:f32, 0.5>
+!weights = !quant.uniform<i8:f32:3, {0.5, 0.25}>
+func.func @c3_conv2d(%x: tensor<1x1x1x2x!data>, %w: tensor<2x1x1x2x!weights>) {
+  // expected-error@+1 {{'nn.conv2d' weights must be quantized along axis 0, got axis 3; quantize them per output channel or per tensor}}
+  %0 = nn.conv2d %x, %w : tensor<1x1x1x2x!data>, tensor<2x1x1x2x!weights> -> tensor<1x1x1x2x!data>
+  func.return
+}
+
+// -----
+
+!data = !quant.uniform<i8:f32, 0.5>
+!weights = !quant.uniform<i8:f32:0, {0.5}>
+func.func @c3_depthwise(%x: tensor<1x1x1x2x!data>, %w: tensor<1x1x1x2x!weights>) {
+  // expected-error@+1 {{'nn.depthwise_conv2d' weights must be quantized along axis 3, got axis 0}}
+  %0 = nn.depthwise_conv2d %x, %w : tensor<1x1x1x2x!data>, tensor<1x1x1x2x!weights> -> tensor<1x1x1x2x!data>
+  func.return
+}
+
+// -----
+
+!data = !quant.uniform<i8:f32, 0.5>
+!bias = !quant.uniform<i8:f32, 0.25>
+func.func @c4_narrow(%x: tensor<1x3x!data>, %w: tensor<2x3x!data>, %b: tensor<2x!bias>) {
+  // expected-error@+1 {{'nn.fully_connected' needs a bias of f32, or of i32 or i64 beside quantized data, got !quant.uniform<i8:f32, 2.500000e-01> beside !quant.uniform<i8:f32, 5.000000e-01>}}
+  %0 = nn.fully_connected %x, %w, %b : tensor<1x3x!data>, tensor<2x3x!data>, tensor<2x!bias> -> tensor<1x2x!data>
+  func.return
+}
+
+// -----
+
+func.func @c4_beside_float(%x: tensor<1x3xf32>, %w: tensor<2x3xf32>, %b: tensor<2xi32>) {
+  // expected-error@+1 {{'nn.fully_connected' needs a bias of f32, or of i32 or i64 beside quantized data, got i32 beside f32}}
+  %0 = nn.fully_connected %x, %w, %b : tensor<1x3xf32>, tensor<2x3xf32>, tensor<2xi32> -> tensor<1x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_matmul(%a: tensor<3x4xf32>, %b: tensor<5x4xf32>) {
+  // expected-error@+1 {{'nn.matmul' needs [B…, M, K] and [B…, K, N], got [3, 4] and [5, 4]}}
+  %0 = nn.matmul %a, %b : tensor<3x4xf32>, tensor<5x4xf32> -> tensor<3x5xf32>
+  func.return
+}
+
+// -----
+
+func.func @c2_matmul(%a: tensor<2x3x4xf32>, %b: tensor<3x4x5xf32>) {
+  // expected-error@+1 {{'nn.matmul' batch dimensions do not broadcast: [2, 3, 4] and [3, 4, 5]}}
+  %0 = nn.matmul %a, %b : tensor<2x3x4xf32>, tensor<3x4x5xf32> -> tensor<3x3x5xf32>
+  func.return
+}

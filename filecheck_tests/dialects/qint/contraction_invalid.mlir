@@ -1,0 +1,137 @@
+// What integer contractions refuse: (Q1), (Q2) of all qint operations, (W1), (W2) of windows, (C1), (C2) of their own.
+
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+func.func @q1_float(%x: tensor<1x3xf32>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.fully_connected' computes on signless integers only, got tensor<1x3xf32>}}
+  %0 = qint.fully_connected %x, %w : tensor<1x3xf32>, tensor<2x3xi8> -> tensor<1x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @q1_float_result(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.fully_connected' computes on signless integers only, got tensor<1x2xf32>}}
+  %0 = qint.fully_connected %x, %w : tensor<1x3xi8>, tensor<2x3xi8> -> tensor<1x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @q1_quantized(%x: tensor<1x3x!quant.uniform<i8:f32, 0.5>>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.fully_connected' computes on signless integers only, got tensor<1x3x!quant.uniform<i8:f32, 5.000000e-01>>}}
+  %0 = qint.fully_connected %x, %w : tensor<1x3x!quant.uniform<i8:f32, 0.5>>, tensor<2x3xi8> -> tensor<1x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @q1_unsigned(%x: tensor<1x3xui8>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.fully_connected' computes on signless integers only, got tensor<1x3xui8>}}
+  %0 = qint.fully_connected %x, %w : tensor<1x3xui8>, tensor<2x3xi8> -> tensor<1x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @q2_data(%x: tensor<1x3xi32>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.fully_connected' multiplies integers of at most 16 bits, got i32}}
+  %0 = qint.fully_connected %x, %w : tensor<1x3xi32>, tensor<2x3xi8> -> tensor<1x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @q2_either_side(%a: tensor<3x4xi8>, %b: tensor<4x2xi32>) {
+  // expected-error@+1 {{'qint.matmul' multiplies integers of at most 16 bits, got i32}}
+  %0 = qint.matmul %a, %b : tensor<3x4xi8>, tensor<4x2xi32> -> tensor<3x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @accumulator_is_i32(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.fully_connected' result #0 must be tensor<1x2xi32> as its operands imply, got tensor<1x2xi8>}}
+  %0 = qint.fully_connected %x, %w : tensor<1x3xi8>, tensor<2x3xi8> -> tensor<1x2xi8>
+  func.return
+}
+
+// -----
+
+func.func @w1(%x: tensor<1x6x6x3xi8>, %w: tensor<2x3x3x3xi8>) {
+  // expected-error@+1 {{'qint.conv2d' needs strides and dilations of at least 1 and no negative padding}}
+  %0 = qint.conv2d %x, %w {strides = array<i64: 1, 0>} : tensor<1x6x6x3xi8>, tensor<2x3x3x3xi8> -> tensor<1x4x4x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @w2(%x: tensor<1x2x6x3xi8>, %w: tensor<1x3x3x3xi8>) {
+  // expected-error@+1 {{'qint.depthwise_conv2d' window spans 3 but the padded input has only 2}}
+  %0 = qint.depthwise_conv2d %x, %w : tensor<1x2x6x3xi8>, tensor<1x3x3x3xi8> -> tensor<1x1x4x3xi32>
+  func.return
+}
+
+// -----
+
+func.func @c1_conv2d_count(%x: tensor<1x3x3x3xi8>, %w: tensor<2x3x3x3xi8>, %b: tensor<3xi32>) {
+  // expected-error@+1 {{'qint.conv2d' needs a bias of type tensor<2xi32>, got tensor<3xi32>}}
+  %0 = qint.conv2d %x, %w, %b : tensor<1x3x3x3xi8>, tensor<2x3x3x3xi8>, tensor<3xi32> -> tensor<1x1x1x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @c1_depthwise_type(%x: tensor<1x3x3x3xi8>, %w: tensor<1x3x3x3xi8>, %b: tensor<3xi64>) {
+  // expected-error@+1 {{'qint.depthwise_conv2d' needs a bias of type tensor<3xi32>, got tensor<3xi64>}}
+  %0 = qint.depthwise_conv2d %x, %w, %b : tensor<1x3x3x3xi8>, tensor<1x3x3x3xi8>, tensor<3xi64> -> tensor<1x1x1x3xi32>
+  func.return
+}
+
+// -----
+
+func.func @c1_fully_connected(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>, %b: tensor<1x2xi32>) {
+  // expected-error@+1 {{'qint.fully_connected' needs a bias of type tensor<2xi32>, got tensor<1x2xi32>}}
+  %0 = qint.fully_connected %x, %w, %b : tensor<1x3xi8>, tensor<2x3xi8>, tensor<1x2xi32> -> tensor<1x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @c2_conv2d(%x: tensor<1x3x3x3xi8>, %w: tensor<2x3x3x4xi8>) {
+  // expected-error@+1 {{'qint.conv2d' needs weights [O, KH, KW, C] with the input's channels [3], got [2, 3, 3, 4]}}
+  %0 = qint.conv2d %x, %w : tensor<1x3x3x3xi8>, tensor<2x3x3x4xi8> -> tensor<1x1x1x2xi32>
+  func.return
+}
+
+// -----
+
+func.func @c2_depthwise(%x: tensor<1x3x3x3xi8>, %w: tensor<2x3x3x3xi8>) {
+  // expected-error@+1 {{'qint.depthwise_conv2d' needs weights [1, KH, KW, C·m] for the input's channels [3], got [2, 3, 3, 3]}}
+  %0 = qint.depthwise_conv2d %x, %w : tensor<1x3x3x3xi8>, tensor<2x3x3x3xi8> -> tensor<1x1x1x3xi32>
+  func.return
+}
+
+// -----
+
+func.func @c2_fully_connected(%x: tensor<3xi8>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.fully_connected' needs x [N, I] and w [O, I], got [3] and [2, 3]}}
+  %0 = qint.fully_connected %x, %w : tensor<3xi8>, tensor<2x3xi8> -> tensor<2xi32>
+  func.return
+}
+
+// -----
+
+func.func @c1_matmul(%a: tensor<3x4xi8>, %b: tensor<3x4xi8>) {
+  // expected-error@+1 {{'qint.matmul' needs [B…, M, K] and [B…, K, N], got [3, 4] and [3, 4]}}
+  %0 = qint.matmul %a, %b : tensor<3x4xi8>, tensor<3x4xi8> -> tensor<3x4xi32>
+  func.return
+}
+
+// -----
+
+func.func @c2_matmul(%a: tensor<2x3x4xi8>, %b: tensor<3x4x5xi8>) {
+  // expected-error@+1 {{'qint.matmul' batch dimensions do not broadcast: [2, 3, 4] and [3, 4, 5]}}
+  %0 = qint.matmul %a, %b : tensor<2x3x4xi8>, tensor<3x4x5xi8> -> tensor<3x3x5xi32>
+  func.return
+}

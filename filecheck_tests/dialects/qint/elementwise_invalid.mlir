@@ -1,0 +1,65 @@
+// What integer sums and products refuse: (Q2), (R1), (A1) to (A3).
+
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+func.func @q2(%x: tensor<3xi32>, %y: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.mul' multiplies integers of at most 16 bits, got i32}}
+  %0 = qint.mul %x, %y : tensor<3xi32>, tensor<3xi8> -> tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @r1(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.add' clamps to [-129, 127], which is no range of i8}}
+  %0 = qint.add %x, %x {multipliers = array<i64: 1, 1>, shift = 1 : i32, min = -129 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a1_add(%x: tensor<2x3xi8>, %y: tensor<2xi8>) {
+  // expected-error@+1 {{'qint.add' shapes do not broadcast: [2, 3] and [2]}}
+  %0 = qint.add %x, %y {multipliers = array<i64: 1, 1>, shift = 1 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<2xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a1_mul(%x: tensor<2x3xi8>, %y: tensor<2xi8>) {
+  // expected-error@+1 {{'qint.mul' shapes do not broadcast: [2, 3] and [2]}}
+  %0 = qint.mul %x, %y : tensor<2x3xi8>, tensor<2xi8> -> tensor<2x3xi32>
+  func.return
+}
+
+// -----
+
+func.func @a2_count(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.add' needs two multipliers below 2^31 and a shift in [1, 62], got [1] and 1}}
+  %0 = qint.add %x, %x {multipliers = array<i64: 1>, shift = 1 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a2_multiplier(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.add' needs two multipliers below 2^31 and a shift in [1, 62], got [2147483648, 1] and 1}}
+  %0 = qint.add %x, %x {multipliers = array<i64: 2147483648, 1>, shift = 1 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a2_shift(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.add' needs two multipliers below 2^31 and a shift in [1, 62], got [1, 1] and 0}}
+  %0 = qint.add %x, %x {multipliers = array<i64: 1, 1>, shift = 0 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a3(%x: tensor<3xi32>) {
+  // expected-error@+1 {{'qint.add' of i32 and i32 with these multipliers can reach 11529215041773502464, beyond 64 bits}}
+  %0 = qint.add %x, %x {multipliers = array<i64: 2147483647, 2147483647>, shift = 62 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi32>, tensor<3xi32> -> tensor<3xi8>
+  func.return
+}

@@ -1,0 +1,89 @@
+// What a requantization refuses: (Q1), (R1) to (R3).
+
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+func.func @q1(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'qint.requantize' computes on signless integers only, got tensor<2xf32>}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<2xf32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r1_order(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' clamps to [5, 4], which is no range of i8}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", min = 5 : i32, max = 4 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r1_fits(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' clamps to [0, 255], which is no range of i8}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", min = 0 : i32, max = 255 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r1_width(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' clamps to [0, 7], which is no range of i4}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi4>
+  func.return
+}
+
+// -----
+
+func.func @r2_channels(%x: tensor<4x3xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs 1 or 3 multipliers and as many shifts, got 2 and 2}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824, 1073741824>, shift = array<i32: 0, 0>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<4x3xi32> -> tensor<4x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @r2_as_many(%x: tensor<4x3xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs 1 or 3 multipliers and as many shifts, got 3 and 1}}
+  %0 = qint.requantize %x {multiplier = array<i32: 0, 0, 0>, shift = array<i32: 0>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<4x3xi32> -> tensor<4x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_contract(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, float_even, shift, got nearest}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "nearest", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_multiplier(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got 1073741823 and 0}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741823>, shift = array<i32: 0>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_shift(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got 1073741824 and 31}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 31>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_power_of_two(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' by contract shift needs multipliers that are multiples of 1073741824, got 1073741952}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741952>, shift = array<i32: 0>, contract = "shift", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_float(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' by contract float_even needs multipliers that are multiples of 128, got 1073741825}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741825>, shift = array<i32: 0>, contract = "float_even", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}

@@ -1,0 +1,47 @@
+// What names, decisions and constants in memory refuse.
+
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+// expected-error@+1 {{expected nodes, tensors or absorbed}}
+func.func @name_field(%x: tensor<2xf32> {qmlir.name = #qmlir.name<layers ["x"]>}) {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{nodes is given twice}}
+func.func @name_twice(%x: tensor<2xf32> {qmlir.name = #qmlir.name<nodes ["a"], nodes ["b"]>}) {
+  func.return
+}
+
+// -----
+
+func.func @decision_outcome(%x: tensor<2xf32>) {
+  // expected-error@+1 {{a decision is quantized or float, got maybe}}
+  %0 = nn.relu %x {qmlir.decision = #qmlir.decision<maybe, "code", "reason">} : tensor<2xf32> -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_shape() {
+  // expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<1x2xi8>}}
+  %0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<1x2xi8>
+  func.return
+}
+
+// -----
+
+func.func @c1_element() {
+  // expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<2xi16>}}
+  %0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<2xi16>
+  func.return
+}
+
+// -----
+
+func.func @c1_no_array_holds_it() {
+  // expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<2xindex>}}
+  %0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<2xindex>
+  func.return
+}

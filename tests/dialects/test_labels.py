@@ -1,0 +1,51 @@
+"""Each labelled constraint, `(C1)` in a docstring, has its check and a refused case that is called after it."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+DIALECTS = ROOT / "qmlir" / "dialects"
+CASES = ROOT / "filecheck_tests" / "dialects"
+LABEL = re.compile(r"^\s*\(([A-Z][0-9])\) ", re.MULTILINE)
+
+ELSEWHERE = {
+    "windows.py": ("nn/pooling", "nn/contraction", "qint/pooling", "qint/contraction"),
+    "nn/base.py": ("nn/contraction",),
+    "qint/base.py": ("qint/contraction",),
+}
+"""Modules without operations of their own: the files of those that inherit their constraints."""
+
+INHERITED = {("qint/elementwise.py", "R1"), ("qint/elementwise.py", "Q2")}
+"""Labels that a docstring repeats from a base class, where the check is."""
+
+
+def labels(module: Path) -> set[str]:
+    """The labels in the docstrings of a module's classes."""
+    classes = [n for n in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(n, ast.ClassDef)]
+    return {label for c in classes for label in LABEL.findall(ast.get_docstring(c) or "")}
+
+
+OWN = [*(DIALECTS / f"{name}.py" for name in ("interfaces", "windows", "calib", "qmlir")), *DIALECTS.glob("nn/*.py")]
+MODULES = {
+    p.relative_to(DIALECTS).as_posix(): found for p in [*OWN, *DIALECTS.glob("qint/*.py")] if (found := labels(p))
+}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_label_has_a_case(module: str) -> None:
+    for cases in ELSEWHERE.get(module, (module.removesuffix(".py"),)):
+        text = (CASES / f"{cases}_invalid.mlir").read_text(encoding="utf-8")
+        tested = {label.upper() for label in re.findall(r"@([a-z][0-9])(?:_|\b)", text)}
+        missing = sorted(MODULES[module] - tested)
+        assert not missing, f"{cases}_invalid.mlir needs cases called @{', @'.join(missing).lower()}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_label_is_beside_its_check(module: str) -> None:
+    beside = set(re.findall(r"# ([A-Z][0-9])\b", (DIALECTS / module).read_text(encoding="utf-8")))
+    missing = sorted(label for label in MODULES[module] - beside if (module, label) not in INHERITED)
+    assert not missing, f"no comment names the check of {', '.join(missing)}"
