@@ -36,7 +36,7 @@ from qmlir.dialects.quant.schemas import (
     weight_range,
 )
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ledger import decide
+from qmlir.ledger import decide, decision_of
 from qmlir.legality import data_operands, data_values, is_weight, storage_name, target_of
 from qmlir.passes import option
 from qmlir.target import Target
@@ -87,9 +87,9 @@ class _Chooser:
         self.options, self.target, self.block = options, target, block
         self.storage = storage_type(options.precision)
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
-        observed = {o.value: o.bounds for o in block.ops if isinstance(o, ObserveOp) and o.bounds}
+        self.observed = {o.value: o.bounds for o in block.ops if isinstance(o, ObserveOp) and o.bounds}
         self.groups = ScaleGroups(
-            self.operations, observed, schema=options.schema, precision=options.precision, storage=self.storage
+            self.operations, self.observed, schema=options.schema, precision=options.precision, storage=self.storage
         )
 
     def run(self) -> None:
@@ -110,8 +110,8 @@ class _Chooser:
             if (why := self._why_float(op)) is None:
                 able[op] = None
                 op.attributes.pop(DECISION, None)
-            else:
-                decide(op, "float", *why)
+            elif self.observed or decision_of(op) is None:
+                decide(op, "float", *why)  # without ranges there is nothing new to say
         # Data movement follows what computes: between float operations it has nothing to gain.
         computing = {self.groups.root(v) for o in able if not isinstance(o, MovementOp) for v in self._activations(o)}
         for op in [o for o in able if isinstance(o, MovementOp) and self.groups.root(o.y) not in computing]:

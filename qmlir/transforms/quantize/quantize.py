@@ -9,7 +9,7 @@ from xdsl.passes import ModulePass
 from qmlir.dialects.quant.schemas import Precision, Schema
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import PipelineError
-from qmlir.ledger import decisions
+from qmlir.ledger import deciding_operations, decision_of, decisions
 from qmlir.passes import option
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
@@ -46,7 +46,7 @@ class QuantizePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.profile:
             ApplyProfilePass(file=self.profile).apply(ctx, op)
-        if not any(o.bounds for o in observers(op)) and not _has_quantized_types(op):
+        if not any(o.bounds for o in observers(op)) and _is_untouched(op):
             raise PipelineError(
                 "quantize",
                 "needs ranges: at least one calib.observe with a range",
@@ -62,6 +62,8 @@ class QuantizePass(ModulePass):
             raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})")
 
 
-def _has_quantized_types(module: ModuleOp) -> bool:
-    """Whether parts of a network are quantized already, as in one that came with casts."""
-    return any(quantized_element(v.type) for o in module.walk() for v in (*o.operands, *o.results))
+def _is_untouched(module: ModuleOp) -> bool:
+    """Whether a network has operations, and neither decisions about them nor any quantized type."""
+    return any(decision_of(o) is None for o in deciding_operations(module)) and not any(
+        quantized_element(v.type) for o in module.walk() for v in (*o.operands, *o.results)
+    )
