@@ -1,0 +1,75 @@
+"""Operations without an integer form: the same network in f32 between casts, bit for bit its nominal meaning."""
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.compiler import to_integers
+from qmlir.dialects.quant import numerics
+from qmlir.ledger import decisions
+from tests.transforms.quantize.calibrated import parsed
+
+
+@pytest.mark.parametrize(
+    ("type", "dtype", "low", "high"),
+    [
+        ("u8:f32, 0.5:128", np.uint8, 0, 255),
+        ("i16:f32, 0.001:-7", np.int16, -32768, 32767),
+        ("i8:f32, 0.5", np.int8, -128, 127),
+    ],
+)
+@pytest.mark.parametrize("op", ["nn.tanh", "nn.relu", "nn.requantize"])
+def test_storage_types_without_kernels(op: str, type: str, dtype: type, low: int, high: int) -> None:
+    if dtype is np.int8:
+        type = "i8:f32:1, {0.5,0.25,0.125,1.0}"  # i8 has kernels, but none for many scales
+    module = parsed(f"""
+!q = !quant.uniform<{type}>
+func.func @main(%x: tensor<1x4x!q>) -> tensor<1x4x!q> {{
+  %0 = {op} %x : tensor<1x4x!q> -> tensor<1x4x!q>
+  func.return %0 : tensor<1x4x!q>
+}}
+""")
+    assert [e.outcome for e in decisions(to_integers(module))] == ["float"]
+    x = np.array([[low, 0, 7, high]], dtype)
+    element = module.body.block.first_op.function_type.outputs.data[0].element_type  # pyright: ignore
+    scales, zero_points = element.parameters_along(2)
+    real = numerics.dequantize(x, scales, zero_points)
+    result = {"nn.tanh": lambda v: numerics.tanh(v.astype(np.float64)), "nn.relu": lambda v: np.maximum(v, 0)}.get(
+        op, lambda v: v
+    )(real).astype(np.float32)
+    expected = numerics.quantize(result, scales, zero_points, low, high, dtype)
+    got = qmlir.reference(module)(x)
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(("storage", "dtype"), [("u8", np.uint8), ("i16", np.int16)])
+def test_data_movement_loses_nothing(storage: str, dtype: type) -> None:
+    module = parsed(f"""
+!q = !quant.uniform<{storage}:f32, 0.003:17>
+func.func @main(%x: tensor<256x!q>) -> tensor<16x16x!q> {{
+  %0 = nn.reshape %x {{shape = array<i64: 16, 16>}} : tensor<256x!q> -> tensor<16x16x!q>
+  %1 = nn.transpose %0 {{permutation = array<i64: 1, 0>}} : tensor<16x16x!q> -> tensor<16x16x!q>
+  func.return %1 : tensor<16x16x!q>
+}}
+""")
+    info = np.iinfo(dtype)
+    x = np.linspace(info.min, info.max, 256).astype(dtype)
+    np.testing.assert_array_equal(qmlir.reference(module)(x), x.reshape(16, 16).T)
+
+
+def test_an_island_between_integers() -> None:
+    """A softmax in the middle: integers before and after, its own result rounded once."""
+    module = parsed("""
+!a = !quant.uniform<i8:f32, 0.0625>
+!s = !quant.uniform<i8:f32, 3.90625e-03:-128>
+func.func @main(%x: tensor<1x4x!a>) -> tensor<4x!s> {
+  %0 = nn.relu %x : tensor<1x4x!a> -> tensor<1x4x!a>
+  %1 = nn.softmax %0 {axis = 1 : i64} : tensor<1x4x!a> -> tensor<1x4x!s>
+  %2 = nn.reshape %1 {shape = array<i64: 4>} : tensor<1x4x!s> -> tensor<4x!s>
+  func.return %2 : tensor<4x!s>
+}
+""")
+    x = np.array([[-5, 10, 20, 30]], np.int8)
+    e = np.exp(np.maximum(x, 0) * 0.0625)
+    np.testing.assert_array_equal(qmlir.reference(module)(x), (np.rint(e / e.sum() * 256) - 128).reshape(4))
