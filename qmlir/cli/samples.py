@@ -1,7 +1,7 @@
 """Samples on disk: `.npy` and `.npz` files as inputs of a network, and its outputs.
 
-An array whose shape is the input's is one sample; otherwise its first axis counts samples. Dimensions of 1 may be
-left out or added (a batch dimension often is); all others must stand in the input's order. Integers become floats
+An array of the input's shape is one sample; otherwise its first axis counts samples. Dimensions of 1 may be left out or
+added (a batch dimension often is); all others must stand in the input's order. Integers become floats
 where the network takes floats.
 """
 
@@ -124,7 +124,7 @@ def _samples(array: Array, spec: TensorSpec) -> Array | None:
     becomes_float = spec.dtype.kind == "f" and array.dtype.kind in "fiub"
     if not becomes_float and array.dtype != spec.dtype:
         return None
-    if array.shape == spec.shape:
+    if _essential(array.shape) == _essential(spec.shape):
         return array[None]
     if array.ndim and _essential(array.shape[1:]) == _essential(spec.shape):
         return array

@@ -1,0 +1,202 @@
+"""`qmlir`: each command on a small network, end to end in this process, and the C bundle in a C program."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.cli import main as driver
+from qmlir.cli.bundle import c_identifier
+from qmlir.compiler import PASSES
+from qmlir.dialects.quant.schemas import SCHEMAS, STORAGE_RANGES
+from qmlir.profiles import Profile
+from tests.cli.small import Small, write_small
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return write_small(tmp_path)
+
+
+def run(*arguments: object) -> int:
+    return driver.main([str(a) for a in arguments])
+
+
+@pytest.fixture
+def quantized(small: Small) -> Path:
+    assert run("profile", small.onnx, "--data", small.data, "-o", small / "p.yaml") == 0
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "q.mlir") == 0
+    return small / "q.mlir"
+
+
+def test_the_whole_road(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    quantized = small / "q.mlir"
+    assert run("profile", small.onnx, "--data", small.data, "-o", small / "p.yaml") == 0
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "-o", quantized) == 0
+    out = capsys.readouterr().out
+    assert f"{small / 'p.yaml'}: 4 tensors over 6 samples" in out
+    count = len(qmlir.decisions(qmlir.load(quantized)))
+    assert f"{count} of {count} operations quantized" in out
+    assert run("run", quantized, "--data", small.data, "-o", small / "cpu.npz") == 0
+    assert run("run", quantized, "--data", small.data, "--reference", "-o", small / "ref.npz") == 0
+    assert run("run", small.onnx, "--data", small.data, "-o", small / "float.npz") == 0
+    cpu, reference, floats = (np.load(small / f"{n}.npz")["scores"] for n in ("cpu", "ref", "float"))
+    np.testing.assert_array_equal(cpu, reference)
+    assert cpu.shape == (6, 1, 3)
+    assert 0 < np.abs(cpu - floats).max() < 0.1 * np.abs(floats).max()
+    assert "6 samples, " in capsys.readouterr().out
+
+
+def test_import(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("import", small.onnx, "-o", small / "simple.mlir") == 0
+    assert run("import", small.onnx, "--raw", "-o", small / "raw.mlir") == 0
+    simple, raw = capsys.readouterr().out.splitlines()
+    assert "1 nn.conv2d" in simple
+    assert "nn.relu" in raw
+    assert "nn.relu" not in simple
+    assert (small / "simple.safetensors").exists()
+    np.testing.assert_allclose(
+        qmlir.reference(qmlir.load(small / "simple.mlir"))(small.samples[:1]),
+        qmlir.reference(qmlir.load(small.onnx))(small.samples[:1]),
+        rtol=1e-5,
+    )
+
+
+def test_options_of_profile(small: Small) -> None:
+    assert run("profile", small.onnx, "--data", small.data, "--samples", 2, "--bins", 64, "-o", small / "p.yaml") == 0
+    found = Profile.load(small / "p.yaml")
+    assert (found.samples, found.bins) == (2, 64)
+
+
+def test_options_of_quantize(small: Small, quantized: Path) -> None:
+    options = ("--schema", "symmetric", "--per-tensor", "--fail-on-float", "--ledger", small / "l.json")
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", *options, "-o", small / "s.mlir") == 0
+    text = (small / "s.mlir").read_text()
+    assert "f32:0, {" not in text
+    rows = json.loads((small / "l.json").read_text())
+    assert {r["outcome"] for r in rows} == {"quantized"}
+    assert {tuple(r) for r in rows} == {("node", "operation", "outcome", "code", "reason")}
+
+
+def test_ranges_in_the_ir_need_no_profile(small: Small) -> None:
+    (small / "r.mlir").write_text("""
+func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  calib.observe %x {name = "x", range = [-1.0, 1.0]} : tensor<1x4xf32>
+  %0 = nn.tanh %x : tensor<1x4xf32> -> tensor<1x4xf32>
+  func.return %0 : tensor<1x4xf32>
+}
+""")
+    assert run("quantize", small / "r.mlir", "-o", small / "s.mlir") == 0
+    assert "quant.qcast" in (small / "s.mlir").read_text()
+
+
+def test_a_precision_without_kernels_says_so(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--profile", small / "p.yaml", "--precision", "int16", "-o", small / "s.mlir")
+    assert run("quantize", small.onnx, *options) == 0
+    out = capsys.readouterr().out
+    assert "target cpu computes it on i8, not on i16" in out
+    assert "0 of " in out
+    assert run("quantize", small.onnx, *options, "--fail-on-float") == 1
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 2, 8, 8), (2, 8, 8), (5, 2, 8, 8), (5, 1, 2, 8, 8)], ids=lambda s: "x".join(map(str, s))
+)
+def test_shapes_of_samples(small: Small, shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).integers(-3, 3, shape)  # whatever the array is called, integers too
+    np.save(small / "a.npy", array)
+    np.savez(small / "a.npz", other=array)
+    count = shape[0] if len(shape) > 3 else 1
+    for name in ("a.npy", "a.npz"):
+        assert run("run", small.onnx, "--reference", "--data", small / name, "-o", small / "y.npz") == 0
+        assert np.load(small / "y.npz")["scores"].shape == (count, 1, 3)
+
+
+def test_outputs_of_any_name(tmp_path: Path) -> None:
+    small = write_small(tmp_path, scores="file")
+    assert run("run", small.onnx, "--reference", "--data", small.data, "-o", small / "y.npz") == 0
+    assert np.load(small / "y.npz")["file"].shape == (6, 1, 3)
+
+
+def test_the_values_of_options_are_those_of_the_library() -> None:
+    assert driver.SCHEMAS == SCHEMAS
+    assert tuple(STORAGE_RANGES) == driver.PRECISIONS
+    assert "quantize" in PASSES
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ([], ["import"], ["profile"], ["quantize"], ["compile"], ["run"]):
+        with pytest.raises(SystemExit) as ended:
+            run(*command, "--help")
+        assert ended.value.code == 0
+        assert capsys.readouterr().out.startswith("usage: qmlir")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The bundle
+
+C_PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "{stem}.h"
+
+static void *load(const char *path, size_t size) {{
+  void *data = aligned_alloc({prefix}_ALIGNMENT, (size / {prefix}_ALIGNMENT + 1) * {prefix}_ALIGNMENT);
+  FILE *file = fopen(path, "rb");
+  if (!file || fread(data, 1, size, file) != size) exit(2);
+  fclose(file);
+  return data;
+}}
+
+int main(int argc, char **argv) {{
+  const uint8_t *weights = load(argv[1], {prefix}_WEIGHTS_SIZE);
+  size_t rounded = ({prefix}_ARENA_SIZE / {prefix}_ALIGNMENT + 1) * {prefix}_ALIGNMENT;
+  uint8_t *arena = aligned_alloc({prefix}_ALIGNMENT, rounded);
+  float *x = load(argv[2], 128 * sizeof(float)), y[3];
+  const void *inputs[] = {{x}};
+  void *outputs[] = {{y}};
+  {entry}(weights, arena, inputs, outputs);
+  return fwrite(y, sizeof(float), 3, stdout) != 3;
+}}
+"""
+
+
+@pytest.mark.parametrize("stem", ["net", "8-bit net", "main"])
+def test_a_c_program_computes_the_same_bits(small: Small, quantized: Path, stem: str) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler called cc")
+    assert run("compile", quantized, "-o", small / f"{stem}.o") == 0
+    name = c_identifier(stem)
+    entry = f"{name}_net" if name == "main" else name
+    (small / "program.c").write_text(C_PROGRAM.format(stem=stem, prefix=name.upper(), entry=entry))
+    (small / "x.bin").write_bytes(small.samples[0].tobytes())
+    objects = [small / "program.c", small / f"{stem}.o", "-lm"]
+    subprocess.run([compiler, "-Wall", "-Werror", "-o", small / "program", *map(str, objects)], check=True)
+    done = subprocess.run(
+        [small / "program", small / f"{stem}.weights.bin", small / "x.bin"], capture_output=True, check=True
+    )
+    expected = qmlir.reference(qmlir.load(quantized))(small.samples[:1])
+    np.testing.assert_array_equal(np.frombuffer(done.stdout, np.float32).reshape(1, 3), expected)
+
+
+def test_other_forms_of_code(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compile", quantized, "--emit", "llvm-ir", "-o", small / "net.ll") == 0
+    assert run("compile", quantized, "--emit", "asm", "-o", small / "net.s") == 0
+    assert 'define void @"net"' in (text := (small / "net.ll").read_text()) or "define void @net" in text
+    assert "net:" in (small / "net.s").read_text()
+    assert not (small / "net.h").exists()
+    assert "bytes of code" in capsys.readouterr().out
+
+
+def test_the_header_says_what_the_tensors_are(small: Small, quantized: Path) -> None:
+    assert run("compile", quantized, "-o", small / "net.o") == 0
+    header = (small / "net.h").read_text()
+    assert "/* inputs[0]: float [1][2][8][8]  image */" in header
+    assert "/* outputs[0]: float [1][3]  scores */" in header
+    size = (small / "net.weights.bin").stat().st_size
+    assert f"#define NET_WEIGHTS_SIZE {size} " in header
