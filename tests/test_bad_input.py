@@ -1,0 +1,327 @@
+"""Bad input, through the real drivers: one paragraph on standard error, exit status 1, and no file that was not there.
+
+Each row is a command line, the files it finds, and what the paragraph must say.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qmlir.cli import main as qmlir_driver
+from qmlir.cli import opt
+from tests.cli.small import Small, write_small
+
+Break = Callable[[Small], object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command that must fail.
+
+    command  as typed; {d} is the folder, which is not the working directory
+    says     what the error must contain, in order
+    change   what is done to the files first
+    """
+
+    command: str
+    says: tuple[str, ...]
+    change: Break = field(default=lambda small: None)
+
+
+def write(name: str, content: bytes | str) -> Break:
+    def change(small: Small) -> None:
+        (small / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return change
+
+
+def cut(name: str, keep: float) -> Break:
+    """Keeps the first part of a file."""
+
+    def change(small: Small) -> None:
+        data = (small / name).read_bytes()
+        (small / name).write_bytes(data[: int(len(data) * keep)])
+
+    return change
+
+
+def save(name: str, **arrays: object) -> Break:
+    return lambda small: np.savez(small / name, **arrays)  # pyright: ignore[reportArgumentType]
+
+
+def with_nan(small: Small) -> None:
+    samples = small.samples.copy()
+    samples[3, 1, 4, 4] = np.nan
+    np.savez(small / "bad.npz", image=samples)
+
+
+def other_profile(small: Small) -> None:
+    text = (small / "p.yaml").read_text()
+    (small / "other.yaml").write_text(text.replace("image:", "picture:"))
+
+
+def edited_profile(small: Small) -> None:
+    """A whole profile, but of tensors that this network does not have."""
+    from qmlir.profiles import Profile
+
+    found = Profile.empty({"picture": (3, 4, 4), "tail": (2,)})
+    found.update({"picture": np.ones((3, 4, 4)), "tail": np.ones(2)})
+    found.save(small / "other.yaml")
+
+
+def empty_profile(small: Small) -> None:
+    from qmlir.profiles import Profile
+
+    Profile.empty({"image": (2, 8, 8)}).save(small / "other.yaml")
+
+
+READ_ONLY = "{d}/none/out"
+IMPORT = "qmlir import {d}/small.onnx -o {d}/out.mlir"
+PROFILE = "qmlir profile {d}/small.onnx --data {d}/bad.npz -o {d}/out.yaml"
+QUANTIZE = "qmlir quantize {d}/small.onnx --profile {d}/p.yaml -o {d}/out.mlir"
+RUN = "qmlir run {d}/small.onnx --reference --data {d}/bad.npz -o {d}/out.npz"
+OPT = "qmlir-opt {d}/s.mlir -o {d}/out.mlir "
+
+ELSEWHERE = "{d}/other.yaml"
+
+CASES = {
+    # Models
+    "truncated model": Case(IMPORT, ("small.onnx:",), cut("small.onnx", 0.5)),
+    "almost whole model": Case(IMPORT, ("small.onnx:",), cut("small.onnx", 0.999)),
+    "bytes that are no ONNX": Case(IMPORT, ("small.onnx:", "ONNX"), write("small.onnx", b"\x89PNG\r\n\x1a\n" * 9)),
+    "text that is no ONNX": Case(IMPORT, ("small.onnx:", "ONNX"), write("small.onnx", "hello, world\n" * 9)),
+    "empty model": Case(IMPORT, ("small.onnx:", "empty"), write("small.onnx", "")),
+    "no model": Case("qmlir import {d}/none.onnx -o {d}/out.mlir", ("none.onnx:", "no such file")),
+    "a folder for a model": Case("qmlir import {d} -o {d}/out.mlir", ("must be an .onnx or an .mlir file",)),
+    "a folder called as a model": Case(
+        "qmlir import {d}/f.onnx -o {d}/out.mlir", ("f.onnx:", "a folder"), lambda s: (s / "f.onnx").mkdir()
+    ),
+    "another kind of file": Case("qmlir import {d}/data.npz -o {d}/out.mlir", ("data.npz: must be an .onnx or",)),
+    "text that is no MLIR": Case(
+        "qmlir import {d}/s.mlir -o {d}/out.mlir", ("s.mlir:1:1:",), write("s.mlir", "% what")
+    ),
+    "an IR that does not verify": Case(
+        "qmlir run {d}/s.mlir --data {d}/data.npz",
+        ("s.mlir:2:", "nn.relu"),
+        write(
+            "s.mlir",
+            "func.func @main(%x: tensor<4xf32>) -> tensor<3xf32> {\n  %0 = nn.relu %x : tensor<4xf32> -> "
+            "tensor<3xf32>\n  func.return %0 : tensor<3xf32>\n}\n",
+        ),
+    ),
+    "an IR without a network": Case(
+        "qmlir run {d}/s.mlir --data {d}/data.npz", ("must have one public function",), write("s.mlir", "")
+    ),
+    "an unknown operation in the IR": Case(
+        "qmlir quantize {d}/s.mlir -o {d}/out.mlir",
+        (
+            "s.mlir:2:",
+            "nn.rellu is not registered; did you mean nn.relu",
+        ),
+        write("s.mlir", "func.func @main(%x: tensor<4xf32>) {\n  nn.rellu %x\n}\n"),
+    ),
+    "an unknown dimension": Case(IMPORT + " --bind batch=4", ("batch",)),
+    # Side files
+    "no side file": Case(
+        "qmlir run {d}/q.mlir --data {d}/data.npz",
+        ("q.safetensors: needs to be there",),
+        lambda s: (s / "q.safetensors").unlink(),
+    ),
+    "truncated side file": Case(
+        "qmlir run {d}/q.mlir --data {d}/data.npz",
+        ("q.safetensors: must be a safetensors file",),
+        cut("q.safetensors", 0.6),
+    ),
+    "side file of another module": Case(
+        OPT.replace("s.mlir", "q.mlir"),
+        ("q.safetensors: must hold the tensor",),
+        lambda s: (s / "q.safetensors").write_bytes((s / "other.safetensors").read_bytes()),
+    ),
+    # Samples
+    "wrong shape": Case(
+        RUN,
+        ('input "image": needs samples of float32[1, 2, 8, 8]', "got an array float64[6, 2, 8, 9]"),
+        save("bad.npz", image=np.zeros((6, 2, 8, 9))),
+    ),
+    "channels last": Case(RUN, ('input "image": needs samples',), save("bad.npz", image=np.zeros((6, 8, 8, 2)))),
+    "wrong dtype": Case(
+        RUN, ('input "image": needs samples', "complex128"), save("bad.npz", image=np.zeros((6, 2, 8, 8), complex))
+    ),
+    "wrong name": Case(
+        RUN,
+        ('must hold an array for input "image" float32[1, 2, 8, 8]', '"imgae"', '"label"'),
+        save("bad.npz", imgae=np.zeros((6, 2, 8, 8)), label=np.zeros((6, 2, 8, 8))),
+    ),
+    "no arrays": Case(RUN, ('must hold an array for input "image"', "got no arrays"), save("bad.npz")),
+    "no samples": Case(
+        PROFILE, ("bad.npz: must hold at least one sample, got none",), save("bad.npz", image=np.zeros((0, 2, 8, 8)))
+    ),
+    "no samples to run": Case(
+        RUN, ("bad.npz: must hold at least one sample, got none",), save("bad.npz", image=np.zeros((0, 2, 8, 8)))
+    ),
+    "NaN in calibration data": Case(PROFILE, ('tensor "image": must stay finite', "got NaN on sample 3"), with_nan),
+    "objects": Case(
+        RUN,
+        ("bad.npz: must be an .npy or .npz file of plain arrays",),
+        save("bad.npz", image=np.array([{}, []], object)),
+    ),
+    "truncated samples": Case(RUN.replace("bad", "data"), ("data.npz: must be an .npy or .npz",), cut("data.npz", 0.5)),
+    "text for samples": Case(RUN, ("bad.npz: must be an .npy or .npz",), write("bad.npz", "1, 2, 3\n")),
+    "empty file for samples": Case(RUN, ("bad.npz: must be an .npy or .npz",), write("bad.npz", "")),
+    "no file of samples": Case(RUN, ("bad.npz:", "no such file")),
+    "a folder for samples": Case(RUN, ("bad.npz:", "directory"), lambda s: (s / "bad.npz").mkdir()),
+    # Profiles
+    "no profile": Case(QUANTIZE.replace("p.yaml", "none.yaml"), ("none.yaml: must be a readable profile",)),
+    "profile of another model": Case(
+        QUANTIZE.replace("p.yaml", "other.yaml"),
+        ("must be of this network, whose tensors", '"picture", "tail"', "profile this model"),
+        edited_profile,
+    ),
+    "edited profile": Case(
+        QUANTIZE.replace("p.yaml", "other.yaml"), ("other.yaml: must be a whole profile",), other_profile
+    ),
+    "empty profile": Case(QUANTIZE.replace("p.yaml", "other.yaml"), ("must hold at least one sample",), empty_profile),
+    "truncated profile": Case(QUANTIZE, ("p.yaml: must be a",), cut("p.yaml", 0.7)),
+    "corrupt profile": Case(QUANTIZE, ("p.yaml: must be a profile in YAML",), write("p.yaml", "a: [1\n b: }\n")),
+    "binary profile": Case(QUANTIZE, ("p.yaml: must be a profile in YAML",), write("p.yaml", b"\xff\xfe\x00\x01")),
+    "a model for a profile": Case(QUANTIZE.replace("p.yaml", "small.onnx"), ("small.onnx: must be a profile",)),
+    "no ranges in the IR": Case("qmlir quantize {d}/small.onnx -o {d}/out.mlir", ("quantize: needs ranges", "profile")),
+    "no ranges in the IR of qmlir-opt": Case(
+        "qmlir-opt --quantize {d}/small.onnx -o {d}/out.mlir", ("quantize: needs ranges",)
+    ),
+    "float that must not be": Case(
+        QUANTIZE + " --precision int16 --fail-on-float",
+        ("quantize: must leave no operation float", "on i8, not on i16"),
+    ),
+    # Options
+    "no command": Case("qmlir", ("required: COMMAND",)),
+    "unknown command": Case("qmlir quantise x", ("quantise: there is no such command; did you mean quantize?",)),
+    "unknown option": Case(
+        QUANTIZE + " --shema symmetric", ("--shema: qmlir quantize has no such option; did you mean --schema?",)
+    ),
+    "bad value": Case(
+        QUANTIZE + " --schema symetric",
+        (
+            "--schema: must be one of",
+            "did you mean symmetric",
+        ),
+    ),
+    "bad precision": Case(
+        QUANTIZE + " --precision int4",
+        (
+            "--precision: must be one of",
+            "did you mean int8",
+        ),
+    ),
+    "bad number": Case(PROFILE + " --samples many", ("--samples: must be a positive number, got many",)),
+    "no bins": Case(PROFILE.replace("bad", "data") + " --bins 1", ("bins: must be at least 2, got 1",)),
+    "bad binding": Case(IMPORT + " --bind N", ("--bind: must be NAME=N with a positive number, got N",)),
+    "two models": Case(IMPORT + " {d}/small.onnx", ("there can be one model only",)),
+    "no output": Case("qmlir import {d}/small.onnx", ("required: -o/--output",)),
+    "output of another kind": Case("qmlir import {d}/small.onnx -o {d}/out.txt", ("ends in .mlir, got",)),
+    "code of another kind": Case(
+        "qmlir compile {d}/q.mlir -o {d}/out.h", ("--output: must end in .o with --emit obj",)
+    ),
+    "bad kind of code": Case("qmlir compile {d}/q.mlir --emit elf -o {d}/out.o", ("--emit: must be one of", "obj")),
+    "unknown pass": Case(OPT + "--quantise", ("--quantise: there is no such pass or flag; did you mean --quantize",)),
+    "unknown pass in a pipeline": Case(
+        OPT + "--pass-pipeline=builtin.module(chose-scales)", ("chose-scales", "choose-scales")
+    ),
+    "unknown option of a pass": Case(OPT + "--quantize=shema=symmetric", ("shema", "schema")),
+    "bad value of a pass option": Case(OPT + "--quantize=schema=symetric", ("symetric", "symmetric")),
+    "bad truth of a pass option": Case(OPT + "--quantize=per-channel=maybe", ("per-channel", "maybe")),
+    # Outputs
+    "import to nowhere": Case("qmlir import {d}/small.onnx -o {d}/none/out.mlir", ("none/out.mlir: must be writable",)),
+    "profile to nowhere": Case(
+        "qmlir profile {d}/small.onnx --data {d}/data.npz -o {d}/none/p", ("none/p: must be writable",)
+    ),
+    "quantize to nowhere": Case(QUANTIZE.replace("out.mlir", "none/out.mlir"), ("none/out.mlir: must be writable",)),
+    "quantize with a ledger to nowhere": Case(
+        QUANTIZE + " --ledger {d}/none/l.json", ("none/l.json: must be writable",)
+    ),
+    "quantize to nowhere with a ledger": Case(
+        QUANTIZE.replace("out.mlir", "none/out.mlir") + " --ledger {d}/l.json", ("none/out.mlir: must be writable",)
+    ),
+    "compile to nowhere": Case("qmlir compile {d}/q.mlir -o {d}/none/q.o", ("none/", "must be writable")),
+    "run to nowhere": Case(
+        RUN.replace("bad", "data").replace("out.npz", "none/y.npz"), ("none/y.npz: must be writable",)
+    ),
+    "a folder for an output": Case(
+        "qmlir import {d}/small.onnx -o {d}/f.mlir",
+        ("f.mlir: must be writable, got a folder",),
+        lambda s: (s / "f.mlir").mkdir(),
+    ),
+    "print large weights": Case("qmlir-opt {d}/small.onnx", ("cannot be printed by itself", "write it with -o FILE")),
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model, its data, its profile, and the quantized model."""
+    folder = tmp_path_factory.mktemp("prepared")
+    small = write_small(folder)
+    for command in (
+        "qmlir profile {d}/small.onnx --data {d}/data.npz -o {d}/p.yaml",
+        "qmlir quantize {d}/small.onnx --profile {d}/p.yaml -o {d}/q.mlir",
+        "qmlir import {d}/small.onnx -o {d}/other.mlir",
+    ):
+        assert run(command, small.folder) == 0
+    (folder / "s.mlir").write_text(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  func.return %x : tensor<4xf32>\n}\n"
+    )
+    return folder
+
+
+def run(command: str, folder: Path) -> int:
+    program, *arguments = (word.replace("{d}", str(folder)) for word in command.split())
+    return {"qmlir": qmlir_driver.main, "qmlir-opt": opt.main}[program](arguments)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input(
+    name: str, prepared: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[name]
+    small = Small(tmp_path, tmp_path / "small.onnx", tmp_path / "data.npz", np.load(prepared / "data.npz")["image"])
+    for file in prepared.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    case.change(small)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    before = listing(tmp_path)
+    capfd.readouterr()
+    assert run(case.command, tmp_path) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("error: "), err
+    assert err.endswith("\n")
+    assert err.count("\n") == 1, "one paragraph"
+    assert "Traceback" not in err
+    assert "bug" not in err
+    rest = err
+    for words in case.says:
+        assert words in rest, f"{words!r} in {err!r}"
+        rest = rest.partition(words)[2]
+    assert listing(tmp_path) == before
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, with its contents, and every folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
+
+
+def test_a_sample_that_does_not_fit_at_run_time() -> None:
+    """The Python API says the same as the drivers; see tests/test_signature.py for all of it."""
+    import qmlir
+    from qmlir.errors import InputError
+    from tests.transforms.quantize.calibrated import parsed
+
+    executable = qmlir.compile(
+        parsed("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  func.return %x : tensor<4xf32>\n}\n")
+    )
+    with pytest.raises(InputError, match=r'input "input0": must be float32\[4\], got float32\[5\]'):
+        executable(np.zeros(5, np.float32))
