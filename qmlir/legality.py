@@ -171,7 +171,7 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
         if array.dtype != np.int32:
             raise NoIntegerForm("bias", f"its bias is stored as {array.dtype.name}; accumulators are int32")
         return array.astype(np.int64)
-    steps = np.array([uniform(op.x).scale * s for s in uniform(op.w).scales])
+    steps = uniform(op.x).scale * np.array(uniform(op.w).scales)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         stored = np.rint(array.astype(np.float64) / steps)
     fits = np.abs(stored) <= ACCUMULATOR_MAX  # false for NaN too
