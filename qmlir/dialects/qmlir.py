@@ -36,6 +36,17 @@ DECISION = "qmlir.decision"
 """The attribute key of a `DecisionAttr`."""
 
 
+def _parse_text(parser: AttrParser) -> str:
+    """A string literal; xDSL takes one that escapes bytes beyond ASCII, as its own printer does, for bytes."""
+    at = parser.pos
+    if (data := parser.parse_optional_bytes_literal()) is None:
+        return parser.parse_str_literal()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        parser.raise_error("expected text in UTF-8", at)
+
+
 @irdl_attr_definition
 class NameAttr(ParametrizedAttribute):
     """Source names of an operation: `#qmlir.name<nodes ["conv1", "relu1"], tensors ["y"], absorbed ["conv1_out"]>`.
@@ -64,7 +75,7 @@ class NameAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         def strings() -> list[str]:
-            return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
+            return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_text(parser))
 
         with parser.in_angle_brackets():
             fields: dict[str, list[str]] = {}
@@ -116,9 +127,9 @@ class DecisionAttr(ParametrizedAttribute):
         with parser.in_angle_brackets():
             outcome = parser.parse_identifier()
             parser.parse_punctuation(",")
-            code = parser.parse_str_literal()
+            code = _parse_text(parser)
             parser.parse_punctuation(",")
-            return cls.of(outcome, code, parser.parse_str_literal()).parameters
+            return cls.of(outcome, code, _parse_text(parser)).parameters
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

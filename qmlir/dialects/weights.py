@@ -79,7 +79,7 @@ class Weights:
     array: Array
 
     def __init__(self, array: Array):
-        native = array.dtype.newbyteorder("=")
+        native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
         make = np.array if _is_writeable(array) else np.asarray
         self.array = make(array, native, order="C")
         self.array.flags.writeable = False
@@ -341,6 +341,11 @@ class WeightsPrinter(Printer):
         outer, self._current = self._current, op
         super().print_op(op)
         self._current = outer
+
+    def print_string_literal(self, string: str) -> None:
+        """Letters beyond ASCII stay as they are: xDSL would escape them, and read the escapes back as bytes."""
+        escaped = (f"\\{ord(c):02X}" if c < " " or c in '"\x7f' else "\\\\" if c == "\\" else c for c in string)
+        self.print_string('"' + "".join(escaped) + '"')
 
     def side_file_reference(self, weights: Weights) -> str:
         """The reference `file#key` of an array, which is stored once however often it is printed."""

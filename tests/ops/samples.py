@@ -56,8 +56,9 @@ class Operand:
         """Random values; integers begin with the ends of the range."""
         if isinstance(self.element, Float32Type):
             return rng.uniform(self.low, self.high, self.shape).astype(np.float32)
-        array = rng.integers(self.low, self.high, self.shape, np.int64, endpoint=True)
-        array.reshape(-1)[:2] = [self.low, self.high][: array.size]
+        low, high = int(self.low), int(self.high)
+        array = rng.integers(low, high, self.shape, np.int64, endpoint=True)
+        array.reshape(-1)[:2] = [low, high][: array.size]
         return array.astype(dtype_of(self.element))
 
 
@@ -128,8 +129,8 @@ def window(
     window: Sequence[int] | None = None,
 ) -> dict[str, Attribute | None]:
     """The properties of a sliding window; `window` for pools."""
-    named = {"strides": ints([*strides]), "padding": ints([*padding]), "dilations": ints([*dilations])}
-    return named | ({} if window is None else {"window": ints([*window])})
+    given = {"strides": strides, "padding": padding, "dilations": dilations, "window": window}
+    return {name: ints([*values]) for name, values in given.items() if values is not None}
 
 
 def clamp(low: float | None, high: float | None) -> dict[str, Attribute | None]:

@@ -33,7 +33,7 @@ def run(kind: str, *inputs: Array, **attributes: Any) -> Array:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, dict(zip(names, inputs, strict=True)))[0]
+    return np.asarray(session.run(None, dict(zip(names, inputs, strict=True)))[0])
 
 
 def channels_first(x: Array) -> Array:
