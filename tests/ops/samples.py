@@ -231,6 +231,7 @@ NN_SAMPLES = (
     Sample(nn.GlobalAveragePoolOp, "of one pixel", (f(1, 1, 1, 6),)),
     Sample(nn.SoftmaxOp, "last axis", (f(3, 10, low=-6, high=6),), axis(1)),
     Sample(nn.SoftmaxOp, "middle axis", (f(2, 5, 3),), axis(1)),
+    Sample(nn.SoftmaxOp, "beyond exp", (f(5, 4, low=-2000, high=2000),), axis(0)),
     Sample(nn.ConstantOp, "f32", (), {"value": weights([1.5, -0.0, np.nan], np.float32)}),
     Sample(nn.ConstantOp, "i8", (), {"value": weights([[1, -128]], np.int8)}),
     Sample(nn.ReshapeOp, "flatten", (f(2, 3, 4),), {"shape": ints([2, 12])}),
