@@ -31,6 +31,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.schemas import (
     Precision,
     Schema,
+    choose_quantization,
     choose_weight_quantization,
     power_of_two_above,
     weight_range,
@@ -70,6 +71,8 @@ class ChooseScalesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
+        # Refuses a schema and a precision that do not go together, whatever the network.
+        choose_quantization(0.0, 0.0, self.schema, self.precision, where="choose-scales")
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
             _Chooser(self, target, function.body.block).run()
 
