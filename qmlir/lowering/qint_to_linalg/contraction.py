@@ -7,7 +7,7 @@ from xdsl.ir.affine import AffineExpr
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.windows import WindowOp
-from qmlir.lowering.qint_to_linalg.structured import Formula, Place, TensorCode, broadcast_place, loops
+from qmlir.lowering.qint_to_linalg.structured import Formula, Place, TensorCode, broadcast_place, copied, loops
 from qmlir.lowering.value import Value
 
 
@@ -43,7 +43,7 @@ def _start(code: TensorCode, bias: SSAValue | None, shape: tuple[int, ...]) -> S
     if bias is None:
         return code.filled(0, shape, i32)
     into = (code.empty(shape, i32), loops(len(shape)))
-    return code.generic([(bias, broadcast_place(shape_of(bias), shape))], into, len(shape), lambda b, _: b)
+    return code.generic([(bias, broadcast_place(shape_of(bias), shape))], into, len(shape), copied)
 
 
 def _conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:

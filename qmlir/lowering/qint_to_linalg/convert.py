@@ -10,7 +10,7 @@ Float islands have no way out: whoever wants one quantizes without them (`--quan
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -63,7 +63,7 @@ class QIntToLinalgPass(ModulePass):
 
 def _convert(function: func.FuncOp) -> None:
     old = function.body.block
-    new = Block(arg_types=[_plain(argument.type) for argument in old.args])
+    new = Block(arg_types=[_plain(t) for t in function.function_type.inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(old.args, new.args, strict=True))
     for op in old.ops:
         code = TensorCode(new, op)
@@ -92,7 +92,7 @@ def _plain(type: Attribute) -> Attribute:
     """A type as upstream computes on it: stored integers for quantized elements, no sign on integers."""
     if not isinstance(type, TensorType):
         return type
-    plain = cast(TensorType[Any], type)
+    plain = cast(TensorType[Attribute], type)
     if quantized_element(type) is not None:
         plain = storage_tensor(plain)
     if is_integer(plain.element_type):

@@ -19,19 +19,27 @@ def _pool(code: TensorCode, op: PoolOp, image: SSAValue, start: SSAValue, formul
     return code.generic(read, (start, [n, row, column, c]), 6, formula)
 
 
+def _maximum(x: Value, _: Value, most: Value) -> Value:
+    return most.maximum(x)
+
+
+def _sum(x: Value, _: Value, total: Value) -> Value:
+    return total + x.to(i64)
+
+
 def _max_pool(code: TensorCode, op: MaxPool2DOp, x: SSAValue) -> SSAValue:
     element = element_of(op.x)
     assert is_integer(element)
     least = -(1 << element.width.data - 1)
     start = code.filled(least, shape_of(op.y), element)
-    return _pool(code, op, padded_image(code, op, x, least), start, lambda x, _, most: most.maximum(x))
+    return _pool(code, op, padded_image(code, op, x, least), start, _maximum)
 
 
 def _average_pool(code: TensorCode, op: AveragePool2DOp, x: SSAValue) -> SSAValue:
     """Sums in i64, then the division by each position's count, halves away from zero."""
     fill = op.zero_point.value.data if bool(op.count_include_pad) else 0
     start = code.filled(0, shape_of(op.y), i64)
-    sums = _pool(code, op, padded_image(code, op, x, fill), start, lambda x, _, total: total + x.to(i64))
+    sums = _pool(code, op, padded_image(code, op, x, fill), start, _sum)
     counts = code.constant(op.counts()[:, :, None].astype(np.int64))  # [OH, OW, 1]
 
     def mean(total: Value, count: Value) -> Value:
@@ -45,9 +53,12 @@ def _average_pool(code: TensorCode, op: AveragePool2DOp, x: SSAValue) -> SSAValu
 def _global_sum_pool(code: TensorCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAValue:
     batch, _, _, channels = shape_of(op.x)
     n, c, row, column = loops(4)
-    zero_point = op.zero_point.value.data
+
+    def add(x: Value, total: Value) -> Value:
+        return total + centred(x, op.zero_point.value.data)
+
     into = (code.filled(0, (batch, channels), i32), [n, c])
-    sums = code.generic([(x, [n, row, column, c])], into, 4, lambda x, total: total + centred(x, zero_point))
+    sums = code.generic([(x, [n, row, column, c])], into, 4, add)
     return code.reshape(sums, shape_of(op.acc))
 
 

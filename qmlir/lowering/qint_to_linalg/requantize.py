@@ -71,10 +71,11 @@ def _requantize(code: TensorCode, op: RequantizeOp, x: SSAValue) -> SSAValue:
     multiplier, shift = (np.array(v.get_values(), np.int32) for v in (op.multiplier, op.shift))
     if len(multiplier) > 1:
         return code.elementwise([x, code.constant(multiplier), code.constant(shift)], tensor_type(op.y), formula)
-    known = int(multiplier[0]), int(shift[0])
-    return code.elementwise(
-        [x], tensor_type(op.y), lambda x: formula(x, *(x.code.constant(number, i64) for number in known))
-    )
+
+    def with_numbers(x: Value) -> Value:
+        return formula(x, *(x.code.constant(int(number), i64) for number in (multiplier[0], shift[0])))
+
+    return code.elementwise([x], tensor_type(op.y), with_numbers)
 
 
 RULES = {RequantizeOp: _requantize}

@@ -10,7 +10,7 @@ from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
-from qmlir.lowering.qint_to_linalg.structured import TensorCode, loops
+from qmlir.lowering.qint_to_linalg.structured import TensorCode, copied, loops
 
 
 def _constant(code: TensorCode, op: ConstantOp) -> SSAValue:
@@ -26,7 +26,7 @@ def _transpose(code: TensorCode, op: TransposeOp, x: SSAValue) -> SSAValue:
     written = loops(len(permutation))
     read = [written[permutation.index(d)] for d in range(len(permutation))]
     into = (code.empty(shape_of(op.y), element_of(x)), written)
-    return code.generic([(x, read)], into, len(permutation), lambda x, _: x)
+    return code.generic([(x, read)], into, len(permutation), copied)
 
 
 def _concat(code: TensorCode, op: ConcatOp, *inputs: SSAValue) -> SSAValue:

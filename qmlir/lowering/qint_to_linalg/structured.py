@@ -141,7 +141,11 @@ class TensorCode:
         dims = loops(len(shape))
         read = [(x, broadcast_place(shape_of(x), shape)) for x in inputs]
         into = (self.empty(shape, result.element_type), dims)
-        return self.generic(read, into, len(shape), lambda *elements: formula(*elements[:-1]))
+
+        def without_result(*elements: Value) -> Value:
+            return formula(*elements[:-1])
+
+        return self.generic(read, into, len(shape), without_result)
 
     # -- movement --------------------------------------------------------------------------------------------------
 
@@ -180,6 +184,11 @@ class TensorCode:
         block.add_op(tensor.YieldOp(self.scalar(number, element)))
         shape = [a + size + b for a, size, b in zip(low, shape_of(x), high, strict=True)]
         return self.add(tensor.PadOp(x, [], [], Region(block), low, high, TensorType(element, shape)))
+
+
+def copied(x: Value, _: Value) -> Value:
+    """The formula of what moves elements."""
+    return x
 
 
 def tensor_of(element: Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
