@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.loops import is_integer
-from qmlir.dialects.quant.types import quantized_element, storage_tensor
+from qmlir.dialects.quant.types import quantized_element
 from qmlir.lowering.qint_to_linalg import casts, contraction, elementwise, lookup, pooling, requantize, shape
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 
@@ -92,9 +92,10 @@ def _plain(type: Attribute) -> Attribute:
     """A type as upstream computes on it: stored integers for quantized elements, no sign on integers."""
     if not isinstance(type, TensorType):
         return type
-    plain = cast(TensorType[Attribute], type)
-    if quantized_element(type) is not None:
-        plain = storage_tensor(plain)
-    if is_integer(plain.element_type):
-        plain = TensorType(IntegerType(plain.element_type.width.data), plain.get_shape())
-    return plain
+    tensor = cast(TensorType[Attribute], type)
+    quantized, element = quantized_element(tensor), tensor.element_type
+    if quantized is not None:
+        element = quantized.storage_type
+    elif is_integer(element):
+        element = IntegerType(element.width.data)
+    return TensorType(element, tensor.get_shape())

@@ -46,14 +46,12 @@ def _pad(code: TensorCode, op: PadOp, x: SSAValue) -> SSAValue:
     element = element_of(op.x)
     number = op.value.value.data
     if isinstance(element, UniformType):
-        number = _stored(code, float(number), element)
+        number = _stored(float(number), element)
     return code.padded(x, op.low.get_values(), op.high.get_values(), number)
 
 
-def _stored(code: TensorCode, real: float, element: UniformType) -> int:
+def _stored(real: float, element: UniformType) -> int:
     """The integer that stores a real number, as a signless one."""
-    if element.is_per_axis:
-        code.refuse("needs one scale to pad with a number", got=str(element), remedy="run --nn-to-qint first")
     limits = element.storage_min, element.storage_max
     stored = numerics.quantize(np.array(real), element.scale, element.zero_point, *limits, element.numpy_dtype)
     return int(stored.view(f"i{stored.itemsize}"))
