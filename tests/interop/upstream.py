@@ -39,7 +39,7 @@ def mlir_opt(text: str, *flags: str) -> str:
 class Compiled:
     """A module compiled by IREE for this processor; skips the test where IREE is not installed.
 
-    It must be told to leave f64 as it is, which the casts compute in.
+    It is told to leave f64 as it is, whatever its default: the casts compute in it.
     """
 
     def __init__(self, text: str):
