@@ -179,7 +179,11 @@ class TensorCode:
         if is_integer(element):
             half = 1 << element.width.data - 1
             if not -half <= number < half:
-                self.refuse(f"needs padding that {element} holds", got=str(number), remedy="choose a zero point within its range")
+                self.refuse(
+                    f"needs padding that {element} holds",
+                    got=str(number),
+                    remedy="choose a zero point within its range",
+                )
         block = Block(arg_types=[INDEX] * len(low))
         block.add_op(tensor.YieldOp(self.scalar(number, element)))
         shape = [a + size + b for a, size, b in zip(low, shape_of(x), high, strict=True)]
