@@ -43,6 +43,8 @@ PASSES: dict[str, str] = {
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
+    "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
+    "lower-quant-ops": "qmlir.lowering.lower_quant_ops:LowerQuantOpsPass",
     "strip-func-quant-types": "qmlir.transforms.quant.strip_func_quant_types:StripFuncQuantTypesPass",
     "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
     "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",

@@ -5,13 +5,19 @@ upstream's names, syntax and meaning; upstream's types `!shape.shape` and `!shap
 not here, so no operation here can fail at run time. xDSL 0.74 has no shape dialect; when it gets one, delete this file.
 """
 
-from xdsl.dialects.builtin import AnyTensorTypeConstr, AnyUnrankedTensorTypeConstr, IndexType, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyTensorTypeConstr,
+    AnyUnrankedTensorTypeConstr,
+    IndexType,
+    TensorType,
+)
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-EXTENTS = TensorType(IndexType(), [-1])
+EXTENTS = TensorType(IndexType(), [DYNAMIC_INDEX])
 """A shape of any rank: `tensor<?xindex>`."""
 
 _EXTENTS = TensorType.constr(IndexType())
@@ -94,6 +100,7 @@ class SplitAtOp(IRDLOperation):
 
     def __init__(self, operand: SSAValue, index: SSAValue):
         super().__init__(operands=[operand, index], result_types=[EXTENTS, EXTENTS])
+        self.head.name_hint, self.tail.name_hint = "head", "tail"
 
     def verify_(self) -> None:
         for what, value in (("operand", self.operand), ("head", self.head), ("tail", self.tail)):

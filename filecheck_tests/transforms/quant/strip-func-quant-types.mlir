@@ -60,3 +60,15 @@ func.func @calls(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @float(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %x : tensor<4xf32>
 }
+
+// -----
+
+// Types that nothing computes with are stored all the same: blocks, and integers of unknown meaning.
+!s = !quant.uniform<u8:f32:{0:1, 1:2}, {{2.0:120, 3.0:127}, {4.0, 5.0}}>
+!a = !quant.any<i4:f32>
+
+// CHECK-LABEL: func.func @foreign(%x: tensor<2x4xi8>, %y: tensor<2xi4>) -> (tensor<2x4xi8>, tensor<2xi4>) {
+// CHECK-NEXT: func.return %x, %y
+func.func @foreign(%x: tensor<2x4x!s>, %y: tensor<2x!a>) -> (tensor<2x4x!s>, tensor<2x!a>) {
+  func.return %x, %y : tensor<2x4x!s>, tensor<2x!a>
+}

@@ -8,3 +8,13 @@ func.func @value() {
   %0 = "test.function_value"() : () -> ((tensor<4x!q>) -> ())
   func.return
 }
+
+// -----
+
+// expected-error@unknown {{strip-func-quant-types: quantized types of function calibrated must be stored as integers, got tensor<4x!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>>; use !quant.uniform with integer storage}}
+func.func private @calibrated(tensor<4x!quant.calibrated<f32<-1.0:1.0>>>)
+
+// -----
+
+// expected-error@unknown {{strip-func-quant-types: quantized types of function small_float must be stored as integers, got !quant.uniform<f8E5M2:f32, 2.000000e+00>; use !quant.uniform with integer storage}}
+func.func private @small_float() -> !quant.uniform<f8E5M2:f32, 2.0>

@@ -5,7 +5,7 @@ from typing import cast
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute
 
-from qmlir.dialects.quant.types import quantized_element
+from qmlir.dialects.quant.foreign import any_quantized_element
 
 
 def with_element(type: Attribute, element: Attribute) -> Attribute:
@@ -17,6 +17,9 @@ def with_element(type: Attribute, element: Attribute) -> Attribute:
 
 
 def stored_type(type: Attribute) -> Attribute:
-    """The type of the stored integers of a scalar or tensor; one that is not quantized stays as it is."""
-    quantized = quantized_element(type)
+    """The type of what a quantized scalar or tensor stores; one that is not quantized stays as it is.
+
+    The elements are `NoneAttr` where the quantized type says nothing of storage.
+    """
+    quantized = any_quantized_element(type)
     return type if quantized is None else with_element(type, quantized.storage_type)

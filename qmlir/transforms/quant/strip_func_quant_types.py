@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import FunctionType, IntegerType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.quant.elements import stored_type
 from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.dialects.quant.types import element_type
 from qmlir.errors import PipelineError
 
 
@@ -32,7 +33,8 @@ class StripFuncQuantTypesPass(ModulePass):
     ```
 
     Functions, calls and returns of the whole module change together, so it stays consistent; another operation with a
-    function type that names quantized types (`func.constant`) is refused.
+    function type that names quantized types (`func.constant`) is refused, and so are quantized types that are not
+    stored as integers: no cast leads from them to what they store.
     """
 
     name = "strip-func-quant-types"
@@ -41,6 +43,8 @@ class StripFuncQuantTypesPass(ModulePass):
         operations = list(op.walk())
         for operation in operations:
             _refuse_function_values(operation)
+            if isinstance(operation, func.FuncOp):
+                _require_integers(operation)
         for operation in operations:
             match operation:
                 case func.FuncOp():
@@ -66,6 +70,18 @@ def _refuse_function_values(op: Operation) -> None:
                 "functions on quantized types must not be values",
                 got=str(type),
                 remedy="call functions by name",
+            )
+
+
+def _require_integers(function: func.FuncOp) -> None:
+    type = function.function_type
+    for t in (*type.inputs, *type.outputs):
+        if stored_type(t) != t and not isinstance(element_type(stored_type(t)), IntegerType):
+            raise PipelineError(
+                StripFuncQuantTypesPass.name,
+                f"quantized types of function {function.sym_name.data} must be stored as integers",
+                got=str(t),
+                remedy="use !quant.uniform with integer storage",
             )
 
 
