@@ -6,11 +6,12 @@
 
 As upstream, a cast takes a scalar or a tensor, also one of dynamic or unknown shape. Two things differ on purpose.
 Upstream's own lowering of `qcast` truncates; ours rounds (numerics.quantize). Upstream folds a `dcast` of a `qcast`
-away; here that pair is how a graph says "this value is quantized" until `quantize-ops` consumes it, so nothing folds.
+away, and the other way round; here such a pair is how a graph says "this value is quantized" until `quantize-ops`
+consumes it, so of the casts only `scast` folds.
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
 )
+from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -185,10 +187,10 @@ class DequantizeCastOp(CastOp):
 
 
 @irdl_op_definition
-class StorageCastOp(CastOp):
+class StorageCastOp(CastOp, HasFolderInterface):
     """The same bits as integers, or integers as a quantized type; nothing is computed.
 
-    Integers are signless, as upstream has it: the stored 200 of a `u8` type is −56 as an `i8`.
+    Integers are signless, as upstream has it: the stored 200 of a `u8` type is −56 as an `i8`. A cast back folds.
     """
 
     name = "quant.scast"
@@ -218,6 +220,12 @@ class StorageCastOp(CastOp):
                 f"'{self.name}' storage type in quantized type expected to match integer type: "
                 f"got {self.quantized_type.storage_type} and {integer}"
             )
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        source = self.input.owner
+        if isinstance(source, StorageCastOp) and source.input.type == self.result.type:
+            return [source.input]
+        return None
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), q = inputs, self.quantized
