@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
@@ -31,6 +31,8 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
 )
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -199,19 +201,19 @@ def _with_scales(
     element, scale, zero_point, _ = block.args
     body = _Code()
     result = _Elements(body, quantized, element.type, []).convert(element, scale, zero_point, quantize)
-    body.append(linalg.YieldOp(result))
+    body.append(YieldOp(result))
     block.add_ops(body.operations)
 
     rank = input_type.get_num_dims()
     every = AffineMapAttr(AffineMap.identity(rank))
     chosen = AffineMapAttr(AffineMap(rank, 0, tuple(place)))
     return code.add(
-        linalg.GenericOp(
+        GenericOp(
             [value, scales, zero_points],
             [init],
             Region(block),
             [every, chosen, chosen, every],
-            [linalg.IteratorTypeAttr.parallel()] * rank,
+            [IteratorTypeAttr.parallel()] * rank,
             [result_type],
         )
     )
