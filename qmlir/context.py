@@ -22,6 +22,8 @@ DIALECTS = {
     "simd": "qmlir.dialects.simd:SIMD",
     "llvm": "qmlir.dialects.llvm:LLVM",
     "arith": "qmlir.dialects.arith:ARITH",
+    "tensor": "qmlir.dialects.tensor:TENSOR",
+    "shape": "qmlir.dialects.shape:SHAPE",
 }
 """Our dialects: name → `module:attribute`, imported on first use."""
 

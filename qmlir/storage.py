@@ -16,6 +16,7 @@ from qmlir.dialects.weights import Array, WeightsMode, WeightsPrinter
 from qmlir.errors import QmlirError
 from qmlir.files import write_together
 from qmlir.rewriting import tensor_name
+from qmlir.upstream_text import UpstreamPrinter
 
 SEPARATOR = "// -----\n"
 """The line between modules in one file; `--split-input-file` splits there."""
@@ -28,11 +29,13 @@ class TextForm:
     generic    operations in the generic form
     locations  with the location of each operation
     weights    where weights of more than 64 elements go
+    upstream   spelled as mlir-opt would (upstream_text.py)
     """
 
     generic: bool = False
     locations: bool = False
     weights: WeightsMode = WeightsMode.SIDE_FILE
+    upstream: bool = False
 
 
 def write_module(module: ModuleOp, path: Path, *, generic: bool = False, locations: bool = False) -> None:
@@ -85,7 +88,7 @@ class _Text:
         out = StringIO()
         for index, module in enumerate(modules):
             out.write(SEPARATOR if index else "")
-            WeightsPrinter(
+            printer = (UpstreamPrinter if self.form.upstream else WeightsPrinter)(
                 out,
                 print_generic_format=self.form.generic,
                 print_debuginfo=self.form.locations,
@@ -93,7 +96,11 @@ class _Text:
                 side_file=self.side_file,
                 key_of=_key,
                 side_arrays=self.side_arrays,
-            ).print_op(module)
+            )
+            if isinstance(printer, UpstreamPrinter):
+                printer.print_module(module)
+            else:
+                printer.print_op(module)
             out.write("\n")
         return out.getvalue()
 

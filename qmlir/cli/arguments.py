@@ -36,6 +36,7 @@ class Request:
     verify_each: bool
     timing: bool
     generic: bool
+    upstream: bool
     debuginfo: bool
     weights: WeightsMode
     allow_unregistered: bool
@@ -67,6 +68,7 @@ def parse_arguments(argv: Sequence[str]) -> Request:
         verify_each=flags.verify_each,
         timing=flags.mlir_timing,
         generic=flags.mlir_print_op_generic,
+        upstream=flags.print_upstream,
         debuginfo=flags.mlir_print_debuginfo,
         weights=WeightsMode(flags.weights),
         allow_unregistered=flags.allow_unregistered_dialect,

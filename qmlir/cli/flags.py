@@ -60,6 +60,7 @@ def argument_parser() -> ArgumentParser:
     switch("--mlir-timing", "print to stderr where the time went")
     switch("--mlir-print-op-generic", "print operations in the generic form")
     switch("--mlir-print-debuginfo", "print the location of each operation")
+    switch("--print-upstream", "print as mlir-opt does: aliases of affine maps, %%0:2 = call, return")
     for flag, mode, help in (
         ("--inline-weights", "inline", "print large weights as hexadecimal text, not to a side file"),
         ("--elide-weights", "elided", "leave large weights out; such text cannot be read back"),

@@ -100,7 +100,8 @@ class Run:
         return parse_text(ctx, piece.text, self.file, first_line=piece.first_line)
 
     def _write(self, modules: Sequence[ModuleOp]) -> None:
-        form = TextForm(self.request.generic, self.request.debuginfo, self.request.weights)
+        request = self.request
+        form = TextForm(request.generic, request.debuginfo, request.weights, request.upstream)
         with self.stopwatch.measure("(print)"):
             if self.request.output != "-":
                 write_modules(modules, Path(self.request.output), form)

@@ -1,15 +1,16 @@
-"""xDSL's arith dialect, completed: conversions that also take vectors, as upstream's do.
+"""xDSL's arith dialect, completed: conversions that also take vectors and tensors, as upstream's do.
 
-xDSL 0.74 has `arith.extsi` and its like for scalars only; kernels widen and narrow whole vectors. The operations
-below have upstream's names, syntax and rules. Enters: nothing. Leaves: `ARITH`, to be registered in place of xDSL's
-dialect of the same name. When xDSL's own conversions take vectors, delete this file.
+xDSL 0.74 has `arith.extsi` and its like for scalars only; kernels widen and narrow whole vectors, `lower-quant-ops`
+whole tensors. The operations below have upstream's names, syntax and rules. Enters: nothing. Leaves: `ARITH`, to be
+registered in place of xDSL's dialect of the same name. When xDSL's own conversions take both, delete this file.
 """
 
 from abc import ABC
 from typing import ClassVar
 
+from typing_extensions import TypeIs
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, AnyFloatConstr, SignlessIntegerConstraint, VectorType
+from xdsl.dialects.builtin import AnyFloat, AnyFloatConstr, SignlessIntegerConstraint, TensorType, VectorType
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -17,16 +18,25 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.loops import is_integer, is_vector
 
-_INTEGERS = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
-_FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
+_INTEGERS = (
+    SignlessIntegerConstraint
+    | VectorType.constr(SignlessIntegerConstraint)
+    | TensorType.constr(SignlessIntegerConstraint)
+)
+_FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr) | TensorType.constr(AnyFloatConstr)
 
 
-def _lanes(type: Attribute) -> tuple[int, ...]:
-    return type.get_shape() if is_vector(type) else ()
+def _is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
+    return isinstance(type, TensorType)
+
+
+def _container(type: Attribute) -> tuple[str, tuple[int, ...]]:
+    """What the elements are in, and its shape."""
+    return (type.name, type.get_shape()) if is_vector(type) or _is_tensor(type) else ("", ())
 
 
 def _bits(type: Attribute) -> int:
-    element = type.element_type if is_vector(type) else type
+    element = type.element_type if is_vector(type) or _is_tensor(type) else type
     if is_integer(element):
         return element.width.data
     assert isinstance(element, AnyFloat)
@@ -34,9 +44,9 @@ def _bits(type: Attribute) -> int:
 
 
 class ConversionOp(IRDLOperation, ABC):
-    """Another type for each element: a scalar's, or lane by lane a vector's.
+    """Another type for each element: a scalar's, or one by one a vector's or tensor's.
 
-    (C1) operand and result have as many lanes
+    (C1) operand and result are both scalars, both vectors or both tensors, and of one shape
     (C2) an extension widens, a truncation narrows
     """
 
@@ -51,7 +61,7 @@ class ConversionOp(IRDLOperation, ABC):
 
     def verify_(self) -> None:
         source, result = self.operands[0].type, self.results[0].type
-        if _lanes(source) != _lanes(result):  # C1
+        if _container(source) != _container(result):  # C1
             raise VerifyException(f"'{self.name}' must keep the lanes, got {source} to {result}")
         if self.WIDENS is True and _bits(result) <= _bits(source):  # C2
             raise VerifyException(f"'{self.name}' must widen, got {source} to {result}")

@@ -21,3 +21,12 @@ func.func @narrows(%v: vector<4xi8>) {
   %0 = arith.trunci %v : vector<4xi8> to vector<4xi16>
   func.return
 }
+
+// -----
+
+// C1: a tensor is no vector
+func.func @container(%t: tensor<4xi8>) {
+  // expected-error@+1 {{'arith.sitofp' must keep the lanes, got tensor<4xi8> to vector<4xf32>}}
+  %0 = arith.sitofp %t : tensor<4xi8> to vector<4xf32>
+  func.return
+}

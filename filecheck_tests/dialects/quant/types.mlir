@@ -15,7 +15,7 @@ func.func private @per_tensor(
   !quant.uniform<si8<-127:127>:f32, 0.5>,
   // CHECK-SAME: !quant.uniform<u4<1:14>:f16, 2.000000e+02:7>
   !quant.uniform<u4<1:14>:f16, 2.0e+2:7>,
-  // CHECK-SAME: !quant.uniform<i32:f64, 1.000000e-40>
+  // CHECK-SAME: !quant.uniform<i32:f64, 9.9999999999999992E-41>
   !quant.uniform<i32:f64, 1.0e-40>,
   // CHECK-SAME: tensor<2x!quant.uniform<u8:f32, 6.250000e-02:128>>
   tensor<2x!activation>

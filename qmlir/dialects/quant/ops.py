@@ -6,11 +6,12 @@
 
 As upstream, a cast takes a scalar or a tensor, also one of dynamic or unknown shape. Two things differ on purpose.
 Upstream's own lowering of `qcast` truncates; ours rounds (numerics.quantize). Upstream folds a `dcast` of a `qcast`
-away; here that pair is how a graph says "this value is quantized" until `quantize-ops` consumes it, so nothing folds.
+away, and the other way round; here such a pair is how a graph says "this value is quantized" until `quantize-ops`
+consumes it, so of the casts only `scast` folds.
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,16 +24,17 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IntegerType,
     Signedness,
-    TensorType,
-    UnrankedTensorType,
 )
+from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.types import UniformType, element_type
+from qmlir.dialects.quant.blocks import UNRANKED, Shape, shape_of, verify_blocks
+from qmlir.dialects.quant.foreign import QuantizedType, SubChannelType
+from qmlir.dialects.quant.types import LayerOrAxisType, UniformType, element_type
 from qmlir.errors import QmlirError
 
 Array = npt.NDArray[Any]
@@ -48,6 +50,8 @@ class CastOp(IRDLOperation, abc.ABC):
     (Q3) a per-axis type is used on a tensor, its axis is within the rank, and the dimension there is as long as it
          has scales, where rank and dimension are known
     (Q4) the float or integer type on one side is the expressed or storage type of the quantized type on the other
+    (Q5) a sub-channel type is used on a tensor of the rank of its scales and without empty dimensions; where a
+         dimension is known, it is as many blocks long as it has scales there
     """
 
     input = operand_def(Attribute)
@@ -61,8 +65,25 @@ class CastOp(IRDLOperation, abc.ABC):
 
     @property
     @abc.abstractmethod
-    def quantized(self) -> UniformType:
+    def quantized_type(self) -> QuantizedType:
         """The quantized element type, on whichever side it is."""
+
+    @property
+    def quantized(self) -> UniformType:
+        """The quantized element type of a cast that the compiler can compute.
+
+        Raises:
+            QmlirError: It is one of the types that are only read and printed.
+        """
+        type = self.quantized_type
+        if isinstance(type, UniformType):
+            return type
+        raise QmlirError(
+            "needs one scale, or one for each index of one axis, and integers as storage",
+            where=self.name,
+            got=str(type),
+            remedy="quantize per tensor or per axis",
+        )
 
     @abc.abstractmethod
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -74,25 +95,36 @@ class CastOp(IRDLOperation, abc.ABC):
 
     def verify_(self) -> None:
         input_type, result_type = self.input.type, self.result.type
-        input_shape, result_shape = _shape(input_type), _shape(result_type)
+        input_shape, result_shape = shape_of(input_type), shape_of(result_type)
         self.verify_elements()
         if input_shape != result_shape:  # Q2
             raise VerifyException(f"'{self.name}' {MATCHING_SHAPES}: got {input_type} and {result_type}")
-        quantized = self.quantized
-        if quantized.axis is None or input_shape == UNRANKED:
-            return
-        if input_shape is None:  # Q3
+        match self.quantized_type:
+            case SubChannelType() as blocks:
+                verify_blocks(self.name, blocks, input_shape)
+            case LayerOrAxisType(axis=int()) as channels:
+                self._verify_axis(channels, input_shape)
+            case _:
+                pass
+
+    def _verify_axis(self, quantized: LayerOrAxisType, shape: Shape) -> None:
+        """Q3."""
+        axis = quantized.axis
+        assert axis is not None
+        if shape is None:
             raise VerifyException(f"'{self.name}' scalar types may not use per-axis quantization: got {quantized}")
-        if quantized.axis >= len(input_shape):  # Q3
+        if shape == UNRANKED:
+            return
+        if axis >= len(shape):
             raise VerifyException(
                 f"'{self.name}' quantized dimension must be less than tensor rank: "
-                f"got dimension {quantized.axis} of rank {len(input_shape)}"
+                f"got dimension {axis} of rank {len(shape)}"
             )
-        length, count = input_shape[quantized.axis], len(quantized.scales)
-        if length not in (DYNAMIC_INDEX, count):  # Q3
+        length, count = shape[axis], len(quantized.scales)
+        if length not in (DYNAMIC_INDEX, count):
             raise VerifyException(
                 f"'{self.name}' quantized dimension size does not match number of scales: "
-                f"dimension {quantized.axis} has size {length}, and there are {count} scales"
+                f"dimension {axis} has size {length}, and there are {count} scales"
             )
 
     def _require(self, value: SSAValue, position: str, kind: str, holds: Callable[[Attribute], bool]) -> None:
@@ -102,10 +134,10 @@ class CastOp(IRDLOperation, abc.ABC):
 
     def _require_expressed(self, value: SSAValue) -> None:
         """Q4 for the float side."""
-        if element_type(value.type) != self.quantized.expressed:
+        if element_type(value.type) != self.quantized_type.expressed:
             raise VerifyException(
                 f"'{self.name}' expressed type in quantized type expected to match float type: "
-                f"got {self.quantized.expressed} and {element_type(value.type)}"
+                f"got {self.quantized_type.expressed} and {element_type(value.type)}"
             )
 
 
@@ -119,8 +151,8 @@ class QuantizeCastOp(CastOp):
     name = "quant.qcast"
 
     @property
-    def quantized(self) -> UniformType:
-        return cast(UniformType, element_type(self.result.type))
+    def quantized_type(self) -> QuantizedType:
+        return cast(QuantizedType, element_type(self.result.type))
 
     def verify_elements(self) -> None:
         self._require(self.input, "operand", "floating-point", _is_float)
@@ -140,8 +172,8 @@ class DequantizeCastOp(CastOp):
     name = "quant.dcast"
 
     @property
-    def quantized(self) -> UniformType:
-        return cast(UniformType, element_type(self.input.type))
+    def quantized_type(self) -> QuantizedType:
+        return cast(QuantizedType, element_type(self.input.type))
 
     def verify_elements(self) -> None:
         self._require(self.input, "operand", "quantized type", _is_quantized)
@@ -155,10 +187,10 @@ class DequantizeCastOp(CastOp):
 
 
 @irdl_op_definition
-class StorageCastOp(CastOp):
+class StorageCastOp(CastOp, HasFolderInterface):
     """The same bits as integers, or integers as a quantized type; nothing is computed.
 
-    Integers are signless, as upstream has it: the stored 200 of a `u8` type is −56 as an `i8`.
+    Integers are signless, as upstream has it: the stored 200 of a `u8` type is −56 as an `i8`. A cast back folds.
     """
 
     name = "quant.scast"
@@ -169,8 +201,8 @@ class StorageCastOp(CastOp):
         return _is_quantized(element_type(self.input.type))
 
     @property
-    def quantized(self) -> UniformType:
-        return cast(UniformType, element_type((self.input if self.to_storage else self.result).type))
+    def quantized_type(self) -> QuantizedType:
+        return cast(QuantizedType, element_type((self.input if self.to_storage else self.result).type))
 
     def verify_elements(self) -> None:
         kind = "signless integer or quantized type"
@@ -183,11 +215,17 @@ class StorageCastOp(CastOp):
                 f"got {input_element} and {result_element}"
             )
         integer = result_element if self.to_storage else input_element
-        if integer != self.quantized.storage_type:  # Q4
+        if integer != self.quantized_type.storage_type:  # Q4
             raise VerifyException(
                 f"'{self.name}' storage type in quantized type expected to match integer type: "
-                f"got {self.quantized.storage_type} and {integer}"
+                f"got {self.quantized_type.storage_type} and {integer}"
             )
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        source = self.input.owner
+        if isinstance(source, StorageCastOp) and source.input.type == self.result.type:
+            return [source.input]
+        return None
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), q = inputs, self.quantized
@@ -197,17 +235,6 @@ class StorageCastOp(CastOp):
         wide = wide - ((wide >> bits - 1) << bits) if signed else wide
         container = q.numpy_dtype if not self.to_storage else np.dtype(f"int{q.numpy_dtype.itemsize * 8}")
         return (wide.astype(container),)
-
-
-UNRANKED: tuple[None] = (None,)
-"""The shape of a tensor of unknown rank."""
-
-
-def _shape(type: Attribute) -> tuple[int | None, ...] | None:
-    """A tensor's shape, `UNRANKED`, or None for a scalar."""
-    if isinstance(type, TensorType):
-        return cast(TensorType[Attribute], type).get_shape()
-    return UNRANKED if isinstance(type, UnrankedTensorType) else None
 
 
 def _float_dtype(expressed: Attribute) -> np.dtype[Any]:
@@ -223,7 +250,7 @@ def _is_float(element: Attribute) -> bool:
 
 
 def _is_quantized(element: Attribute) -> bool:
-    return isinstance(element, UniformType)
+    return isinstance(element, QuantizedType)
 
 
 def _is_signless(element: Attribute) -> bool:

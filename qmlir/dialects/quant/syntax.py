@@ -1,54 +1,61 @@
-"""The text of quantized types: how their parts are written and read, exactly as upstream has it.
+"""The text of scales and zero points: how they are written and read, exactly as upstream has it.
 
-`types.py` puts the parts together; what a wrong text gets is an error at its place.
+The types put the parts together; what a wrong text gets is an error at its place.
 """
 
-import re
 import struct
+from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import VerifyException
 
-MAX_STORAGE_BITS = 32
+from qmlir.dialects.quant.float_text import F64, FloatFormat, float_format, float_text
 
-_STORAGE = re.compile(r"(si|ui|i|u)([0-9]+)")
-
-
-def default_range(storage: IntegerType) -> tuple[int, int]:
-    """The range of a storage type when none is written: all its values."""
-    bits = storage.width.data
-    if storage.signedness.data == Signedness.UNSIGNED:
-        return 0, (1 << bits) - 1
-    return -(1 << bits - 1), (1 << bits - 1) - 1
+Pair = tuple[float, int]
+"""A scale and a zero point."""
 
 
-def scale_text(scale: float) -> str:
-    """A float64 as upstream prints it, exact when read back.
-
-    Seven significant digits where they are exact (`1.000000e-01`), else 17 without trailing zeros: positional from
-    0.001 on (`0.0039215686274509803`), scientific below (`3.9215686274509803E-6`) and for integers with more than 17
-    digits or three trailing zeros, and the bits in hexadecimal for the other integers, which have no decimal point.
-    """
-    short = f"{scale:.6e}"
-    if float(short) == scale:
-        return short
-    mantissa, _, exponent_text = f"{scale:.16e}".partition("e")
-    digits = mantissa.replace(".", "").rstrip("0")
-    exponent = int(exponent_text)  # of the first digit
-    trailing = exponent - (len(digits) - 1)  # of the last digit
-    if trailing > 3 or (trailing >= 0 and len(digits) + trailing > 17) or exponent < -3:
-        return f"{digits[0]}.{digits[1:] or '0'}E{exponent:+d}"
-    if trailing >= 0:
-        return f"0x{struct.unpack('>Q', struct.pack('>d', scale))[0]:X}"
-    if exponent >= 0:
-        return f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
-    return f"0.{'0' * (-exponent - 1)}{digits}"
-
-
-def pair_text(scale: float, zero_point: int) -> str:
+def pair_text(scale: float, zero_point: int, format: FloatFormat = F64) -> str:
     """A scale, and its zero point where that is not 0."""
-    return f"{scale_text(scale)}:{zero_point}" if zero_point else scale_text(scale)
+    text = float_text(scale, format)
+    if not text.startswith("0x") and not format.smallest <= float(text) <= format.largest:
+        text = float_text(scale)  # few digits of an extreme scale may lie beyond it, where no reader takes them
+    return f"{text}:{zero_point}" if zero_point else text
+
+
+def nested_text(parts: Sequence[str], shape: Sequence[int]) -> str:
+    """Texts in nested braces: `{{a, b}, {c, d}}` for shape 2x2."""
+    level = list(parts)
+    for size in reversed(shape):
+        level = [f"{{{', '.join(level[i : i + size])}}}" for i in range(0, len(level), size)]
+    return level[0]
+
+
+def expressed_format(expressed: Attribute) -> FloatFormat:
+    """What an expressed type holds.
+
+    Raises:
+        VerifyException: It is no float, or one that holds more than a scale does.
+    """
+    format = float_format(expressed)
+    if format is None:
+        wide = " of at most 64 bits" if isinstance(expressed, AnyFloat) else ""
+        raise VerifyException(f"expressed type must be floating point{wide}, got {expressed}")
+    return format
+
+
+def verify_scales(expressed: Attribute, scales: Sequence[float]) -> None:
+    """Checks that scales are positive, finite and within the expressed type's range; NaN is in no range."""
+    format = expressed_format(expressed)
+    for scale in scales:
+        if not format.smallest <= scale <= format.largest:
+            raise VerifyException(
+                f"illegal scale: scale out of expressed type range [{format.smallest:.6g}, {format.largest:.6g}], "
+                f"got {scale}"
+            )
 
 
 def expect(parser: AttrParser, punctuation: Any) -> None:
@@ -57,70 +64,70 @@ def expect(parser: AttrParser, punctuation: Any) -> None:
         parser.raise_error(f"expected '{punctuation}'")
 
 
-def parse_storage(parser: AttrParser) -> IntegerType:
-    """`i8`, `u8`; `si8` and `ui8` mean the same."""
+def parse_axis(parser: AttrParser) -> int:
+    """The axis of per-axis parameters."""
     start = parser.pos
-    word = parser.parse_optional_identifier()
-    match = _STORAGE.fullmatch(word or "")
-    if word is not None and re.match(r"b?f[0-9]", word):
-        parser.raise_error(f"float storage type {word} is not supported; need an integer such as i8 or u8", start)
-    if match is None:
-        parser.raise_error(f"illegal storage type prefix: need i, u, si or ui and a width, got {word!r}", start)
-    bits = int(match[2])
-    if bits > 1 << 24:
-        parser.raise_error(f"invalid integer width: {bits}", start)
-    if not 1 <= bits <= MAX_STORAGE_BITS:
-        parser.raise_error(f"illegal storage type size: {bits}; need 1 to {MAX_STORAGE_BITS} bits", start)
-    return IntegerType(bits, Signedness.UNSIGNED if match[1] in ("u", "ui") else Signedness.SIGNLESS)
-
-
-def parse_range(parser: AttrParser, storage: IntegerType) -> tuple[int, int]:
-    """The optional `<-127:127>` behind the storage type."""
-    least, greatest = default_range(storage)
-    if parser.parse_optional_punctuation("<") is None:
-        return least, greatest
-    low_at = parser.pos
-    low = _parse_integer(parser)
-    expect(parser, ":")
-    high_at = parser.pos
-    high = _parse_integer(parser)
-    expect(parser, ">")
-    if low < least:
-        parser.raise_error(f"illegal storage type minimum: {low}; {storage} begins at {least}", low_at)
-    if high > greatest:
-        parser.raise_error(f"illegal storage type maximum: {high}; {storage} ends at {greatest}", high_at)
-    return low, high
-
-
-def parse_axis(parser: AttrParser) -> int | None:
-    """The optional `:axis` behind the expressed type."""
-    if parser.parse_optional_punctuation(":") is None:
-        return None
-    start = parser.pos
-    if parser.parse_optional_punctuation("{") is not None:
-        parser.raise_error(
-            "sub-channel quantization is not supported; need one scale, or one for each index of one axis", start
-        )
-    axis = _parse_integer(parser)
+    axis = parse_integer(parser)
     if axis < 0:
         parser.raise_error(f"illegal quantized dimension: {axis}", start)
     return axis
 
 
-def parse_pair(parser: AttrParser) -> tuple[float, int]:
-    """`scale` or `scale:zero_point`."""
-    scale = _parse_scale(parser)
-    zero_point = 0
-    if parser.parse_optional_punctuation(":") is not None:
+def parse_block_sizes(parser: AttrParser) -> list[tuple[int, int]]:
+    """`{0:1, 1:2}`: axes and the lengths of the blocks along them."""
+
+    def parse_block() -> tuple[int, int]:
+        axis = parse_axis(parser)
+        expect(parser, ":")
         start = parser.pos
-        zero_point = _parse_integer(parser)
-        if not -(1 << 63) <= zero_point < 1 << 63:
-            parser.raise_error(f"integer value too large: {zero_point}", start)
-    return scale, zero_point
+        size = parse_integer(parser)
+        if size <= 0:
+            parser.raise_error(f"illegal block size: {size}", start)
+        return axis, size
+
+    return parser.parse_comma_separated_list(parser.Delimiter.BRACES, parse_block)
 
 
-def _parse_scale(parser: AttrParser) -> float:
-    """A float literal, or 16 hexadecimal digits that are the bits of one; a plain integer is no scale."""
+def parse_pair(parser: AttrParser, expressed: Attribute) -> Pair:
+    """`scale` or `scale:zero_point`."""
+    start = parser.pos
+    scale = parse_float(parser)
+    try:
+        verify_scales(expressed, [scale])
+    except VerifyException as error:
+        parser.raise_error(str(error), start)
+    return scale, 0 if parser.parse_optional_punctuation(":") is None else parse_integer(parser)
+
+
+def parse_nested_pairs(parser: AttrParser, expressed: Attribute) -> tuple[list[Pair], tuple[int, ...]]:
+    """Pairs in nested braces, in row-major order, and their shape."""
+    expect(parser, "{")
+    pairs: list[Pair] = []
+    inner: tuple[int, ...] | None = None
+    count = 0
+    while True:
+        start = parser.pos
+        shape: tuple[int, ...] = ()
+        if _at_brace(parser):
+            below, shape = parse_nested_pairs(parser, expressed)
+            pairs += below
+        else:
+            pairs.append(parse_pair(parser, expressed))
+        if inner is not None and shape != inner:
+            parser.raise_error("tensor literal is invalid; ranks are not consistent between elements", start)
+        inner = shape
+        count += 1
+        if parser.parse_optional_punctuation(",") is None:
+            expect(parser, "}")
+            return pairs, (count, *inner)
+
+
+def _at_brace(parser: AttrParser) -> bool:
+    return parser.lexer.input.slice(parser.pos, parser.pos + 1) == "{"
+
+
+def parse_float(parser: AttrParser) -> float:
+    """A float literal, or up to 16 hexadecimal digits that are the bits of one; a plain integer is no float."""
     start = parser.pos
     value = parser.parse_optional_float()
     if value is not None:
@@ -132,8 +139,12 @@ def _parse_scale(parser: AttrParser) -> float:
     return struct.unpack(">d", struct.pack(">Q", bits))[0]
 
 
-def _parse_integer(parser: AttrParser) -> int:
+def parse_integer(parser: AttrParser) -> int:
+    """An integer of 64 bits with its sign."""
+    start = parser.pos
     value = parser.parse_optional_integer(allow_boolean=False)
     if value is None:
         parser.raise_error("expected integer value")
+    if not -(1 << 63) <= value < 1 << 63:
+        parser.raise_error(f"integer value too large: {value}", start)
     return value

@@ -1,4 +1,4 @@
-"""`!quant.uniform`: integers that stand for real values, real = scale · (q − zero_point).
+"""`!quant.uniform` of integers, per tensor or per axis: what the compiler computes with.
 
 Text enters and leaves in upstream MLIR's exact syntax, so that mlir-opt reads what we print and we read what it does:
 
@@ -6,27 +6,24 @@ Text enters and leaves in upstream MLIR's exact syntax, so that mlir-opt reads w
     !quant.uniform<i8<-127:127>:f32:0, {2.000000e-02,1.5e-02:3}>   per axis: one pair for each index of dimension 0
 
 `i8` is signed storage and `u8` unsigned; the range in angle brackets, the zero point 0 and the storage's default
-range are not printed. Rejections happen where upstream rejects. Sub-channel (blockwise) parameters and float storage
-are refused in words.
+range are not printed. Rejections happen where upstream rejects. What else upstream writes as `!quant.uniform` is in
+foreign.py: types that can be read, checked, cast and printed, and that nothing else in the compiler accepts.
 
 A per-axis type on a wide layer holds thousands of scales and is compared for each operation that touches it, so the
 parameters are packed into bytes: equality is one memcmp, the hash is computed once, and unpacking is cached.
 """
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
-    AnyFloat,
-    BFloat16Type,
     BytesAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     IntAttr,
     IntegerType,
     Signedness,
@@ -36,55 +33,109 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.quant.syntax import (
-    MAX_STORAGE_BITS,
-    default_range,
-    expect,
-    pair_text,
-    parse_axis,
-    parse_pair,
-    parse_range,
-    parse_storage,
-)
+from qmlir.dialects.quant.storage import canonical, default_range, storage_text, verify_storage
+from qmlir.dialects.quant.syntax import pair_text, verify_scales
 
 PER_TENSOR = -1
 """The stored dimension of a type with a single scale."""
 
-_EXPRESSED: dict[type[Attribute], tuple[float, float]] = {
-    Float16Type: (2.0**-24, 65504.0),
-    BFloat16Type: (2.0**-133, (2 - 2.0**-7) * 2.0**127),
-    Float32Type: (2.0**-149, (2 - 2.0**-23) * 2.0**127),
-    Float64Type: (5e-324, 1.7976931348623157e308),
-}
-"""Expressed types → their smallest and largest positive values, between which a scale must lie."""
 
+@dataclass(frozen=True, init=False)
+class ScaledType(ParametrizedAttribute, TypeAttribute, ABC):
+    """What every `!quant.uniform` has: storage with its range, an expressed type, scales and zero points.
 
-@irdl_attr_definition
-class UniformType(ParametrizedAttribute, TypeAttribute):
-    """A uniform quantized type, per tensor or per axis; build it with `per_tensor` or `per_axis`.
-
-    (T1) storage is an integer of 1 to 32 bits
+    (T1) storage is an integer of 1 to 32 bits, or one of the small floats
     (T2) its range is not empty and lies within the storage type
-    (T3) the expressed type is f16, bf16, f32 or f64
+    (T3) the expressed type is a float of at most 64 bits
     (T4) scales are positive, finite and within the expressed type's range
-    (T5) there are as many zero points as scales: one per tensor, one or more per axis; the axis is not negative
 
     A zero point may lie outside the storage range, as upstream has it.
     """
 
-    name = "quant.uniform"
-
-    storage: IntegerType  # signless means signed; unsigned prints as `u8`
+    storage: Attribute  # a signless integer means signed; unsigned prints as `u8`
     low: IntAttr
     high: IntAttr
     expressed: Attribute
-    dimension: IntAttr
     packed_scales: BytesAttr  # float64, little-endian
     packed_zero_points: BytesAttr  # int64, little-endian
+
+    @property
+    def storage_min(self) -> int:
+        """The least value that is stored."""
+        return self.low.data
+
+    @property
+    def storage_max(self) -> int:
+        """The greatest value that is stored."""
+        return self.high.data
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """All scales: one per tensor, one for each index per axis, one for each block."""
+        return _unpacked_floats(self.packed_scales.data)
+
+    @property
+    def zero_points(self) -> tuple[int, ...]:
+        """All zero points, as many as scales."""
+        return _unpacked_ints(self.packed_zero_points.data)
+
+    @abstractmethod
+    def parameters_text(self) -> str:
+        """What follows the expressed type."""
+
+    def verify(self) -> None:
+        verify_storage(self.storage, self.low.data, self.high.data)  # T1, T2
+        verify_scales(self.expressed, self.scales)  # T3, T4
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(storage_text(self.storage, self.low.data, self.high.data) + ":")
+            printer.print_attribute(self.expressed)
+            printer.print_string(self.parameters_text())
+
+
+@dataclass(frozen=True, init=False)
+class LayerOrAxisType(ScaledType, ABC):
+    """One scale for the tensor, or one for each index of an axis.
+
+    (T5) there are as many zero points as scales: one per tensor, one or more per axis; the axis is not negative
+    """
+
+    dimension: IntAttr
+
+    @property
+    def is_per_axis(self) -> bool:
+        """Whether each index of a dimension has its own parameters."""
+        return self.dimension.data != PER_TENSOR
+
+    @property
+    def axis(self) -> int | None:
+        """The dimension with parameters of its own, or None per tensor."""
+        return self.dimension.data if self.is_per_axis else None
+
+    def verify(self) -> None:
+        super().verify()
+        count, points = len(self.scales), len(self.zero_points)
+        if count != points or count < 1 or (count > 1 and not self.is_per_axis):  # T5
+            raise VerifyException(f"illegal number of scales and zeroPoints: {count}, {points}")
+        if self.dimension.data < PER_TENSOR:  # T5
+            raise VerifyException(f"illegal quantized dimension: {self.dimension.data}")
+
+    def parameters_text(self) -> str:
+        pairs = ",".join(pair_text(s, z) for s, z in zip(self.scales, self.zero_points, strict=True))
+        return f":{self.dimension.data}, {{{pairs}}}" if self.is_per_axis else f", {pairs}"
+
+
+@irdl_attr_definition
+class UniformType(LayerOrAxisType):
+    """A uniform quantized type of integers; build it with `per_tensor` or `per_axis`."""
+
+    name = "quant.uniform"
+
+    storage: IntegerType
 
     @classmethod
     def _build(
@@ -96,16 +147,15 @@ class UniformType(ParametrizedAttribute, TypeAttribute):
         limits: tuple[int | None, int | None],
         expressed: Attribute,
     ) -> "UniformType":
-        unsigned = storage.signedness.data == Signedness.UNSIGNED
         low, high = default_range(storage)
         return UniformType(
-            IntegerType(storage.width.data, Signedness.UNSIGNED if unsigned else Signedness.SIGNLESS),
+            canonical(storage),
             IntAttr(low if limits[0] is None else int(limits[0])),
             IntAttr(high if limits[1] is None else int(limits[1])),
             expressed,
+            packed_scales(scales),
+            packed_zero_points(zero_points),
             IntAttr(dimension),
-            BytesAttr(struct.pack(f"<{len(scales)}d", *scales)),
-            BytesAttr(struct.pack(f"<{len(zero_points)}q", *zero_points)),
         )
 
     @classmethod
@@ -160,36 +210,6 @@ class UniformType(ParametrizedAttribute, TypeAttribute):
         return self.storage.signedness.data != Signedness.UNSIGNED
 
     @property
-    def storage_min(self) -> int:
-        """The least integer that is stored."""
-        return self.low.data
-
-    @property
-    def storage_max(self) -> int:
-        """The greatest integer that is stored."""
-        return self.high.data
-
-    @property
-    def is_per_axis(self) -> bool:
-        """Whether each index of a dimension has its own parameters."""
-        return self.dimension.data != PER_TENSOR
-
-    @property
-    def axis(self) -> int | None:
-        """The dimension with parameters of its own, or None per tensor."""
-        return self.dimension.data if self.is_per_axis else None
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """All scales: one per tensor, one for each index per axis."""
-        return _unpacked_floats(self.packed_scales.data)
-
-    @property
-    def zero_points(self) -> tuple[int, ...]:
-        """All zero points, as many as scales."""
-        return _unpacked_ints(self.packed_zero_points.data)
-
-    @property
     def scale(self) -> float:
         """The scale of a per-tensor type."""
         assert not self.is_per_axis, "a per-axis type has many scales"
@@ -221,72 +241,18 @@ class UniformType(ParametrizedAttribute, TypeAttribute):
         zero_points = np.frombuffer(self.packed_zero_points.data, "<i8").reshape(shape)
         return scales, zero_points
 
-    # Its rules.
 
-    def verify(self) -> None:
-        bits = self.storage_width
-        if not 1 <= bits <= MAX_STORAGE_BITS:  # T1
-            raise VerifyException(f"illegal storage type size: {bits}; need 1 to {MAX_STORAGE_BITS} bits")
-        least, greatest = default_range(self.storage)
-        low, high = self.low.data, self.high.data
-        if not least <= low < high <= greatest:  # T2
-            raise VerifyException(
-                f"illegal storage min and storage max: ({low}:{high}); need a range within [{least}, {greatest}]"
-            )
-        if type(self.expressed) not in _EXPRESSED:  # T3
-            known = isinstance(self.expressed, AnyFloat)
-            reason = "must be f16, bf16, f32 or f64" if known else "must be floating point"
-            raise VerifyException(f"expressed type {reason}, got {self.expressed}")
-        smallest, largest = _EXPRESSED[type(self.expressed)]
-        for scale in self.scales:
-            if not smallest <= scale <= largest:  # T4; false for NaN too
-                raise VerifyException(
-                    f"illegal scale: scale out of expressed type range [{smallest:.6g}, {largest:.6g}], got {scale}"
-                )
-        count, points = len(self.scales), len(self.zero_points)
-        if count != points or count < 1 or (count > 1 and not self.is_per_axis):  # T5
-            raise VerifyException(f"illegal number of scales and zeroPoints: {count}, {points}")
-        if self.dimension.data < PER_TENSOR:  # T5
-            raise VerifyException(f"illegal quantized dimension: {self.dimension.data}")
-
-    # Its text; syntax.py has the parts.
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        start = parser.pos
-        expect(parser, "<")
-        storage = parse_storage(parser)
-        low, high = parse_range(parser, storage)
-        expect(parser, ":")
-        expressed = parser.parse_type()
-        axis = parse_axis(parser)
-        expect(parser, ",")
-        if axis is None:
-            pairs = [parse_pair(parser)]
-        else:
-            pairs = parser.parse_comma_separated_list(parser.Delimiter.BRACES, lambda: parse_pair(parser))
-        expect(parser, ">")
-        try:
-            scales, zero_points = [s for s, _ in pairs], [z for _, z in pairs]
-            built = cls._build(
-                storage, PER_TENSOR if axis is None else axis, scales, zero_points, (low, high), expressed
-            )
-        except VerifyException as error:
-            parser.raise_error(str(error), start)
-        return built.parameters
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(f"{'i' if self.is_signed else 'u'}{self.storage_width}")
-            if (self.low.data, self.high.data) != default_range(self.storage):
-                printer.print_string(f"<{self.low.data}:{self.high.data}>")
-            printer.print_string(":")
-            printer.print_attribute(self.expressed)
-            pairs = ",".join(pair_text(s, z) for s, z in zip(self.scales, self.zero_points, strict=True))
-            printer.print_string(f":{self.dimension.data}, {{{pairs}}}" if self.is_per_axis else f", {pairs}")
+# Packing, and unpacking shared by all types with the same parameters.
 
 
-# Unpacking, shared by all types with the same parameters.
+def packed_scales(scales: Sequence[float]) -> BytesAttr:
+    """Scales as a type holds them."""
+    return BytesAttr(struct.pack(f"<{len(scales)}d", *scales))
+
+
+def packed_zero_points(zero_points: Sequence[int]) -> BytesAttr:
+    """Zero points as a type holds them."""
+    return BytesAttr(struct.pack(f"<{len(zero_points)}q", *zero_points))
 
 
 @lru_cache(maxsize=4096)

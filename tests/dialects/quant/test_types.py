@@ -26,7 +26,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from qmlir.dialects.quant import QUANT
-from qmlir.dialects.quant.syntax import scale_text
+from qmlir.dialects.quant.float_text import float_text
 from qmlir.dialects.quant.types import UniformType, expressed_tensor, quantized_element, storage_tensor
 
 u8 = IntegerType(8, Signedness.UNSIGNED)
@@ -80,7 +80,7 @@ def test_prints_as_upstream(text: str, printed: str) -> None:
     ("scale", "text"),
     [
         (0.1, "1.000000e-01"),
-        (1e-40, "1.000000e-40"),
+        (1e-40, "9.9999999999999992E-41"),
         (float(np.float32(0.1)), "0.10000000149011612"),
         (1 / 255, "0.0039215686274509803"),
         (1 / 2550, "3.9215686274509802E-4"),
@@ -90,9 +90,9 @@ def test_prints_as_upstream(text: str, printed: str) -> None:
         (123456789012345678.0, "1.2345678901234568E+17"),
     ],
 )
-def test_scale_text(scale: float, text: str) -> None:
+def test_float_text(scale: float, text: str) -> None:
     """Upstream's three forms: short, 17 digits, bits."""
-    assert scale_text(scale) == text
+    assert float_text(scale) == text
 
 
 def scales(expressed: Attribute) -> st.SearchStrategy[float]:
@@ -122,7 +122,7 @@ def uniform_types(draw: st.DrawFn) -> UniformType:
     return UniformType.per_axis(storage, draw(st.integers(0, 5)), values, zeros, *limits, expressed)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=600, deadline=None, derandomize=True)
 @given(uniform_types())
 def test_round_trip(type: UniformType) -> None:
     """parse ∘ print is the identity, alone and inside a tensor, and every bit of every scale survives."""
@@ -162,7 +162,7 @@ REJECTED = [
     ("i8<-4:3>:f32, 0.1:abc", "expected integer value"),
     ("i8<-4:3>:f33, 0.99872:127", "type expected"),
     ("i8<-4:3>:i32, 0.99872:127", "expressed type must be floating point"),
-    ("i8<-4:3>:f80, 0.99872:127", "expressed type must be f16, bf16, f32 or f64"),
+    ("i8<-4:3>:f80, 0.99872:127", "expressed type must be floating point of at most 64 bits"),
     ("i8<-4:3>:f32, -1.0:127", "scale out of expressed type range"),
     ("i8<-4:3>:f32, 0.0:127", "scale out of expressed type range"),
     ("i8:f32, 0x7FF8000000000000", "scale out of expressed type range"),
@@ -177,9 +177,6 @@ REJECTED = [
     ("i8:f16, 6.6e4", "scale out of expressed type range"),
     ("i8:f16:1, {2.0,5.8e-8}", "scale out of expressed type range"),
     ("i8:f16:1, {2.0,6.6e4}", "scale out of expressed type range"),
-    # Not supported, and said so.
-    ("u8:f32:{0:1, 1:2}, {{2.0:120,3.0:127}, {4.0,5.0}}", "sub-channel quantization is not supported"),
-    ("f8E5M2:f32, 2.0", "float storage type f8E5M2 is not supported"),
 ]
 
 

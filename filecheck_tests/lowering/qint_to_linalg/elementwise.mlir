@@ -1,0 +1,18 @@
+// RUN: qmlir-opt --qint-to-linalg %s | filecheck %s
+
+// CHECK-LABEL: func.func @add
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>]
+// CHECK-COUNT-2: arith.muli %{{.*}}, %{{.*}} : i64
+// CHECK: arith.trunci %{{.*}} : i64 to i8
+func.func @add(%a: tensor<3x4xi8>, %b: tensor<4xi8>) -> tensor<3x4xi8> {
+  %y = qint.add %a, %b {multipliers = array<i64: 1073741823, 12345>, shift = 29 : i32, min = -128 : i32, max = 127 : i32} : tensor<3x4xi8>, tensor<4xi8> -> tensor<3x4xi8>
+  func.return %y : tensor<3x4xi8>
+}
+
+// CHECK-LABEL: func.func @mul
+// CHECK: arith.subi
+// CHECK: arith.muli %{{.*}}, %{{.*}} : i32
+func.func @mul(%a: tensor<4xi8>, %b: tensor<4xi8>) -> tensor<4xi32> {
+  %acc = qint.mul %a, %b {lhs_zero_point = 3 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi32>
+  func.return %acc : tensor<4xi32>
+}

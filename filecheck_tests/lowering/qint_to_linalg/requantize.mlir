@@ -1,0 +1,23 @@
+// RUN: qmlir-opt --qint-to-linalg %s | filecheck %s
+
+// One multiplier for each channel: read along the last dimension.
+// CHECK-LABEL: func.func @channels
+// CHECK: arith.constant dense<[1073741824, 1500000000]> : tensor<2xi32>
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>
+// CHECK: arith.muli %{{.*}}, %{{.*}} : i64
+// CHECK: arith.shrsi %{{.*}}, %{{.*}} : i64
+// CHECK: arith.maxsi
+// CHECK: arith.minsi
+// CHECK: arith.trunci %{{.*}} : i64 to i8
+func.func @channels(%x: tensor<3x2xi32>) -> tensor<3x2xi8> {
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824, 1500000000>, shift = array<i32: -4, -5>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<3x2xi32> -> tensor<3x2xi8>
+  func.return %y : tensor<3x2xi8>
+}
+
+// One for all: numbers in the body.
+// CHECK-LABEL: func.func @tensor
+// CHECK: arith.constant 1500000000 : i64
+func.func @tensor(%x: tensor<4xi32>) -> tensor<4xi8> {
+  %y = qint.requantize %x {multiplier = array<i32: 1500000000>, shift = array<i32: -4>, contract = "double", min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}

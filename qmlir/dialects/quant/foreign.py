@@ -1,0 +1,282 @@
+"""The rest of upstream's quantized types: read, checked, cast and printed, and refused by all who compute.
+
+    !quant.uniform<u8:f32:{0:1, 1:2}, {{2.0:120, 3.0:127}, {4.0, 5.0}}>   sub-channel: one pair for each block
+    !quant.uniform<f8E5M2:f32, 2.0>                                       small floats as storage
+    !quant.any<i8<-8:7>:f32>                                              storage, and nothing about its meaning
+    !quant.calibrated<f32<-0.998:1.2321>>                                 a range, and no storage yet
+
+`QuantizedType` is any of them or a `UniformType`; the casts accept it. The compiler asks for `UniformType`, so a
+foreign type is to it like any element type that it has no rule for.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    FloatData,
+    IntAttr,
+    IntegerType,
+    NoneAttr,
+    f32,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Span
+
+from qmlir.dialects.quant.float_text import float_text
+from qmlir.dialects.quant.storage import (
+    StoredFloat,
+    canonical,
+    default_range,
+    parse_storage,
+    storage_text,
+    verify_storage,
+)
+from qmlir.dialects.quant.syntax import expect, expressed_format, nested_text, pair_text, parse_float
+from qmlir.dialects.quant.types import (
+    LayerOrAxisType,
+    ScaledType,
+    UniformType,
+    element_type,
+    packed_scales,
+    packed_zero_points,
+)
+
+
+def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
+    return ArrayAttr([IntAttr(value) for value in values])
+
+
+def _cast_type(storage: Attribute) -> Attribute:
+    """What `quant.scast` has on the other side: integers are signless there."""
+    return IntegerType(cast(IntegerType, storage).width.data) if isinstance(storage, IntegerType) else storage
+
+
+@irdl_attr_definition
+class SubChannelType(ScaledType):
+    """Blocks of a tensor with a scale and a zero point each; build it with `of`.
+
+    (S1) scales and zero points are as many as the shape of the blocks says
+    (S2) quantized dimensions are not negative and block sizes are positive
+    (S3) scales are values of the expressed type, zero points of the storage type, as upstream holds them
+
+    Along a dimension without a block size, one block is as long as the tensor.
+    """
+
+    name = "quant.uniform"
+
+    storage: IntegerType
+    dimensions: ArrayAttr[IntAttr]
+    sizes: ArrayAttr[IntAttr]
+    dims: ArrayAttr[IntAttr]
+
+    @classmethod
+    def of(
+        cls,
+        storage: IntegerType,
+        block_sizes: Sequence[tuple[int, int]],
+        shape: Sequence[int],
+        scales: Sequence[float],
+        zero_points: Sequence[int] | None = None,
+        qmin: int | None = None,
+        qmax: int | None = None,
+        expressed: Attribute = f32,
+    ) -> "SubChannelType":
+        """Blocks with parameters of their own.
+
+        Args:
+            storage: The integer type; signless or signed means signed, unsigned means unsigned.
+            block_sizes: Quantized dimensions, each with the length of its blocks.
+            shape: How many blocks there are along each dimension of the tensor.
+            scales: The scale of each block in row-major order; they are rounded to the expressed type.
+            zero_points: The zero point of each block, 0 by default. Those that only fit the storage type of the other
+                signedness are taken bit for bit, as upstream prints them so.
+            qmin: The least stored integer, where the range is narrower than the storage type.
+            qmax: The greatest.
+            expressed: The float type it stands for.
+        """
+        low, high = default_range(storage)
+        format = expressed_format(expressed)
+        points = [0] * len(scales) if zero_points is None else [_wrapped(int(z), storage) for z in zero_points]
+        return SubChannelType(
+            canonical(storage),
+            IntAttr(low if qmin is None else int(qmin)),
+            IntAttr(high if qmax is None else int(qmax)),
+            expressed,
+            packed_scales([format.rounded(float(s)) for s in scales]),
+            packed_zero_points(points),
+            _integers([dimension for dimension, _ in block_sizes]),
+            _integers([size for _, size in block_sizes]),
+            _integers(shape),
+        )
+
+    @property
+    def block_sizes(self) -> tuple[tuple[int, int], ...]:
+        """Quantized dimensions, each with the length of its blocks."""
+        return tuple((d.data, s.data) for d, s in zip(self.dimensions, self.sizes, strict=True))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many blocks there are along each dimension: the shape of the scales."""
+        return tuple(d.data for d in self.dims)
+
+    @property
+    def storage_type(self) -> IntegerType:
+        """The builtin type of the stored integers, signless."""
+        return IntegerType(self.storage.width.data)
+
+    def verify(self) -> None:
+        super().verify()
+        count, points = len(self.scales), len(self.zero_points)
+        if not self.shape or count != points or count != prod(self.shape):  # S1
+            raise VerifyException(
+                f"shape of scales and zeroPoints ({count} vs {points}) does not match: need {self.shape}"
+            )
+        for dimension, size in zip(self.dimensions, self.sizes, strict=True):  # S2
+            if dimension.data < 0:
+                raise VerifyException(f"illegal quantized dimension: {dimension.data}")
+            if size.data <= 0:
+                raise VerifyException(f"illegal block size: {size.data}")
+        least, greatest = default_range(self.storage)
+        for point in self.zero_points:  # S3
+            if not least <= point <= greatest:
+                raise VerifyException(f"zero point {point} must match the storage type {self.storage}")
+
+    def parameters_text(self) -> str:
+        format = expressed_format(self.expressed)
+        blocks = ", ".join(f"{dimension}:{size}" for dimension, size in self.block_sizes)
+        pairs = [pair_text(s, z, format) for s, z in zip(self.scales, self.zero_points, strict=True)]
+        return f":{{{blocks}}}, {nested_text(pairs, self.shape)}"
+
+
+def _wrapped(zero_point: int, storage: IntegerType) -> int:
+    """The value of a storage type with the bits of `zero_point`, where its bits suffice."""
+    least, greatest = default_range(storage)
+    bits = storage.width.data
+    if -(1 << bits - 1) <= zero_point < 1 << bits and not least <= zero_point <= greatest:
+        return zero_point + (1 << bits if zero_point < least else -1 << bits)
+    return zero_point
+
+
+@irdl_attr_definition
+class FloatStorageType(LayerOrAxisType):
+    """A uniform quantized type that stores small floats, per tensor or per axis."""
+
+    name = "quant.uniform"
+
+    storage: StoredFloat
+
+    @property
+    def storage_type(self) -> Attribute:
+        """The builtin type of what is stored."""
+        return self.storage
+
+
+@irdl_attr_definition
+class AnyType(ParametrizedAttribute, TypeAttribute):
+    """A quantized type of unknown parameters: its storage, and what it stands for if that is known.
+
+    (Y1) storage and range are those of a `!quant.uniform` (T1, T2)
+    (Y2) the expressed type is a float, or absent
+    """
+
+    name = "quant.any"
+
+    storage: Attribute
+    low: IntAttr
+    high: IntAttr
+    expressed: Attribute  # NoneAttr: absent
+
+    @property
+    def storage_type(self) -> Attribute:
+        """The builtin type of what is stored; integers are signless."""
+        return _cast_type(self.storage)
+
+    def verify(self) -> None:
+        verify_storage(self.storage, self.low.data, self.high.data)  # Y1
+        if not isinstance(self.expressed, AnyFloat | NoneAttr):  # Y2
+            raise VerifyException(f"expressed type must be floating point, got {self.expressed}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        expect(parser, "<")
+        storage, low, high = parse_storage(parser)
+        expressed: Attribute = NoneAttr() if parser.parse_optional_punctuation(":") is None else parser.parse_type()
+        expect(parser, ">")
+        return (storage, IntAttr(low), IntAttr(high), expressed)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(storage_text(self.storage, self.low.data, self.high.data))
+            if not isinstance(self.expressed, NoneAttr):
+                printer.print_string(":")
+                printer.print_attribute(self.expressed)
+
+
+@irdl_attr_definition
+class CalibratedType(ParametrizedAttribute, TypeAttribute):
+    """A float type with the range its values were seen in.
+
+    (C1) the expressed type is a float
+    (C2) the range is not empty
+    """
+
+    name = "quant.calibrated"
+
+    expressed: Attribute
+    low: FloatData
+    high: FloatData
+
+    @property
+    def storage_type(self) -> Attribute:
+        """No type: nothing is stored yet."""
+        return NoneAttr()
+
+    def verify(self) -> None:
+        if not isinstance(self.expressed, AnyFloat):  # C1
+            raise VerifyException(f"expecting float expressed type, got {self.expressed}")
+        low, high = self.low.data, self.high.data
+        if not low < high:  # C2
+            raise VerifyException(f"illegal min and max: ({low:.6e}:{high:.6e})")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        expect(parser, "<")
+        start = parser.pos
+        expressed = parser.parse_type()
+        if not isinstance(expressed, AnyFloat):
+            parser.raise_error(
+                f"invalid kind of type specified: expecting float expressed type, got {expressed}", start
+            )
+        try:
+            expect(parser, "<")
+            low = parse_float(parser)
+            expect(parser, ":")
+            high = parse_float(parser)
+            expect(parser, ">")
+        except ParseError as error:
+            parser.raise_error(f"calibrated values must be present: {error.msg}", cast("Span[str]", error.span))
+        expect(parser, ">")
+        return (expressed, FloatData(low), FloatData(high))
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.expressed)
+            with printer.in_angle_brackets():
+                printer.print_string(f"{float_text(self.low.data)}:{float_text(self.high.data)}")
+
+
+QuantizedType: TypeAlias = UniformType | SubChannelType | FloatStorageType | AnyType | CalibratedType
+"""Every type of upstream's quant dialect. Each has an `expressed` type and a `storage_type`, or `NoneAttr` for none."""
+
+
+def any_quantized_element(type: Attribute) -> QuantizedType | None:
+    """The quantized type of a tensor's elements, or of a scalar, upstream's foreign ones included."""
+    element = element_type(type)
+    return element if isinstance(element, QuantizedType) else None

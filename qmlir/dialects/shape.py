@@ -1,0 +1,110 @@
+"""Upstream's shape dialect, as far as `lower-quant-ops` needs it: shapes that are tensors of indices.
+
+A tensor of unknown rank has its shape as a value, `tensor<?xindex>`, one size for each dimension. The operations have
+upstream's names, syntax and meaning; upstream's types `!shape.shape` and `!shape.size`, which can hold an error, are
+not here, so no operation here can fail at run time. xDSL 0.74 has no shape dialect; when it gets one, delete this file.
+"""
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyTensorTypeConstr,
+    AnyUnrankedTensorTypeConstr,
+    IndexType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+EXTENTS = TensorType(IndexType(), [DYNAMIC_INDEX])
+"""A shape of any rank: `tensor<?xindex>`."""
+
+_EXTENTS = TensorType.constr(IndexType())
+_TENSOR = AnyTensorTypeConstr | AnyUnrankedTensorTypeConstr
+
+
+def _check_extents(op: IRDLOperation, what: str, type: Attribute) -> None:
+    if not isinstance(type, TensorType) or type.get_num_dims() != 1:
+        raise VerifyException(f"'{op.name}' {what} must be a 1-D tensor of index, got {type}")
+
+
+@irdl_op_definition
+class ShapeOfOp(IRDLOperation):
+    """The sizes of a tensor's dimensions, in order.
+
+        %s = shape.shape_of %x : tensor<*xi8> -> tensor<?xindex>
+
+    (C1) the result is a 1-D tensor of index
+    """
+
+    name = "shape.shape_of"
+
+    arg = operand_def(_TENSOR)
+    result = result_def(_EXTENTS)  # C1
+
+    traits = traits_def(Pure())
+    assembly_format = "$arg attr-dict `:` type($arg) `->` type($result)"
+
+    def __init__(self, arg: SSAValue):
+        super().__init__(operands=[arg], result_types=[EXTENTS])
+
+    def verify_(self) -> None:
+        _check_extents(self, "result", self.result.type)
+
+
+@irdl_op_definition
+class NumElementsOp(IRDLOperation):
+    """The product of a shape's sizes; 1 for rank 0.
+
+        %n = shape.num_elements %s : tensor<?xindex> -> index
+
+    (C1) the shape is a 1-D tensor of index
+    """
+
+    name = "shape.num_elements"
+
+    shape = operand_def(_EXTENTS)  # C1
+    result = result_def(IndexType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$shape attr-dict `:` type($shape) `->` type($result)"
+
+    def __init__(self, shape: SSAValue):
+        super().__init__(operands=[shape], result_types=[IndexType()])
+
+    def verify_(self) -> None:
+        _check_extents(self, "shape", self.shape.type)
+
+
+@irdl_op_definition
+class SplitAtOp(IRDLOperation):
+    """A shape cut in two before dimension `index`: the dimensions on its left, and it with those on its right.
+
+        %head, %tail = "shape.split_at"(%s, %i) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)
+
+    (C1) the shape and its parts are 1-D tensors of index
+
+    `index` lies between minus the rank and the rank; a negative one counts from the end. As in upstream there is no
+    custom syntax.
+    """
+
+    name = "shape.split_at"
+
+    operand = operand_def(_EXTENTS)  # C1
+    index = operand_def(IndexType)
+    head = result_def(_EXTENTS)
+    tail = result_def(_EXTENTS)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, operand: SSAValue, index: SSAValue):
+        super().__init__(operands=[operand, index], result_types=[EXTENTS, EXTENTS])
+        self.head.name_hint, self.tail.name_hint = "head", "tail"
+
+    def verify_(self) -> None:
+        for what, value in (("operand", self.operand), ("head", self.head), ("tail", self.tail)):
+            _check_extents(self, what, value.type)
+
+
+SHAPE = Dialect("shape", [ShapeOfOp, NumElementsOp, SplitAtOp])

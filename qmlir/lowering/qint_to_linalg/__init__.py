@@ -1,0 +1,1 @@
+"""qint → linalg, arith, tensor and math: a way out to upstream's tools; one file per family of operations."""

@@ -1,0 +1,91 @@
+"""quant.qcast, quant.dcast and quant.scast at the edges of the integer part, per tensor and per axis, in f64.
+
+Unlike upstream's `lower-quant-ops`, a quantization rounds half to even, as ours does everywhere (quant/numerics.py).
+"""
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, f64, i1, i64
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.dialects.arith import ExtUIOp
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.weights import element_type_of
+from qmlir.lowering.qint_to_linalg.structured import Array, Formula, TensorCode, tensor_of
+from qmlir.lowering.value import Value
+
+STORED_WIDTHS = (8, 16, 32)
+"""Bits of storage integers whose arrays and tensors have the same bytes."""
+
+_UNORDERED = IntegerAttr(arith.CMPF_COMPARISON_OPERATIONS.index("uno"), i64)
+
+
+def _quantize(code: TensorCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
+    """clamp(rint(x / scale) + zero_point, low, high); NaN gives the zero point."""
+    type = op.quantized
+    _check(code, type)
+    zero_points = np.array(type.zero_points, np.float64)
+
+    def formula(x: Value, scale: Value, zero_point: Value) -> Value:
+        q = (x.to(f64) / scale).round_even() + zero_point
+        number = _is_nan(q).choose(zero_point, q).maximum(float(type.storage_min)).minimum(float(type.storage_max))
+        return number.to(i64).to(type.storage_type)
+
+    result = tensor_of(type.storage_type, shape_of(x))
+    return _with_parameters(code, type, x, zero_points, result, formula)
+
+
+def _is_nan(x: Value) -> Value:
+    fastmath = arith.FastMathFlagsAttr("none")
+    return x.code.emit(arith.CmpfOp, [x.ssa, x.ssa], i1, {"predicate": _UNORDERED, "fastmath": fastmath})
+
+
+def _dequantize(code: TensorCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
+    """f32(f64(q − zero_point) · scale)."""
+    type = op.quantized
+    _check(code, type)
+
+    def formula(q: Value, scale: Value, zero_point: Value) -> Value:
+        wide = q.to(i64) if type.is_signed else q.code.emit(ExtUIOp, [q.ssa], i64)
+        return ((wide - zero_point).to(f64) * scale).to(f32)
+
+    zero_points = np.array(type.zero_points, np.int64)
+    return _with_parameters(code, type, q, zero_points, tensor_of(f32, shape_of(q)), formula)
+
+
+def _with_parameters(
+    code: TensorCode,
+    type: UniformType,
+    x: SSAValue,
+    zero_points: Array,
+    result: TensorType[Attribute],
+    formula: Formula,
+) -> SSAValue:
+    """formula(x, scale, zero point): known numbers per tensor, tensors along the axis per axis."""
+    scales = np.array(type.scales)
+    if type.axis is None:
+        element = element_type_of(zero_points.dtype)
+
+        def with_numbers(x: Value) -> Value:
+            return formula(x, x.code.constant(float(scales[0]), f64), x.code.constant(zero_points[0].item(), element))
+
+        return code.elementwise([x], result, with_numbers)
+    along = [-1 if d == type.axis else 1 for d in range(type.axis, len(shape_of(x)))]
+    parameters = [code.constant(p.reshape(along)) for p in (scales, zero_points)]
+    return code.elementwise([x, *parameters], result, formula)
+
+
+def _storage(code: TensorCode, op: StorageCastOp, x: SSAValue) -> SSAValue:
+    return x
+
+
+def _check(code: TensorCode, type: UniformType) -> None:
+    if type.storage_width not in STORED_WIDTHS:
+        code.refuse(f"needs storage of {STORED_WIDTHS} bits", got=str(type), remedy="store it in 8 bits")
+    if type.expressed != f32:
+        code.refuse("needs an expressed type of f32", got=str(type), remedy="express it as f32")
+
+
+RULES = {QuantizeCastOp: _quantize, DequantizeCastOp: _dequantize, StorageCastOp: _storage}

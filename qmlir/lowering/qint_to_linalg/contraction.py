@@ -1,0 +1,104 @@
+"""Convolutions, fully connected layers and matrix products: i32 sums that start as the bias."""
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.windows import WindowOp
+from qmlir.lowering.qint_to_linalg.structured import Formula, Place, TensorCode, broadcast_place, copied, loops
+from qmlir.lowering.value import Value
+
+
+def tap(op: WindowOp, h: AffineExpr, w: AffineExpr, i: AffineExpr, j: AffineExpr) -> tuple[AffineExpr, AffineExpr]:
+    """Row and column of the padded image that element (i, j) of the window meets at output (h, w)."""
+    (sh, sw), (dh, dw) = op.stride_values(), op.dilation_values()
+    return h * sh + i * dh, w * sw + j * dw
+
+
+def padded_image(code: TensorCode, op: WindowOp, x: SSAValue, number: int) -> SSAValue:
+    """An image [N, H, W, C] with the padding of a window, whose elements are `number`."""
+    top, bottom, left, right = op.padding_values()
+    return code.padded(x, [0, top, left, 0], [0, bottom, right, 0], number)
+
+
+def products(lhs_zero_point: int, rhs_zero_point: int = 0) -> Formula:
+    """acc + (lhs − z_l) · (rhs − z_r) in i32."""
+
+    def formula(lhs: Value, rhs: Value, acc: Value) -> Value:
+        return acc + centred(lhs, lhs_zero_point) * centred(rhs, rhs_zero_point)
+
+    return formula
+
+
+def centred(x: Value, zero_point: int) -> Value:
+    """An integer minus its zero point, in i32."""
+    wide = x.to(i32)
+    return wide - zero_point if zero_point else wide
+
+
+def _start(code: TensorCode, bias: SSAValue | None, shape: tuple[int, ...]) -> SSAValue:
+    """The accumulators before the first product: the bias along the last dimensions, or zeros."""
+    if bias is None:
+        return code.filled(0, shape, i32)
+    into = (code.empty(shape, i32), loops(len(shape)))
+    return code.generic([(bias, broadcast_place(shape_of(bias), shape))], into, len(shape), copied)
+
+
+def _conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
+    zero_point = op.zero_point.value.data
+    image = padded_image(code, op, x, zero_point)
+    n, row, column, o, i, j, c = loops(7)
+    read: list[tuple[SSAValue, Place]] = [
+        (image, [n, *tap(op, row, column, i, j), c]),
+        (w, [o, i, j, c]),
+    ]
+    into = (_start(code, b, shape_of(op.acc)), [n, row, column, o])
+    return code.generic(read, into, 7, products(zero_point))
+
+
+def _depthwise(
+    code: TensorCode, op: DepthwiseConv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
+) -> SSAValue:
+    """By way of [N, OH, OW, C, m]: output channel o is (o div m, o mod m)."""
+    zero_point = op.zero_point.value.data
+    image = padded_image(code, op, x, zero_point)
+    channels = shape_of(x)[3]
+    _, height, width, outputs = shape_of(w)
+    split = (channels, outputs // channels)
+    bias = None if b is None else code.reshape(b, split)
+    start = _start(code, bias, (*shape_of(op.acc)[:3], *split))
+    n, row, column, c, m, i, j = loops(7)
+    read: list[tuple[SSAValue, Place]] = [
+        (image, [n, *tap(op, row, column, i, j), c]),
+        (code.reshape(w, (height, width, *split)), [i, j, c, m]),
+    ]
+    sums = code.generic(read, (start, [n, row, column, c, m]), 7, products(zero_point))
+    return code.reshape(sums, shape_of(op.acc))
+
+
+def _fully_connected(
+    code: TensorCode, op: FullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
+) -> SSAValue:
+    n, o, i = loops(3)
+    into = (_start(code, b, shape_of(op.acc)), [n, o])
+    return code.generic([(x, [n, i]), (w, [o, i])], into, 3, products(op.zero_point.value.data))
+
+
+def _matmul(code: TensorCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    shape = shape_of(op.acc)
+    *batch, m, n, k = loops(len(shape) + 1)
+
+    def place(x: SSAValue, rows: AffineExpr, columns: AffineExpr) -> Place:
+        return [*broadcast_place(shape_of(x)[:-2], shape[:-2]), rows, columns]
+
+    return code.generic(
+        [(lhs, place(lhs, m, k)), (rhs, place(rhs, k, n))],
+        (code.filled(0, shape, i32), [*batch, m, n]),
+        len(shape) + 1,
+        products(op.lhs_zero_point.value.data, op.rhs_zero_point.value.data),
+    )
+
+
+RULES = {Conv2DOp: _conv2d, DepthwiseConv2DOp: _depthwise, FullyConnectedOp: _fully_connected, MatMulOp: _matmul}

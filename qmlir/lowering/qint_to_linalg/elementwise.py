@@ -1,0 +1,34 @@
+"""Integer sums and products of two tensors."""
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import tensor_type
+from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.lowering.qint_to_linalg.contraction import centred
+from qmlir.lowering.qint_to_linalg.requantize import narrowed
+from qmlir.lowering.qint_to_linalg.structured import TensorCode
+from qmlir.lowering.value import Value
+
+
+def _add(code: TensorCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    m_lhs, m_rhs = op.multipliers.get_values()
+    shift = op.shift.value.data
+
+    def formula(lhs: Value, rhs: Value) -> Value:
+        a, b = lhs.to(i64) - op.lhs_zero_point.value.data, rhs.to(i64) - op.rhs_zero_point.value.data
+        return narrowed(op, (a * m_lhs + b * m_rhs + (1 << shift - 1)) >> shift)
+
+    return code.elementwise([lhs, rhs], tensor_type(op.y), formula)
+
+
+def _mul(code: TensorCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    zero_points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+
+    def formula(lhs: Value, rhs: Value) -> Value:
+        return centred(lhs, zero_points[0]) * centred(rhs, zero_points[1])
+
+    return code.elementwise([lhs, rhs], tensor_type(op.acc), formula)
+
+
+RULES = {AddOp: _add, MulOp: _mul}

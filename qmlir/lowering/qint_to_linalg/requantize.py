@@ -1,0 +1,81 @@
+"""From accumulators to narrow integers: the integer rounding contracts of dialects/quant/numerics.py, in i64."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import element_of, tensor_type
+from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
+from qmlir.lowering.qint_to_linalg.structured import TensorCode
+from qmlir.lowering.value import Value
+
+Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
+"""(a, multiplier, shift), all i64 → a · multiplier · 2^(shift − 31), rounded."""
+
+
+def _half_up(value: Value, bits: Value | int) -> Value:
+    """value · 2^-bits, halves up; bits may be 0."""
+    half = (value.same(1) << bits) >> 1
+    return (value + half) >> bits
+
+
+def _half_away(value: Value, bits: Value) -> Value:
+    """value · 2^-bits, halves away from zero; bits may be 0."""
+    mask = (value.same(1) << bits) - 1
+    threshold = (mask >> 1) - (value >> 63)  # below zero a rest of exactly half is rounded down
+    return (value >> bits) + (threshold < (value & mask)).choose(1, value.same(0))
+
+
+def _left(a: Value, shift: Value) -> Value:
+    """a · 2^max(shift, 0), saturated to i32."""
+    return (a << shift.maximum(0)).maximum(-(1 << 31)).minimum((1 << 31) - 1)
+
+
+def single(a: Value, multiplier: Value, shift: Value) -> Value:
+    """(a·q + 2^(30−s)) >> (31−s): one rounding, half up."""
+    return _half_up(a * multiplier, 31 - shift)
+
+
+def double(a: Value, multiplier: Value, shift: Value) -> Value:
+    """Half up to the high half of the product, then half away from zero."""
+    return _half_away(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
+
+
+def upup(a: Value, multiplier: Value, shift: Value) -> Value:
+    """Half up twice."""
+    return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
+
+
+ROUNDINGS: Mapping[str, Rounding] = {"single": single, "shift": single, "double": double, "upup": upup}
+"""Contract → its arithmetic. `float_even` computes in floats and stays with the back ends that do it exactly."""
+
+
+def narrowed(op: NarrowingOp, value: Value) -> Value:
+    """clamp(value + zero_point, min, max) from i64 to the result's type."""
+    bounded = value + op.zero_point.value.data
+    return bounded.maximum(op.lower.value.data).minimum(op.upper.value.data).to(element_of(op.y))
+
+
+def _requantize(code: TensorCode, op: RequantizeOp, x: SSAValue) -> SSAValue:
+    contract = op.contract.data
+    if contract not in ROUNDINGS:
+        code.refuse(f"needs a contract of {', '.join(ROUNDINGS)}", got=contract, remedy="lower it with one of these")
+
+    def formula(x: Value, multiplier: Value, shift: Value) -> Value:
+        a = x.to(i64) - op.input_zero_point.value.data
+        return narrowed(op, ROUNDINGS[contract](a, multiplier.to(i64), shift.to(i64)))
+
+    multiplier, shift = (np.array(v.get_values(), np.int32) for v in (op.multiplier, op.shift))
+    if len(multiplier) > 1:
+        return code.elementwise([x, code.constant(multiplier), code.constant(shift)], tensor_type(op.y), formula)
+
+    def with_numbers(x: Value) -> Value:
+        return formula(x, *(x.code.constant(int(number), i64) for number in (multiplier[0], shift[0])))
+
+    return code.elementwise([x], tensor_type(op.y), with_numbers)
+
+
+RULES = {RequantizeOp: _requantize}

@@ -1,0 +1,66 @@
+"""Constants and data movement: of any element type; quantized elements are their stored integers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects import tensor
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.types import UniformType
+from qmlir.lowering.qint_to_linalg.structured import TensorCode, copied, loops
+
+
+def _constant(code: TensorCode, op: ConstantOp) -> SSAValue:
+    return code.constant(op.value.array)
+
+
+def _reshape(code: TensorCode, op: ReshapeOp, x: SSAValue) -> SSAValue:
+    return code.reshape(x, shape_of(op.y))
+
+
+def _transpose(code: TensorCode, op: TransposeOp, x: SSAValue) -> SSAValue:
+    permutation: Sequence[int] = op.permutation.get_values()
+    written = loops(len(permutation))
+    read = [written[permutation.index(d)] for d in range(len(permutation))]
+    into = (code.empty(shape_of(op.y), element_of(x)), written)
+    return code.generic([(x, read)], into, len(permutation), copied)
+
+
+def _concat(code: TensorCode, op: ConcatOp, *inputs: SSAValue) -> SSAValue:
+    """Slices inserted one after another."""
+    axis = op.axis.value.data
+    y = code.empty(shape_of(op.y), element_of(inputs[0]))
+    at = 0
+    for x in inputs:
+        shape = shape_of(x)
+        offsets = [at if d == axis else 0 for d in range(len(shape))]
+        y = code.add(tensor.InsertSliceOp.from_static_parameters(x, y, offsets, shape))
+        at += shape[axis]
+    return y
+
+
+def _pad(code: TensorCode, op: PadOp, x: SSAValue) -> SSAValue:
+    element = element_of(op.x)
+    number = op.value.value.data
+    if isinstance(element, UniformType):
+        number = _stored(float(number), element)
+    return code.padded(x, op.low.get_values(), op.high.get_values(), number)
+
+
+def _stored(real: float, element: UniformType) -> int:
+    """The integer that stores a real number, as a signless one."""
+    limits = element.storage_min, element.storage_max
+    stored = numerics.quantize(np.array(real), element.scale, element.zero_point, *limits, element.numpy_dtype)
+    return int(stored.view(f"i{stored.itemsize}"))
+
+
+RULES = {
+    ConstantOp: _constant,
+    ReshapeOp: _reshape,
+    TransposeOp: _transpose,
+    ConcatOp: _concat,
+    PadOp: _pad,
+}

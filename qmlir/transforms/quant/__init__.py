@@ -1,0 +1,1 @@
+"""Upstream's passes on quantized types, with upstream's names and results."""

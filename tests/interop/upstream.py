@@ -1,0 +1,67 @@
+"""Upstream's tools: `mlir-opt`, and IREE as a compiler that runs what it reads.
+
+`mlir-opt` is $QMLIR_MLIR_OPT, else mlir-opt-19 or mlir-opt on the PATH; IREE comes with `pip install qmlir[interop]`.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.compiler import Pipeline
+from qmlir.dialects.weights import WeightsMode, module_text
+
+Array = npt.NDArray[Any]
+
+
+def linalg_text(module: ModuleOp) -> str:
+    """A module on the integer level as linalg."""
+    return module_text(Pipeline("qint-to-linalg")(module), WeightsMode.INLINE)
+
+
+def mlir_opt(text: str, *flags: str) -> str:
+    """What mlir-opt prints for a module; the test fails if it refuses it."""
+    names = [os.environ.get("QMLIR_MLIR_OPT", ""), "mlir-opt-19", "mlir-opt"]
+    program = next((found for name in names if name and (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("there is no mlir-opt; install mlir-19-tools, or set QMLIR_MLIR_OPT")
+    done = subprocess.run([program, *flags], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:4000]
+    return done.stdout
+
+
+class Compiled:
+    """A module compiled by IREE for this processor; skips the test where IREE is not installed.
+
+    It is told to leave f64 as it is, whatever its default: the casts compute in it.
+    """
+
+    def __init__(self, text: str):
+        compiler: Any = pytest.importorskip("iree.compiler", reason="IREE is not installed: pip install qmlir[interop]")
+        runtime: Any = pytest.importorskip("iree.runtime", reason="IREE is not installed: pip install qmlir[interop]")
+        flags = ["--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false"]
+        binary = compiler.compile_str(text, target_backends=["llvm-cpu"], extra_args=flags)
+        context = runtime.SystemContext(config=runtime.Config("local-sync"))
+        context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, binary))
+        self._functions: Any = context.modules.module
+
+    def __call__(self, function: str, inputs: Sequence[Array]) -> list[Array]:
+        """The results of a function."""
+        results: Any = self._functions[function](*inputs)
+        several = results if isinstance(results, list | tuple) else [results]
+        return [np.asarray(r.to_host()) for r in several]
+
+
+def assert_same_bits(got: Array, expected: Array) -> None:
+    """Equal as bits, whatever the sign of the integers; any NaN equals any other."""
+    if expected.dtype.kind == "u":
+        expected = expected.view(f"i{expected.itemsize}")
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    np.testing.assert_array_equal(got, expected)
