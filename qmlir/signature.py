@@ -14,9 +14,10 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, TensorT
 from xdsl.ir import Attribute
 
 from qmlir.dialects.qmlir import NAME, NameAttr
+from qmlir.dialects.quant.foreign import QuantizedType
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import dtype_of
-from qmlir.errors import InputError
+from qmlir.errors import InputError, QmlirError
 
 Array = npt.NDArray[Any]
 
@@ -100,7 +101,7 @@ def _specs(
         taken.add(name)
         assert isinstance(type, TensorType | MemRefType)
         shaped = cast(TensorType[Attribute], type)
-        specs.append(TensorSpec(name, shaped.get_shape(), _dtype(shaped.element_type)))
+        specs.append(TensorSpec(name, shaped.get_shape(), _dtype(shaped.element_type, name)))
     return tuple(specs)
 
 
@@ -109,5 +110,14 @@ def _tensor_named(attributes: DictionaryAttr) -> str:
     return name.tensors.data[0].data if isinstance(name, NameAttr) and name.tensors.data else ""
 
 
-def _dtype(element: Attribute) -> np.dtype[Any]:
-    return element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
+def _dtype(element: Attribute, name: str) -> np.dtype[Any]:
+    if isinstance(element, UniformType):
+        return element.numpy_dtype
+    if isinstance(element, QuantizedType):
+        raise QmlirError(
+            "needs integers with one scale, or one for each index of one axis",
+            where=f'tensor "{name}"',
+            got=str(element),
+            remedy="quantize per tensor or per axis",
+        )
+    return dtype_of(element)

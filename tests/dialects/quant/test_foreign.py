@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
-from xdsl.dialects import test
+from xdsl.dialects import func, test
 from xdsl.dialects.builtin import (
     Builtin,
     FloatData,
@@ -40,6 +40,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.storage import default_range
 from qmlir.dialects.quant.types import PER_TENSOR, packed_scales, packed_zero_points, quantized_element
 from qmlir.errors import QmlirError
+from qmlir.signature import signature_of
 
 u8 = IntegerType(8, Signedness.UNSIGNED)
 
@@ -185,6 +186,13 @@ def test_the_compiler_refuses(text: str) -> None:
     cast.verify()
     with pytest.raises(QmlirError, match=r"quant.dcast: needs one scale, .* quantize per tensor or per axis"):
         _ = cast.quantized
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_signature_refuses(text: str) -> None:
+    function = func.FuncOp("main", ([TensorType(parsed(text), [2])], []))
+    with pytest.raises(QmlirError, match=r'tensor "input0": needs integers .*; quantize per tensor or per axis'):
+        signature_of(function)
 
 
 def test_storage_cast_of_any() -> None:
