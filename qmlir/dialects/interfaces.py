@@ -9,6 +9,7 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
+import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -131,3 +132,33 @@ class ScalarOp(TensorOp, abc.ABC):
     @abc.abstractmethod
     def scalar(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The function on float64 values."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Shapes that operations of the float and of the integer level imply alike
+
+
+def broadcast_shape(op: TensorOp, lhs: Shape, rhs: Shape) -> Shape:
+    """The common shape of two operands, as in numpy; raises VerifyException if there is none."""
+    try:
+        return np.broadcast_shapes(lhs, rhs)
+    except ValueError:
+        raise VerifyException(f"'{op.name}' shapes do not broadcast: {list(lhs)} and {list(rhs)}") from None
+
+
+def fully_connected_shape(op: TensorOp, x: Shape, w: Shape) -> Shape:
+    """[N, O] of x [N, I] and w [O, I]; raises VerifyException if they are not of this form."""
+    if len(x) != 2 or len(w) != 2 or x[1] != w[1]:
+        raise VerifyException(f"'{op.name}' needs x [N, I] and w [O, I], got {list(x)} and {list(w)}")
+    return x[0], w[0]
+
+
+def matmul_shape(op: TensorOp, lhs: Shape, rhs: Shape) -> Shape:
+    """[B…, M, N] of [B…, M, K] and [B…, K, N]; raises VerifyException if they do not fit or do not broadcast."""
+    if len(lhs) < 2 or len(rhs) < 2 or lhs[-1] != rhs[-2]:
+        raise VerifyException(f"'{op.name}' needs [B…, M, K] and [B…, K, N], got {list(lhs)} and {list(rhs)}")
+    try:
+        batch = np.broadcast_shapes(lhs[:-2], rhs[:-2])
+    except ValueError:
+        raise VerifyException(f"'{op.name}' batch dimensions do not broadcast: {list(lhs)} and {list(rhs)}") from None
+    return *batch, lhs[-2], rhs[-1]

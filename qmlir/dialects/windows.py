@@ -141,3 +141,19 @@ def pair(array: DenseArrayBase[I64]) -> tuple[int, int]:
     """An array of two: rows, columns."""
     rows, columns = _values(array)
     return rows, columns
+
+
+def check_convolution(op: WindowOp, x: Shape, w: Shape) -> None:
+    """Raises VerifyException unless x is [N, H, W, C] and w [O, KH, KW, C]."""
+    if len(w) != 4 or len(x) != 4 or w[3] != x[3]:
+        raise VerifyException(
+            f"'{op.name}' needs weights [O, KH, KW, C] with the input's channels {list(x)[3:]}, got {list(w)}"
+        )
+
+
+def check_depthwise(op: WindowOp, x: Shape, w: Shape) -> None:
+    """Raises VerifyException unless x is [N, H, W, C] and w [1, KH, KW, C·m]."""
+    if len(w) != 4 or len(x) != 4 or w[0] != 1 or x[3] == 0 or w[3] % x[3]:
+        raise VerifyException(
+            f"'{op.name}' needs weights [1, KH, KW, C·m] for the input's channels {list(x)[3:]}, got {list(w)}"
+        )

@@ -10,11 +10,18 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
+from qmlir.dialects.interfaces import (
+    Array,
+    Shape,
+    element_of,
+    fully_connected_shape,
+    matmul_shape,
+    shape_of,
+)
 from qmlir.dialects.nn.base import Clamped, is_float, is_quantized
 from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.windows import WindowOp
+from qmlir.dialects.windows import WindowOp, check_convolution, check_depthwise
 
 
 class WeightedOp(Clamped, abc.ABC):
@@ -94,10 +101,7 @@ class Conv2DOp(WeightedOp, WindowOp):
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, w = shape_of(self.x), shape_of(self.w)
-        if len(w) != 4 or len(x) != 4 or w[3] != x[3]:  # C2
-            raise VerifyException(
-                f"'{self.name}' needs weights [O, KH, KW, C] with the input's channels {list(x)[3:]}, got {list(w)}"
-            )
+        check_convolution(self, x, w)  # C2
         self.check_bias()
         return [(x[0], *self.window_output(x, (w[1], w[2])), w[0])]
 
@@ -132,10 +136,7 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, w = shape_of(self.x), shape_of(self.w)
-        if len(w) != 4 or len(x) != 4 or w[0] != 1 or x[3] == 0 or w[3] % x[3]:  # C2
-            raise VerifyException(
-                f"'{self.name}' needs weights [1, KH, KW, C·m] for the input's channels {list(x)[3:]}, got {list(w)}"
-            )
+        check_depthwise(self, x, w)  # C2
         self.check_bias()
         return [(x[0], *self.window_output(x, (w[1], w[2])), w[3])]
 
@@ -164,11 +165,9 @@ class FullyConnectedOp(WeightedOp):
     name = "nn.fully_connected"
 
     def infer_shapes(self) -> Sequence[Shape]:
-        x, w = shape_of(self.x), shape_of(self.w)
-        if len(x) != 2 or len(w) != 2 or x[1] != w[1]:  # C2
-            raise VerifyException(f"'{self.name}' needs x [N, I] and w [O, I], got {list(x)} and {list(w)}")
+        shape = fully_connected_shape(self, shape_of(self.x), shape_of(self.w))  # C2
         self.check_bias()
-        return [(x[0], w[0])]
+        return [shape]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
@@ -198,14 +197,9 @@ class MatMulOp(Clamped):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
-        a, b = shape_of(self.lhs), shape_of(self.rhs)
-        if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:  # C1
-            raise VerifyException(f"'{self.name}' needs [B…, M, K] and [B…, K, N], got {list(a)} and {list(b)}")
-        try:
-            batch = np.broadcast_shapes(a[:-2], b[:-2])
-        except ValueError:  # C2
-            raise VerifyException(f"'{self.name}' batch dimensions do not broadcast: {list(a)} and {list(b)}") from None
-        return [(*batch, a[-2], b[-1])]
+        # C1, and the leading dimensions:
+        # C2
+        return [matmul_shape(self, shape_of(self.lhs), shape_of(self.rhs))]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs, rhs = inputs

@@ -3,12 +3,10 @@
 import abc
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, result_def, traits_def
-from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, shape_of
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.quant.rules import FreeScale
 
@@ -28,11 +26,7 @@ class BinaryOp(Clamped, abc.ABC):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
-        lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
-        try:
-            return [np.broadcast_shapes(lhs, rhs)]
-        except ValueError:  # C1
-            raise VerifyException(f"'{self.name}' shapes do not broadcast: {list(lhs)} and {list(rhs)}") from None
+        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # C1
 
 
 @irdl_op_definition

@@ -7,17 +7,9 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i32, 
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
-from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp, largest_difference
+from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
+from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference
 from qmlir.dialects.qint.requantize import NarrowingOp
-
-
-def broadcast(op: QIntOp, lhs: Shape, rhs: Shape) -> Shape:
-    """The common shape of two operands; raises VerifyException if there is none."""
-    try:
-        return np.broadcast_shapes(lhs, rhs)
-    except ValueError:
-        raise VerifyException(f"'{op.name}' shapes do not broadcast: {list(lhs)} and {list(rhs)}") from None
 
 
 @irdl_op_definition
@@ -44,7 +36,7 @@ class AddOp(NarrowingOp):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs = inputs[0].astype(np.int64) - self.lhs_zero_point.value.data
@@ -89,7 +81,7 @@ class MulOp(AccumulatingOp):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($acc)"
 
     def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs = inputs[0].astype(np.int32) - np.int32(self.lhs_zero_point.value.data)

@@ -7,7 +7,6 @@ so that the value with a source tensor's name is always the one whose elements a
 Operations of a node enter the function when its converter has returned: one that refuses leaves nothing behind.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +22,7 @@ from qmlir.dialects.qmlir import NAME, NameAttr, names_of
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
-from qmlir.rewriting import names_of_value, set_names, tensor_name
+from qmlir.rewriting import name_hint, names_of_value, set_names, tensor_name
 
 _Key = tuple[int, Ints | None]
 
@@ -249,9 +248,3 @@ def _rename(value: SSAValue, node: str, tensor: str) -> None:
     own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
     nodes, tensors, absorbed = ([s.data for s in strings] for strings in (own.nodes, own.tensors, own.absorbed))
     set_names(value, NameAttr.of([*nodes, node], tensors, [*absorbed, tensor]))
-
-
-def name_hint(tensor: str) -> str | None:
-    """A tensor's name as xDSL takes it for an SSA value."""
-    hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", tensor)
-    return f"t{hint}" if re.match(r"[0-9.-]", hint) else hint or None

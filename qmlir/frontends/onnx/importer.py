@@ -25,7 +25,7 @@ from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
 from qmlir.frontends.onnx import activation, contraction, elementwise, folding, normalization, pooling, shape
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_value
-from qmlir.frontends.onnx.builder import Builder, Node, name_hint
+from qmlir.frontends.onnx.builder import Builder, Node
 from qmlir.frontends.onnx.converters import Signature, converts, folds
 from qmlir.frontends.onnx.opaque import InferredTypes, import_opaque
 from qmlir.frontends.onnx.reader import Model, read_model
@@ -33,6 +33,7 @@ from qmlir.frontends.onnx.symbols import bind_shapes
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.values import Constant, Refusal, Value
 from qmlir.near_misses import near_misses
+from qmlir.rewriting import name_hint
 
 FAMILIES = (activation, contraction, elementwise, folding, normalization, pooling, shape)
 """Importing a family registers its converters."""

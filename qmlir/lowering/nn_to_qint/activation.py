@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
@@ -30,7 +29,12 @@ def lower_by_table(op: UnaryOp, operands: Sequence[SSAValue], contract: str) -> 
 def table(op: UnaryOp) -> Array:
     """The stored results of a function for each stored i8: f((q − z)·s), quantized as its result is; [256]."""
     data, result = uniform(op.x), uniform(op.y)
-    real = op.scalar((np.arange(-128, 128, dtype=np.float64) - data.zero_point) * data.scale)
-    return numerics.quantize(
-        real, result.scale, result.zero_point, result.storage_min, result.storage_max, result.numpy_dtype
+    return numerics.lookup_table(
+        op.scalar,
+        data.scale,
+        data.zero_point,
+        result.scale,
+        result.zero_point,
+        out_range=(result.storage_min, result.storage_max),
+        dtype=result.numpy_dtype,
     )

@@ -48,13 +48,13 @@ def requantize(
     """
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
-    pairs = [numerics.quantize_multiplier(factor) for factor in factors(op).tolist()]
+    multipliers, shifts = numerics.quantize_multipliers(factors(op))
     return RequantizeOp.make(
         [source],
         {
             "input_zero_point": int32(input_zero_point),
-            "multiplier": int32s([m for m, _ in pairs]),
-            "shift": int32s([s for _, s in pairs]),
+            "multiplier": int32s(multipliers.tolist()),
+            "shift": int32s(shifts.tolist()),
             "contract": StringAttr(contract),
             "zero_point": int32(result.zero_point),
             "min": int32(low),
