@@ -1,4 +1,7 @@
-"""xDSL's llvm dialect, completed: operations of upstream's that xDSL 0.74 lacks, under upstream's names and syntax.
+"""xDSL's llvm dialect, completed: what xDSL 0.74 lacks of upstream's, under upstream's names and syntax.
+
+Operations it does not have; comparisons of floats and selections lane by lane on vectors; and integer arithmetic
+whose overflow flags are upstream's `#llvm.overflow<…>`, where xDSL has an i32 that mlir-opt refuses in generic form.
 
 Enters: nothing. Leaves: `LLVM`, to be registered in place of xDSL's dialect of the same name. When xDSL gains one of
 these, delete it here.
@@ -12,20 +15,28 @@ from xdsl.dialects.builtin import (
     AnyFloatConstr,
     ArrayAttr,
     IntAttr,
+    IntegerAttr,
     SignlessIntegerConstraint,
     VectorType,
+    i1,
+    i64,
 )
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
+    EqAttrConstraint,
     IRDLOperation,
+    ParsePropInAttrDict,
     RangeOf,
     VarConstraint,
     irdl_op_definition,
     operand_def,
+    prop_def,
     result_def,
     traits_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
@@ -33,6 +44,7 @@ from qmlir.dialects.loops import is_vector
 
 _INTEGERS = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
 _FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
+_BITS = EqAttrConstraint(i1) | VectorType.constr(EqAttrConstraint(i1))
 
 
 def _lanes(type: Attribute) -> tuple[int, ...]:
@@ -110,8 +122,156 @@ class ExtractElementOp(IRDLOperation):
         super().__init__(operands=[vector, index], result_types=[vector.type.element_type])
 
 
+class OverflowingOp(IRDLOperation, ABC):
+    """Integer arithmetic modulo 2^bits, lane by lane on vectors; poison where it wraps against a flag."""
+
+    T: ClassVar = VarConstraint("T", _INTEGERS)
+
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    res = result_def(T)
+    overflow_flags = prop_def(llvm.OverflowAttr, prop_name="overflowFlags", default_value=llvm.OverflowAttr("none"))
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$lhs `,` $rhs (`overflow` `` $overflowFlags^)? attr-dict `:` type($res)"
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue, overflow: llvm.OverflowAttr | None = None):
+        super().__init__(operands=[lhs, rhs], result_types=[lhs.type], properties={"overflowFlags": overflow})
+
+
+@irdl_op_definition
+class AddOp(OverflowingOp):
+    """A sum."""
+
+    name = "llvm.add"
+
+
+@irdl_op_definition
+class SubOp(OverflowingOp):
+    """A difference."""
+
+    name = "llvm.sub"
+
+
+@irdl_op_definition
+class MulOp(OverflowingOp):
+    """A product."""
+
+    name = "llvm.mul"
+
+
+@irdl_op_definition
+class ShlOp(OverflowingOp):
+    """lhs · 2^rhs."""
+
+    name = "llvm.shl"
+
+
+@irdl_op_definition
+class FCmpOp(IRDLOperation):
+    """A comparison of floats, lane by lane on vectors.
+
+    (C1) the result is an i1, or as many of them as there are lanes
+    """
+
+    name = "llvm.fcmp"
+
+    T: ClassVar = VarConstraint("T", _FLOATS)
+
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    res = result_def(_BITS)
+    predicate = prop_def(IntegerAttr.constr(i64))
+    fastmath_flags = prop_def(llvm.FastMathAttr, prop_name="fastmathFlags", default_value=llvm.FastMathAttr(None))
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(NoMemoryEffect())
+
+    def __init__(
+        self, predicate: llvm.FCmpPredicateFlag, lhs: SSAValue, rhs: SSAValue, fastmath: llvm.FastMathAttr | None = None
+    ):
+        result = VectorType(i1, lhs.type.get_shape()) if is_vector(lhs.type) else i1
+        properties = {"predicate": IntegerAttr(predicate.to_int(), i64), "fastmathFlags": fastmath}
+        super().__init__(operands=[lhs, rhs], result_types=[result], properties=properties)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "FCmpOp":
+        at = parser.pos
+        spelled = parser.parse_str_literal()
+        try:
+            predicate = llvm.FCmpPredicateFlag(spelled)
+        except ValueError:
+            parser.raise_error(f"expected a predicate of {', '.join(llvm.FCmpPredicateFlag)}, got {spelled}", at)
+        lhs = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        rhs = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        operands = parser.resolve_operands([lhs, rhs], [type, type], at)
+        op = cls(predicate, operands[0], operands[1])
+        if (flags := attributes.pop("fastmathFlags", None)) is not None:
+            op.properties["fastmathFlags"] = flags
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f' "{llvm.FCmpPredicateFlag.from_int(self.predicate.value.data)}" ')
+        printer.print_operand(self.lhs)
+        printer.print_string(", ")
+        printer.print_operand(self.rhs)
+        flags = {"fastmathFlags": self.fastmath_flags} if self.fastmath_flags.data else {}
+        printer.print_op_attributes({**flags, **self.attributes})
+        printer.print_string(" : ")
+        printer.print_attribute(self.lhs.type)
+
+    def verify_(self) -> None:
+        if _lanes(self.lhs.type) != _lanes(self.res.type):  # C1
+            raise VerifyException(
+                f"operands and result must have as many lanes, got {self.lhs.type} and {self.res.type}"
+            )
+        if not 0 <= self.predicate.value.data < len(llvm.FCmpPredicateFlag):
+            raise VerifyException(f"there is no predicate {self.predicate.value.data}")
+
+
+@irdl_op_definition
+class SelectOp(IRDLOperation):
+    """One of two values, or lane by lane as a vector of conditions says.
+
+    (C1) several conditions choose among as many lanes
+    """
+
+    name = "llvm.select"
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    cond = operand_def(_BITS)
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    res = result_def(T)
+    fastmath_flags = prop_def(llvm.FastMathAttr, prop_name="fastmathFlags", default_value=llvm.FastMathAttr(None))
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$cond `,` $lhs `,` $rhs attr-dict `:` type($cond) `,` type($res)"
+
+    def __init__(self, cond: SSAValue, lhs: SSAValue, rhs: SSAValue):
+        super().__init__(operands=[cond, lhs, rhs], result_types=[lhs.type])
+
+    def verify_(self) -> None:
+        if is_vector(self.cond.type) and _lanes(self.cond.type) != _lanes(self.res.type):  # C1
+            raise VerifyException(f"conditions and lanes must be as many, got {self.cond.type} and {self.res.type}")
+
+
+COMPLETED: tuple[type[Operation], ...] = (
+    *(FPToSIOp, FPToUIOp, UIToFPOp, ExtractElementOp),
+    *(AddOp, SubOp, MulOp, ShlOp, FCmpOp, SelectOp),
+)
+"""What stands here, some of it in place of xDSL's operation of the same name."""
+
+_NAMES = {op.name for op in COMPLETED}
+
 LLVM = Dialect(
-    "llvm",
-    [*llvm.LLVM.operations, FPToSIOp, FPToUIOp, UIToFPOp, ExtractElementOp],
-    [*llvm.LLVM.attributes],
+    "llvm", [*(op for op in llvm.LLVM.operations if op.name not in _NAMES), *COMPLETED], [*llvm.LLVM.attributes]
 )

@@ -1,7 +1,7 @@
 """The contract of the loops level, which is no dialect: functions on memrefs written in xDSL's dialects and simd.
 
-Kernels, the memory planner, the lowering to LLVM and the back end meet in what stands here: the names of the
-attributes, what a view is, and types narrowed so that a checker can follow.
+Kernels, the memory planner, the lowering to LLVM and the back end meet in what stands here: the names of attributes
+and globals, what a view is, and types narrowed so that a checker can follow.
 """
 
 from typing_extensions import TypeIs
@@ -17,6 +17,17 @@ ARENA_SIZE = "qmlir.arena_size"
 
 WEIGHTS_BLOB = "qmlir.weights_blob"
 """Attribute of a planned module: all constants, as `#qmlir.weights` of bytes."""
+
+
+def weights_symbol(entry: str) -> str:
+    """On the llvm level, where the entry's name is known to a linker: the global that holds all constants."""
+    return f"{entry}_weights"
+
+
+def arena_size_symbol(entry: str) -> str:
+    """On the llvm level: the global that holds the bytes of scratch memory a call needs, an i64."""
+    return f"{entry}_arena_size"
+
 
 CACHE_LINE = 64
 """Bytes; the arena, the weights and every buffer in them start on a cache line."""

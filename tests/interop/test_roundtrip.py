@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType,
 from xdsl.ir import Block, Region
 
 import qmlir
-from qmlir.compiler import TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline
+from qmlir.compiler import TO_INTEGERS, TO_LOOPS, Pipeline
 from qmlir.context import make_context
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
@@ -97,16 +97,3 @@ def test_linalg_needs_no_leave() -> None:
     assert_unchanged(module)
     back = parse_text(make_context(), mlir_opt(module_text(module, WeightsMode.INLINE)), "mlir-opt")
     assert back.is_structurally_equivalent(module)
-
-
-def test_llvm_level() -> None:
-    """mlir-opt verifies the llvm level in its custom syntax.
-
-    Two gaps. xDSL's generic form spells overflow flags as an i32, which upstream refuses, so the custom form goes. The
-    weights and the arena's size are attributes of ours on the module, for our own linker; upstream knows none of them.
-    """
-    module = Pipeline("quantize", *TO_INTEGERS, *TO_LOOPS, *TO_LLVM)(example())
-    for attribute in [name for name in module.attributes if name.startswith("qmlir.")]:
-        del module.attributes[attribute]
-    text = module_text(module, WeightsMode.INLINE)
-    assert mlir_opt(text).count("llvm.func") == text.count("llvm.func")

@@ -1,6 +1,7 @@
-"""Upstream's tools: `mlir-opt`, and IREE as a compiler that runs what it reads.
+"""Upstream's tools: `mlir-opt` and `mlir-translate`, and IREE as a compiler that runs what it reads.
 
-`mlir-opt` is $QMLIR_MLIR_OPT, else mlir-opt-19 or mlir-opt on the PATH; IREE comes with `pip install qmlir[interop]`.
+`mlir-opt` is $QMLIR_MLIR_OPT, else mlir-opt-19 or mlir-opt on the PATH, and so is `mlir-translate`; IREE comes with
+`pip install qmlir[interop]`.
 """
 
 import os
@@ -27,10 +28,20 @@ def linalg_text(module: ModuleOp) -> str:
 
 def mlir_opt(text: str, *flags: str) -> str:
     """What mlir-opt prints for a module; the test fails if it refuses it."""
-    names = [os.environ.get("QMLIR_MLIR_OPT", ""), "mlir-opt-19", "mlir-opt"]
+    return _printed("mlir-opt", text, flags)
+
+
+def llvm_ir(text: str) -> str:
+    """What mlir-translate makes of a module in the llvm dialect; the test fails if it refuses it."""
+    return _printed("mlir-translate", text, ["--mlir-to-llvmir"])
+
+
+def _printed(tool: str, text: str, flags: Sequence[str]) -> str:
+    variable = f"QMLIR_{tool.upper().replace('-', '_')}"
+    names = [os.environ.get(variable, ""), f"{tool}-19", tool]
     program = next((found for name in names if name and (found := shutil.which(name))), None)
     if program is None:
-        pytest.skip("there is no mlir-opt; install mlir-19-tools, or set QMLIR_MLIR_OPT")
+        pytest.skip(f"there is no {tool}; install mlir-19-tools, or set {variable}")
     done = subprocess.run([program, *flags], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:4000]
     return done.stdout

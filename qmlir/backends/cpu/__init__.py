@@ -4,13 +4,16 @@ emit.py      the llvm dialect as LLVM IR text           machine.py   text to opt
 jit.py       machine code as a Python callable
 """
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from typing import cast
+
+import numpy as np
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import DenseIntElementsAttr, DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine, host_features
-from qmlir.dialects.loops import ARENA_SIZE, WEIGHTS_BLOB
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.dialects.loops import arena_size_symbol, weights_symbol
 from qmlir.errors import PipelineError
 from qmlir.signature import Signature
 
@@ -21,17 +24,18 @@ def build(module: ModuleOp, signature: Signature, *, entry: str = "main", machin
     """Machine code of a module that plan-memory and loops-to-llvm have been through.
 
     Args:
-        module: llvm functions; the attributes of plan-memory say what weights and scratch memory they want.
+        module: llvm functions, and two globals that say what weights and scratch memory the entry wants.
         signature: What the entry's inputs and outputs are to numpy.
         entry: The function to call.
         machine: The processor; this machine's by default.
     """
-    size, blob = module.attributes.get(ARENA_SIZE), module.attributes.get(WEIGHTS_BLOB)
-    if not isinstance(size, IntegerAttr) or not isinstance(blob, WeightsAttr):
+    held = {o.sym_name.data: o.value for o in module.ops if isinstance(o, llvm.GlobalOp)}
+    size, blob = held.get(arena_size_symbol(entry)), held.get(weights_symbol(entry))
+    if not isinstance(size, IntegerAttr) or not isinstance(blob, DenseIntOrFPElementsAttr):
         raise PipelineError("cpu", "needs a module whose memory is planned", remedy="run plan-memory and loops-to-llvm")
     return Executable(
         emit_llvm_ir(module),
-        weights=blob.array,
+        weights=np.frombuffer(cast(DenseIntElementsAttr, blob).data.data, np.int8),
         arena_size=size.value.data,
         signature=signature,
         entry=entry,

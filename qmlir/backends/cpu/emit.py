@@ -22,7 +22,19 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.backends.cpu.literals import constant_text, symbol, type_text
-from qmlir.dialects.llvm import ExtractElementOp, FPToSIOp, FPToUIOp, UIToFPOp
+from qmlir.dialects.llvm import (
+    AddOp,
+    ExtractElementOp,
+    FCmpOp,
+    FPToSIOp,
+    FPToUIOp,
+    MulOp,
+    SelectOp,
+    ShlOp,
+    SubOp,
+    UIToFPOp,
+)
+from qmlir.dialects.loops import arena_size_symbol, weights_symbol
 from qmlir.errors import LoweringError
 
 LINKAGES = {"internal": "internal ", "external": "", "private": "private "}
@@ -50,14 +62,20 @@ FLOAT_PREDICATES = tuple(flag.value.strip("_") for flag in llvm.FCmpPredicateFla
 
 
 def emit_llvm_ir(module: ModuleOp) -> str:
-    """LLVM IR text of a module in the llvm dialect.
+    """LLVM IR text of a module in the llvm dialect: its code.
+
+    The globals that hold an entry's weights and the size of its arena are left out: its caller brings them.
 
     Raises:
         LoweringError: names the first operation, attribute or type that has no text here.
     """
     parts: list[str] = []
     declarations: dict[str, str] = {}
-    for op in module.body.block.ops:
+    entries = [op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)]
+    data = {name(entry) for entry in entries for name in (weights_symbol, arena_size_symbol)}
+    for op in module.ops:
+        if isinstance(op, llvm.GlobalOp) and op.sym_name.data in data:
+            continue
         if not isinstance(op, llvm.FuncOp):
             raise LoweringError(
                 op.name, "module", "must be lowered to llvm functions", remedy="run loops-to-llvm first"
@@ -202,8 +220,8 @@ def _binary(mnemonic: str) -> Instruction:
         lhs, rhs = op.operands
         flags = ""
         for key, value in op.properties.items():
-            if key == "overflowFlags" and isinstance(value, IntegerAttr):
-                flags = OVERFLOW_FLAGS[value.value.data]
+            if key == "overflowFlags" and isinstance(value, llvm.OverflowAttr):
+                flags = "".join(f" {flag}" for flag in sorted(value.data, reverse=True))
             elif key == "isExact":
                 flags = " exact"
             elif key == "isDisjoint":
@@ -242,13 +260,13 @@ def _compare_integers(w: _FunctionWriter, op: llvm.ICmpOp) -> str:
     return f"icmp {INTEGER_PREDICATES[op.predicate.value.data]} {w.typed(lhs)}, {w.names[rhs]}"
 
 
-def _compare_floats(w: _FunctionWriter, op: llvm.FCmpOp) -> str:
+def _compare_floats(w: _FunctionWriter, op: FCmpOp) -> str:
     _refuse_fastmath(w, op)
     lhs, rhs = op.operands
     return f"fcmp {FLOAT_PREDICATES[op.predicate.value.data]} {w.typed(lhs)}, {w.names[rhs]}"
 
 
-def _select(w: _FunctionWriter, op: llvm.SelectOp) -> str:
+def _select(w: _FunctionWriter, op: SelectOp) -> str:
     _refuse_fastmath(w, op)
     return "select " + ", ".join(w.typed(value) for value in op.operands)
 
@@ -335,14 +353,12 @@ def _return(w: _FunctionWriter, op: llvm.ReturnOp) -> str:
 
 SPELLED_IN_PLACE = (llvm.ConstantOp, llvm.UndefOp)
 
-OVERFLOW_FLAGS = ("", " nsw", " nuw", " nuw nsw")
-
 INSTRUCTIONS: Mapping[type[Operation], Instruction] = {
     **{
         kind: _binary(kind.name.removeprefix("llvm."))
         for kind in (
-            *(llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.UDivOp, llvm.SDivOp, llvm.URemOp, llvm.SRemOp),
-            *(llvm.AndOp, llvm.OrOp, llvm.XOrOp, llvm.ShlOp, llvm.LShrOp, llvm.AShrOp),
+            *(AddOp, SubOp, MulOp, llvm.UDivOp, llvm.SDivOp, llvm.URemOp, llvm.SRemOp),
+            *(llvm.AndOp, llvm.OrOp, llvm.XOrOp, ShlOp, llvm.LShrOp, llvm.AShrOp),
             *(llvm.FAddOp, llvm.FSubOp, llvm.FMulOp, llvm.FDivOp),
         )
     },
@@ -355,8 +371,8 @@ INSTRUCTIONS: Mapping[type[Operation], Instruction] = {
     },
     llvm.FNegOp: _negate,
     llvm.ICmpOp: _compare_integers,
-    llvm.FCmpOp: _compare_floats,
-    llvm.SelectOp: _select,
+    FCmpOp: _compare_floats,
+    SelectOp: _select,
     llvm.GEPOp: _address,
     llvm.LoadOp: _load,
     llvm.StoreOp: _store,

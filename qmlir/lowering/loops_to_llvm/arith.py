@@ -1,11 +1,14 @@
 """arith → llvm: integers, floats, comparisons, conversions and constants, scalars and vectors alike.
 
 Float operations keep their order and their roundings: fast-math flags are refused, and nothing here lets LLVM
-contract a product and a sum. `maxnumf` and `minnumf` become `maximumnum` and `minimumnum`, which differ from LLVM's
-`maxnum` and `minnum` only in ordering −0 before +0: the same bits whoever folds them.
+contract a product and a sum. `maxnumf` and `minnumf` order −0 before +0, so that the bits are the same whoever folds
+them. Beside a constant, as kernels have them, they are a comparison and a selection; of two variables they become
+`maximumnum` and `minimumnum`, which LLVM has since version 20 (`maxnum` and `minnum` leave the order of zeros open).
 """
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, llvm
@@ -19,12 +22,22 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import arith as completed
-from qmlir.dialects.llvm import FPToSIOp, FPToUIOp, UIToFPOp
+from qmlir.dialects.llvm import (
+    AddOp,
+    FCmpOp,
+    FPToSIOp,
+    FPToUIOp,
+    MulOp,
+    SelectOp,
+    ShlOp,
+    SubOp,
+    UIToFPOp,
+)
 from qmlir.dialects.loops import is_vector
 from qmlir.lowering.loops_to_llvm.lowering import COMPARISONS, NO_FASTMATH, WRAP, FunctionLowering, Rule, mangled
 from qmlir.lowering.loops_to_llvm.types import element_bits
 
-OVERFLOW_FLAGS = {"nsw": 1, "nuw": 2}
+_Predicate = llvm.FCmpPredicateFlag
 
 
 def refuse_fastmath(f: FunctionLowering, op: Operation) -> None:
@@ -48,7 +61,7 @@ def _overflowing(kind: type[Operation]) -> Rule:
         flags = op.properties.get("overflowFlags")
         properties = WRAP
         if isinstance(flags, arith.IntegerOverflowAttr) and flags.data:
-            properties = {"overflowFlags": IntegerAttr(sum(OVERFLOW_FLAGS[flag] for flag in flags.data), 32)}
+            properties = {"overflowFlags": llvm.OverflowAttr([llvm.OverflowFlag(flag) for flag in flags.data])}
         f.define(op.results[0], f.binary(kind, lhs, rhs, properties))
 
     return rule
@@ -74,6 +87,47 @@ def elementwise_intrinsic(name: str) -> Rule:
         f.define(op.results[0], f.intrinsic(f"{name}.{mangled(type)}", operands, type))
 
     return rule
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """x against a constant c: x where the comparison holds, else c, also for a NaN. The larger zero is +0.
+
+    strict      the comparison where c wins among zeros
+    loose       the comparison where x does
+    zero        the sign of the zero that wins: 1.0 of two in a maximum, -1.0 in a minimum
+    intrinsic   for two variables
+    """
+
+    strict: _Predicate
+    loose: _Predicate
+    zero: float
+    intrinsic: str
+
+    def __call__(self, f: FunctionLowering, op: arith.MaxnumfOp | arith.MinnumfOp) -> None:
+        bound = _constant_float(op.rhs)
+        if bound is None or math.isnan(bound):
+            elementwise_intrinsic(self.intrinsic)(f, op)
+            return
+        refuse_fastmath(f, op)
+        lhs, rhs = f.values(op.operands)
+        wins = math.copysign(1.0, bound) == self.zero
+        holds = f.emit(FCmpOp(self.strict if wins else self.loose, lhs, rhs))
+        f.define(op.result, f.emit(SelectOp(holds, lhs, rhs)))
+
+
+def _constant_float(value: SSAValue) -> float | None:
+    """The number a value is known to be, in every lane of a vector."""
+    if not isinstance(value.owner, arith.ConstantOp):
+        return None
+    match value.owner.value:
+        case FloatAttr() as number:
+            return number.value.data
+        case DenseIntOrFPElementsAttr() as dense if dense.is_splat():
+            numbers: Any = dense
+            return float(next(iter(numbers.get_values())))
+        case _:
+            return None
 
 
 def _cast(kind: type[Operation]) -> Rule:
@@ -110,14 +164,11 @@ def _compare_floats(f: FunctionLowering, op: arith.CmpfOp) -> None:
     lhs, rhs = f.values(op.operands)
     if is_vector(lhs.type):
         f.refuse(op, "must compare scalars: xDSL gives a comparison of vectors a single i1", got=str(op.lhs.type))
-    properties = {"predicate": IntegerAttr(op.predicate.value.data, i64), **NO_FASTMATH}
-    f.define(op.result, f.emit(llvm.FCmpOp.create(operands=[lhs, rhs], result_types=[i1], properties=properties)))
+    f.define(op.result, f.emit(FCmpOp(_Predicate.from_int(op.predicate.value.data), lhs, rhs)))
 
 
 def _select(f: FunctionLowering, op: arith.SelectOp) -> None:
-    operands = f.values(op.operands)
-    select = llvm.SelectOp.create(operands=operands, result_types=[operands[1].type], properties=NO_FASTMATH)
-    f.define(op.result, f.emit(select))
+    f.define(op.result, f.emit(SelectOp(*f.values(op.operands))))
 
 
 def _index_cast(f: FunctionLowering, op: arith.IndexCastOp) -> None:
@@ -146,7 +197,7 @@ def _rounded_division(round_up: bool) -> Rule:
         signs = f.binary(llvm.XOrOp, remainder, rhs)
         beyond = f.compare("sge" if round_up else "slt", signs, zero)
         step = _widened_bit(f, f.binary(llvm.AndOp, inexact, beyond), lhs.type)
-        f.define(op.results[0], f.binary(llvm.AddOp if round_up else llvm.SubOp, quotient, step, WRAP))
+        f.define(op.results[0], f.binary(AddOp if round_up else SubOp, quotient, step, WRAP))
 
     return rule
 
@@ -155,7 +206,7 @@ def _unsigned_ceiling_division(f: FunctionLowering, op: arith.CeilDivUIOp) -> No
     lhs, rhs = f.values(op.operands)
     quotient = f.binary(llvm.UDivOp, lhs, rhs)
     inexact = f.compare("ne", f.binary(llvm.URemOp, lhs, rhs), f.splat(0, lhs.type))
-    f.define(op.result, f.binary(llvm.AddOp, quotient, _widened_bit(f, inexact, lhs.type), WRAP))
+    f.define(op.result, f.binary(AddOp, quotient, _widened_bit(f, inexact, lhs.type), WRAP))
 
 
 def _widened_bit(f: FunctionLowering, bit: SSAValue, type: Attribute) -> SSAValue:
@@ -181,10 +232,10 @@ RULES: Mapping[type[Operation], Rule] = {
         if op.name in CONVERSIONS
     },
     arith.ConstantOp: _constant,
-    arith.AddiOp: _overflowing(llvm.AddOp),
-    arith.SubiOp: _overflowing(llvm.SubOp),
-    arith.MuliOp: _overflowing(llvm.MulOp),
-    arith.ShLIOp: _overflowing(llvm.ShlOp),
+    arith.AddiOp: _overflowing(AddOp),
+    arith.SubiOp: _overflowing(SubOp),
+    arith.MuliOp: _overflowing(MulOp),
+    arith.ShLIOp: _overflowing(ShlOp),
     arith.DivSIOp: _binary(llvm.SDivOp),
     arith.DivUIOp: _binary(llvm.UDivOp),
     arith.RemSIOp: _binary(llvm.SRemOp),
@@ -208,8 +259,8 @@ RULES: Mapping[type[Operation], Rule] = {
     arith.NegfOp: _float(llvm.FNegOp),
     arith.MaximumfOp: elementwise_intrinsic("llvm.maximum"),
     arith.MinimumfOp: elementwise_intrinsic("llvm.minimum"),
-    arith.MaxnumfOp: elementwise_intrinsic("llvm.maximumnum"),
-    arith.MinnumfOp: elementwise_intrinsic("llvm.minimumnum"),
+    arith.MaxnumfOp: _Bound(_Predicate.OGT, _Predicate.OGE, 1.0, "llvm.maximumnum"),
+    arith.MinnumfOp: _Bound(_Predicate.OLT, _Predicate.OLE, -1.0, "llvm.minimumnum"),
     arith.CmpiOp: _compare_integers,
     arith.CmpfOp: _compare_floats,
     arith.SelectOp: _select,

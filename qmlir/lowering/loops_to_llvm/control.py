@@ -10,9 +10,10 @@ exit:   uses of %r
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects import cf, llvm, scf
+from xdsl.dialects import cf, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from qmlir.dialects.llvm import AddOp
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, FunctionLowering, Rule
 
 
@@ -34,7 +35,7 @@ def _for(f: FunctionLowering, op: scf.ForOp) -> None:
     for argument, lowered in zip(source.args, header.args, strict=True):
         f.define(argument, lowered)
     yielded = _lower_block(f, source)
-    f.branch(header, (f.binary(llvm.AddOp, induction, step, NO_WRAP), *yielded))
+    f.branch(header, (f.binary(AddOp, induction, step, NO_WRAP), *yielded))
 
     f.place(exit)
     for result, lowered in zip(op.results, header.args[1:], strict=True):

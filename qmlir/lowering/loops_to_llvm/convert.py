@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.loops import ARENA_SIZE, INPUTS
+from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
 from qmlir.errors import LoweringError, OptionError
 from qmlir.lowering.loops_to_llvm import arith, control, function, math, memory, simd, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
@@ -49,6 +49,11 @@ class LoopsToLLVMPass(ModulePass):
           llvm.call_intrinsic "llvm.memcpy.p0.p0.i64"(%y, %x, %size, %volatile) : …
           llvm.return
         }
+        llvm.mlir.global external constant @main_weights(dense<…> : tensor<896xi8>) … : !llvm.array<896 x i8>
+        llvm.mlir.global external constant @main_arena_size(256 : i64) … : i64
+
+    What the entry wants of its caller, attributes of the module until here, becomes constants of the program: a linker
+    finds them, and upstream's tools take the module as it is.
     """
 
     name = "loops-to-llvm"
@@ -111,18 +116,25 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
             known_calls = [] if name in called_by_kernels else calls[name]
             function.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
 
-    block = module.body.block
+    _replace(module, lowered)
+
+
+def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> None:
+    """Puts lowered functions, and what an entry wants of its caller, in the place of their sources."""
+    wanted = {source: function.plan_globals(module, source) for source in lowered if INPUTS in source.attributes}
     for source, target in lowered.items():
-        block.insert_op_before(target, source)
+        module.body.block.insert_ops_before([target, *wanted.get(source, ())], source)
     for source in lowered:
         source.detach()
         source.erase()
+    for attribute in (ARENA_SIZE, WEIGHTS_BLOB):
+        module.attributes.pop(attribute, None)
 
 
 def _input_count(module: ModuleOp, entry: func.FuncOp) -> int:
     count: Attribute = entry.attributes[INPUTS]
     name = entry.sym_name.data
-    if ARENA_SIZE not in module.attributes or len(entry.args) < 2:
+    if not {ARENA_SIZE, WEIGHTS_BLOB} <= module.attributes.keys() or len(entry.args) < 2:
         raise LoweringError(entry.name, name, "must have its memory planned", remedy="run plan-memory first")
     if not isinstance(count, IntegerAttr) or not 0 <= count.value.data <= len(entry.args) - 2:
         raise LoweringError(

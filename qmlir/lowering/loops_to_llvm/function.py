@@ -12,16 +12,32 @@ from typing import NoReturn
 from xdsl.dialects import func, llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BytesAttr,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
     UnitAttr,
+    i8,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation
+from xdsl.utils.hints import isa
 
-from qmlir.dialects.loops import CACHE_LINE, is_memref, root_of
+from qmlir.dialects.loops import (
+    ARENA_SIZE,
+    CACHE_LINE,
+    WEIGHTS_BLOB,
+    arena_size_symbol,
+    is_memref,
+    root_of,
+    weights_symbol,
+)
+from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import LoweringError
 from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule, operand_sizes
@@ -62,6 +78,20 @@ def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm
     lowered = _function(function, type, f, _EXTERNAL, noinline=False)
     lowered.properties["arg_attrs"] = ArrayAttr([DictionaryAttr(a) for a in attributes])
     return lowered
+
+
+def plan_globals(module: ModuleOp, entry: func.FuncOp) -> list[llvm.GlobalOp]:
+    """What plan-memory noted on the module, as constants that the entry's caller can link with."""
+    size, blob, name = module.attributes[ARENA_SIZE], module.attributes[WEIGHTS_BLOB], entry.sym_name.data
+    if not isa(size, IntegerAttr[IntegerType]) or not isinstance(blob, WeightsAttr):
+        _refuse(entry, "must have its memory planned", f"{size} and {blob}")
+    held = blob.array.reshape(-1).view("i1")
+    bytes = DenseIntOrFPElementsAttr(TensorType(i8, [held.size]), BytesAttr(held.tobytes()))
+    array = llvm.LLVMArrayType(held.size, i8)
+    return [
+        llvm.GlobalOp(array, weights_symbol(name), "external", constant=True, value=bytes, alignment=CACHE_LINE),
+        llvm.GlobalOp(i64, arena_size_symbol(name), "external", constant=True, value=size),
+    ]
 
 
 def set_argument_facts(kernel: llvm.FuncOp, facts: Mapping[int, ArgumentFacts]) -> None:

@@ -34,10 +34,10 @@ Rule: TypeAlias = Callable[["FunctionLowering", Any], None]
 
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
-NO_WRAP = {"overflowFlags": IntegerAttr(1, i32)}
+NO_WRAP = {"overflowFlags": llvm.OverflowAttr([llvm.OverflowFlag.NO_SIGNED_WRAP])}
 """`nsw`, for addresses and induction variables: both stay inside memory objects, which are far below 2^63 bytes."""
 
-WRAP = {"overflowFlags": IntegerAttr(0, i32)}
+WRAP = {"overflowFlags": llvm.OverflowAttr("none")}
 
 COMPARISONS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 """Integer predicates in the order in which arith and llvm number them."""

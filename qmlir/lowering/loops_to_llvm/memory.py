@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, NoneA
 from xdsl.dialects.utils import get_dynamic_index_list
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qmlir.dialects.llvm import AddOp, MulOp
 from qmlir.dialects.loops import CACHE_LINE, is_memref, root_of
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.types import (
@@ -60,8 +61,8 @@ def linear_index(
         if known is not None:
             constant += known * stride
             continue
-        term = index if stride == 1 else f.binary(llvm.MulOp, index, f.integer(stride), NO_WRAP)
-        total = term if total is None else f.binary(llvm.AddOp, total, term, NO_WRAP)
+        term = index if stride == 1 else f.binary(MulOp, index, f.integer(stride), NO_WRAP)
+        total = term if total is None else f.binary(AddOp, total, term, NO_WRAP)
     return total, constant
 
 
@@ -74,7 +75,7 @@ def element_pointer(
     if index is None:
         index = f.integer(constant)
     elif constant:
-        index = f.binary(llvm.AddOp, index, f.integer(constant), NO_WRAP)
+        index = f.binary(AddOp, index, f.integer(constant), NO_WRAP)
     return f.emit(
         llvm.GEPOp.create(
             operands=[base, index],

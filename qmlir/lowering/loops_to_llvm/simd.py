@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import VectorType, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import simd
+from qmlir.dialects.llvm import AddOp, MulOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
 
@@ -36,7 +37,7 @@ def _dot_i16_pairs(f: FunctionLowering, op: simd.DotI16PairsOp) -> None:
             break
     else:
         parts = [_portable_pair_products(f, a, b)]
-    f.define(op.result, f.binary(llvm.AddOp, acc, _joined(f, parts), WRAP))
+    f.define(op.result, f.binary(AddOp, acc, _joined(f, parts), WRAP))
 
 
 def _portable_pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -47,8 +48,8 @@ def _portable_pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SS
         lanes = range(first, total, 2)
         wide_a = f.cast(llvm.SExtOp, f.shuffle(a, a, lanes), type)
         wide_b = f.cast(llvm.SExtOp, f.shuffle(b, b, lanes), type)
-        halves.append(f.binary(llvm.MulOp, wide_a, wide_b, WRAP))
-    return f.binary(llvm.AddOp, halves[0], halves[1], WRAP)
+        halves.append(f.binary(MulOp, wide_a, wide_b, WRAP))
+    return f.binary(AddOp, halves[0], halves[1], WRAP)
 
 
 def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
@@ -66,10 +67,10 @@ def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
 def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
     wide = VectorType(i64, [lanes_of(f.value(op.a))])
     a, multiplier, shift = (f.cast(llvm.SExtOp, value, wide) for value in f.values(op.operands))
-    right = f.binary(llvm.SubOp, f.splat(31, wide), shift, WRAP)
-    half = f.binary(llvm.ShlOp, f.splat(1, wide), f.binary(llvm.SubOp, f.splat(30, wide), shift, WRAP), WRAP)
-    product = f.binary(llvm.MulOp, a, multiplier, WRAP)
-    rounded = f.binary(llvm.AShrOp, f.binary(llvm.AddOp, product, half, WRAP), right)
+    right = f.binary(SubOp, f.splat(31, wide), shift, WRAP)
+    half = f.binary(ShlOp, f.splat(1, wide), f.binary(SubOp, f.splat(30, wide), shift, WRAP), WRAP)
+    product = f.binary(MulOp, a, multiplier, WRAP)
+    rounded = f.binary(llvm.AShrOp, f.binary(AddOp, product, half, WRAP), right)
     f.define(op.result, f.cast(llvm.TruncOp, rounded, VectorType(i32, [lanes_of(a)])))
 
 

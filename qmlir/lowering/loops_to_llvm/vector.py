@@ -11,7 +11,7 @@ from xdsl.dialects import llvm, vector
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.dialects.llvm import ExtractElementOp
+from qmlir.dialects.llvm import AddOp, ExtractElementOp, MulOp
 from qmlir.dialects.loops import is_integer, is_vector, root_of
 from qmlir.lowering.loops_to_llvm.arith import refuse_fastmath
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule, mangled
@@ -19,8 +19,8 @@ from qmlir.lowering.loops_to_llvm.memory import access_pointer, load, memref_typ
 from qmlir.lowering.loops_to_llvm.types import static_strides
 
 INTEGER_REDUCTIONS: Mapping[str, type[Operation] | str] = {
-    "add": llvm.AddOp,
-    "mul": llvm.MulOp,
+    "add": AddOp,
+    "mul": MulOp,
     "and": llvm.AndOp,
     "or": llvm.OrOp,
     "xor": llvm.XOrOp,

@@ -2,14 +2,13 @@
 
 import llvmlite.binding as llvm
 import pytest
-from xdsl.dialects import llvm as dialect
 from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, FloatAttr, StringAttr, i32
 from xdsl.parser import Parser
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.literals import constant_text, symbol
 from qmlir.context import make_context
-from qmlir.dialects.llvm import LLVM
+from qmlir.dialects.llvm import LLVM, AddOp
 from qmlir.errors import LoweringError
 
 
@@ -135,7 +134,7 @@ def test_refusals(source: str, message: str) -> None:
 
 def test_stray_attributes_are_refused() -> None:
     module = Parser(make_context(), "llvm.func @f(%a: i32) { %b = llvm.add %a, %a : i32\nllvm.return }").parse_module()
-    add = next(op for op in module.walk() if isinstance(op, dialect.AddOp))
+    add = next(op for op in module.walk() if isinstance(op, AddOp))
     add.attributes["note"] = StringAttr("mine")
     with pytest.raises(LoweringError, match="must carry attributes that are printed, got note"):
         emit_llvm_ir(module)

@@ -20,6 +20,8 @@ def refusal(module: ModuleOp) -> str:
     return str(error.value)
 
 
+PLANNED = "qmlir.arena_size = 0 : i64, qmlir.weights_blob = #qmlir.weights<tensor<0xi8>, []>"
+
 ARGUMENTS = (
     "%i: index, %a: i32, %x: f32, %v: vector<4xi32>, %w: vector<4xf32>, %m: memref<4xi32>, %n: memref<4x4xf32>, "
     "%d: memref<?xf32>, %b: memref<8xi1>, %c: i1"
@@ -80,12 +82,17 @@ def test_fast_math_is_refused_on_every_float_operation() -> None:
             "must have its memory planned; run plan-memory first",
         ),
         (
-            "builtin.module attributes {qmlir.arena_size = 0 : i64} { func.func @main(%w: memref<0xi8>, "
+            f"builtin.module attributes {{{PLANNED}}} {{ func.func @main(%w: memref<0xi8>, "
             "%a: memref<0xi8>) attributes {qmlir.inputs = 1 : i64} { func.return } }",
             "must say how many arguments are inputs",
         ),
         (
-            "builtin.module attributes {qmlir.arena_size = 0 : i64} { func.func @main(%w: memref<0xi8>, "
+            "builtin.module attributes {qmlir.arena_size = 0 : i64, qmlir.weights_blob} { func.func @main("
+            "%w: memref<0xi8>, %a: memref<0xi8>) attributes {qmlir.inputs = 0 : i64} { func.return } }",
+            "must have its memory planned, got 0 : i64 and unit",
+        ),
+        (
+            f"builtin.module attributes {{{PLANNED}}} {{ func.func @main(%w: memref<0xi8>, "
             "%a: memref<0xi8>, %x: f32) attributes {qmlir.inputs = 1 : i64} { func.return } }",
             "must take memrefs only",
         ),

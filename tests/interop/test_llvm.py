@@ -1,0 +1,114 @@
+"""`loops-to-llvm`: mlir-opt and mlir-translate take the llvm level as it is, and their LLVM IR computes our bits."""
+
+import ctypes
+from collections.abc import Sequence
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.backends.cpu import host_features
+from qmlir.backends.reference import evaluate
+from qmlir.compiler import SIMPLIFY, TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline, main_function
+from qmlir.dialects.loops import CACHE_LINE, arena_size_symbol, weights_symbol
+from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.signature import Signature, signature_of
+from tests.conftest import ROOT
+from tests.interop.test_linalg import sample_case
+from tests.interop.upstream import Array, assert_same_bits, llvm_ir, mlir_opt
+from tests.ops.samples import SAMPLES, Sample
+from tests.ops.test_lowerings import NOT_RUN
+
+
+def llvm_level(module: ModuleOp, features: str = "") -> ModuleOp:
+    """A network in the llvm dialect."""
+    *plan, to_llvm = TO_LLVM
+    return Pipeline(*TO_INTEGERS, *TO_LOOPS, *plan, (to_llvm, {"features": features}))(module)
+
+
+def translated(module: ModuleOp) -> str:
+    """The LLVM IR of a module in the llvm dialect: of both its forms, of which mlir-opt has verified each."""
+    forms = [module_text(module, WeightsMode.INLINE, generic=generic) for generic in (False, True)]
+    custom, generic = (llvm_ir(mlir_opt(form)) for form in forms)
+    assert custom == llvm_ir(forms[0]) == generic
+    return custom
+
+
+class Program:
+    """LLVM IR compiled here as any program is: code and weights from one text, nothing else of ours."""
+
+    def __init__(self, text: str, signature: Signature, entry: str = "main"):
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
+        )
+        module = llvm.parse_assembly(text)
+        module.verify()
+        self.signature = signature
+        self._engine = llvm.create_mcjit_compiler(module, machine)  # keeps code and weights in memory
+        self._engine.finalize_object()
+        self.weights = self._engine.get_global_value_address(weights_symbol(entry))
+        size = self._engine.get_global_value_address(arena_size_symbol(entry))
+        self.arena_size = ctypes.c_int64.from_address(size).value
+        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
+        self._function = prototype(self._engine.get_function_address(entry))
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for inputs in order."""
+        outputs = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
+        arena = ctypes.create_string_buffer(self.arena_size + CACHE_LINE)
+        start = ctypes.addressof(arena)
+        tables = [(ctypes.c_void_p * len(t))(*(a.ctypes.data for a in t)) for t in (inputs, outputs)]
+        self._function(self.weights, start + -start % CACHE_LINE, *tables)
+        return outputs
+
+
+def check(module: ModuleOp, samples: Sequence[Array], features: str = "") -> None:
+    """Upstream's LLVM IR of a network gives the reference's bits."""
+    reference = qmlir.reference(module)
+    program = Program(translated(llvm_level(module, features)), reference.signature)
+    assert program.weights % CACHE_LINE == 0
+    for sample in samples:
+        (got,) = program.run([sample])
+        assert_same_bits(got, reference(sample))
+
+
+def strokes() -> list[Array]:
+    """A horizontal and a vertical stroke at each place, f32 [1, 8, 8, 1]."""
+    images: list[Array] = []
+    for place in range(8):
+        image = np.zeros((1, 8, 8, 1), np.float32)
+        image[0, place, 1:7] = 1
+        images += [image, np.ascontiguousarray(image.swapaxes(1, 2))]
+    return images
+
+
+def test_example() -> None:
+    check(Pipeline("quantize")(qmlir.load(ROOT / "examples/digits/model.mlir")), strokes())
+
+
+@pytest.mark.parametrize("features", ["", "host"])
+@pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale", ""])
+def test_digits(schema: str, features: str) -> None:
+    """Quantized, and float where no schema is named; in portable code, and with this processor's instructions."""
+    data = np.load(ROOT / "examples/digits/digits.npz")
+    module = Pipeline(*SIMPLIFY)(qmlir.load(ROOT / "examples/digits/digits.onnx"))
+    if schema:
+        profile = qmlir.profile(module, [x[None] for x in data["calibration_images"]])
+        module = qmlir.quantize(module, profile, schema=schema, fail_on_float=True)
+    check(module, [x[None] for x in data["test_images"][:100]], host_features() if features else "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if str(s) not in NOT_RUN], ids=str)
+def test_each_operation(sample: Sample) -> None:
+    case = sample_case(sample)
+    main = main_function(case.module)
+    program = Program(translated(llvm_level(case.module)), signature_of(main))
+    with np.errstate(all="ignore"):
+        (expected,) = evaluate(main, case.inputs)
+    (got,) = program.run([np.asarray(x, order="C") for x in case.inputs])
+    assert_same_bits(got, expected)
