@@ -273,11 +273,24 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
     return build(lowered, signature, entry=entry)
 
 
-def save(module: ModuleOp, path: str | Path) -> None:
-    """Writes a module as text, its large weights in a .safetensors file beside it; both atomically."""
-    from qmlir.storage import write_module
+def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: bool = False) -> None:
+    """Writes a module as text, whole or not at all.
 
-    write_module(module, Path(path))
+    Args:
+        module: Of any level.
+        path: The file.
+        weights: Where weights of more than 64 elements go: `file` is a .safetensors file beside it, `inline` into the
+            text as hexadecimal digits, `resource` behind it as upstream's `dense_resource`, `elide` nowhere. mlir-opt
+            reads all but `file`.
+        generic: Whether to write operations in the generic form, which mlir-opt reads of any dialect.
+    """
+    from qmlir.dialects.weights import WeightsMode
+    from qmlir.storage import TextForm, write_module
+
+    modes = {mode.value: mode for mode in WeightsMode}
+    if weights not in modes:
+        raise OptionError("weights", f"must be one of {', '.join(modes)}", got=weights)
+    write_module(module, Path(path), TextForm(generic=generic, weights=modes[weights]))
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:

@@ -20,13 +20,14 @@ from typing import NoReturn, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import UnresolvedOperand
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Location, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qmlir.errors import QmlirError
 from qmlir.near_misses import near_misses
+from qmlir.upstream_parser import UpstreamParser
 
 
 class SourceError(QmlirError):
@@ -60,7 +61,7 @@ def location_of(op: Operation) -> Location | None:
     return None
 
 
-class SourceParser(Parser):
+class SourceParser(UpstreamParser):
     """A parser that records locations and reports errors where they are; see the module docstring."""
 
     _name: StringAttr
@@ -70,7 +71,7 @@ class SourceParser(Parser):
     _op_names: list[Span | None]
 
     def __init__(self, ctx: Context, text: str, name: str) -> None:
-        # The lexer reads a first token in here already, so it may raise ParseError.
+        # `super` reads a first token already, so it may raise ParseError.
         self._name = StringAttr(name)
         self._line_starts = [0] + [i + 1 for i, c in enumerate(text) if c == "\n"]
         self._first_use = {}

@@ -1,7 +1,8 @@
 """Modules on disk and on a stream: text, and large weights in a .safetensors file beside it.
 
 `write_module(module, Path("net.mlir"))` writes `net.mlir` and, when a weight has more than 64 elements,
-`net.safetensors`, both whole or not at all; `source.parse_text` reads them back bit for bit.
+`net.safetensors`, both whole or not at all; `source.parse_text` reads them back bit for bit. For mlir-opt, which knows
+no side files, `TextForm.weights` puts weights into the text or behind it.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from xdsl.ir import Operation
 from qmlir.dialects.weights import Array, WeightsMode, WeightsPrinter
 from qmlir.errors import QmlirError
 from qmlir.files import write_together
+from qmlir.resources import resources_text
 from qmlir.rewriting import tensor_name
 from qmlir.upstream_text import UpstreamPrinter
 
@@ -38,9 +40,9 @@ class TextForm:
     upstream: bool = False
 
 
-def write_module(module: ModuleOp, path: Path, *, generic: bool = False, locations: bool = False) -> None:
-    """Writes `path` and, if the module has large weights, the side file of the same stem."""
-    write_modules([module], path, TextForm(generic, locations))
+def write_module(module: ModuleOp, path: Path, form: TextForm | None = None) -> None:
+    """Writes `path` and, if large weights go there, the side file of the same stem."""
+    write_modules([module], path, form or TextForm())
 
 
 def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> None:
@@ -71,7 +73,7 @@ def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:
             "cannot be printed by itself: its large weights go to a file beside it",
             where="the module",
             got=f"{len(written.side_arrays)} of them",
-            remedy="write it with -o FILE, or use --inline-weights or --elide-weights",
+            remedy="write it with -o FILE, or use --weights=inline, --weights=resource or --weights=elide",
         )
     return text
 
@@ -101,7 +103,7 @@ class _Text:
                 printer.print_module(module)
             else:
                 printer.print_op(module)
-            out.write("\n")
+            out.write("\n" + resources_text(printer.resources))
         return out.getvalue()
 
 

@@ -61,12 +61,16 @@ def argument_parser() -> ArgumentParser:
     switch("--mlir-print-op-generic", "print operations in the generic form")
     switch("--mlir-print-debuginfo", "print the location of each operation")
     switch("--print-upstream", "print as mlir-opt does: aliases of affine maps, %%0:2 = call, return")
-    for flag, mode, help in (
-        ("--inline-weights", "inline", "print large weights as hexadecimal text, not to a side file"),
-        ("--elide-weights", "elided", "leave large weights out; such text cannot be read back"),
-    ):
-        switches.add_argument(flag, dest="weights", action="store_const", const=mode, help=help)
-    parser.set_defaults(weights="side file")  # the values of WeightsMode
+    switches.add_argument(
+        "--weights",
+        choices=("file", "inline", "resource", "elide"),  # the values of WeightsMode
+        default="file",
+        help="where weights of more than 64 elements go: to a .safetensors file beside the output (the default), into "
+        "the text as hexadecimal digits, behind it as resources (dense_resource), or nowhere",
+    )
+    for mode in ("inline", "elide"):
+        help = f"short for --weights={mode}"
+        switches.add_argument(f"--{mode}-weights", dest="weights", action="store_const", const=mode, help=help)
     switch("--allow-unregistered-dialect", "accept operations nobody registered, in the generic form")
     switch("--list-passes", "list the passes with their options and stop")
     switch("--debug", "show the traceback of a bug (also: QMLIR_DEBUG=1)")

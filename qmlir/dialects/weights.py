@@ -6,12 +6,16 @@ type and a few bytes, and the text form depends on size and on who prints:
 
     #qmlir.weights<tensor<3xf32>, [1.0, -0.5, 0x7fc00000]>                 at most 64 elements: always inline
     #qmlir.weights<tensor<8x5x5x1xf32>, "net.safetensors#conv1.weight">    `-o net.mlir`: a side file, mapped on load
-    #qmlir.weights<tensor<8x5x5x1xf32>, "0x0000803f…">                      `--inline-weights`: little-endian bytes
+    #qmlir.weights<tensor<8x5x5x1xf32>, "0x0000803f…">                      `--weights=inline`: little-endian bytes
+    #qmlir.weights<tensor<8x5x5x1xf32>, dense_resource<conv1>>              `--weights=resource`: behind the module
     #qmlir.weights<tensor<8x5x5x1xf32>, elided>                             anything else; cannot be parsed back
+
+In the generic form, which mlir-opt reads, `--weights=resource` prints upstream's `dense_resource<conv1> : tensor<…>` in
+place of the attribute, because mlir-opt drops a resource that it sees no use of; the parser puts the attribute back.
 """
 
-import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import Enum
 from io import StringIO
@@ -23,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -35,14 +40,17 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from qmlir.errors import FileError
+from qmlir.dialects.dense import LISTED, Array, Dense, print_dense, wants_care
+from qmlir.dialects.side_file import side_array
+from qmlir.resources import Resource, resources_text
 
-Array = npt.NDArray[Any]
-
-INLINE_LIMIT = 64
+INLINE_LIMIT = LISTED
 """Arrays with at most this many elements print their values whoever prints them."""
 
 _HASHED_BYTES = 64
+
+_RESOURCE_KEY = re.compile(r"^(?![A-Za-z_])|[^\w$.]", re.ASCII)
+"""What a resource's key may not begin with or hold."""
 
 _ELEMENT_TYPES: dict[str, Attribute] = {
     "float16": Float16Type(),
@@ -120,9 +128,19 @@ def _bytes_of(array: Array) -> Array:
 class WeightsMode(Enum):
     """How a printer writes arrays above `INLINE_LIMIT`."""
 
-    ELIDED = "elided"
+    SIDE_FILE = "file"
     INLINE = "inline"
-    SIDE_FILE = "side file"
+    RESOURCE = "resource"
+    ELIDED = "elide"
+
+
+@runtime_checkable
+class ReadsResources(Protocol):
+    """A parser that knows the resources of its file."""
+
+    def parse_resource(self) -> memoryview:
+        """The bytes of a resource named by `<key>`."""
+        ...
 
 
 @runtime_checkable
@@ -145,6 +163,11 @@ class WeightsAttr(Data[Weights]):
     def array(self) -> Array:
         """The values, read-only."""
         return self.data.array
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is for the printer to say where the values go."""
+        return self.array.size > INLINE_LIMIT
 
     @property
     def type(self) -> TensorType[Attribute]:
@@ -170,13 +193,17 @@ class WeightsAttr(Data[Weights]):
             at = parser.pos
             if parser.parse_optional_keyword("elided"):
                 parser.raise_error("these weights were elided when the module was printed; write it with -o", at)
-            if (text := parser.parse_optional_str_literal()) is None:
+            if isinstance(parser, ReadsResources) and parser.parse_optional_keyword("dense_resource"):
+                array = _from_resource(parser, parser.parse_resource(), dtype, at)
+            elif (text := parser.parse_optional_str_literal()) is None:
                 values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_value(parser, dtype))
                 array = np.array(values, dtype)
             elif text.startswith("0x"):
                 array = _from_hexadecimal(parser, text[2:], dtype, at)
             else:
-                array = _from_side_file(parser, text, dtype, shape)
+                file, _, key = text.partition("#")
+                folder = parser.ctx.weights_folder if isinstance(parser.ctx, HasWeightsFolder) else None
+                array = side_array((folder or Path()) / file, key, dtype, shape)
             if array.size != prod(shape):
                 parser.raise_error(f"expected {prod(shape)} values for {tensor}, got {array.size}", at)
             if dtype.kind == "b" and (_bytes_of(array) > 1).any():
@@ -189,12 +216,14 @@ class WeightsAttr(Data[Weights]):
             printer.print_string(", ")
             array = self.array
             mode = printer.mode if isinstance(printer, WeightsPrinter) else WeightsMode.ELIDED
-            if array.size <= INLINE_LIMIT:
+            if not self.is_large:
                 printer.print_string("[" + ", ".join(_value_text(v) for v in array.reshape(-1)) + "]")
             elif isinstance(printer, WeightsPrinter) and mode is WeightsMode.SIDE_FILE:
-                printer.print_string_literal(printer.side_file_reference(self.data))
+                printer.print_string_literal(printer.side_file_reference(array))
             elif mode is WeightsMode.INLINE:
                 printer.print_string(f'"0x{array.tobytes().hex()}"')
+            elif isinstance(printer, WeightsPrinter) and mode is WeightsMode.RESOURCE:
+                printer.print_string(f"dense_resource<{printer.resource_key(array, array.itemsize)}>")
             else:
                 printer.print_string("elided")
 
@@ -235,6 +264,12 @@ def _parse_value(parser: AttrParser, dtype: np.dtype[Any]) -> Any:
     parser.raise_error(f"{value} is not a value of {dtype.name}", at)
 
 
+def _from_resource(parser: AttrParser, data: memoryview, dtype: np.dtype[Any], at: int) -> Array:
+    if data.nbytes % dtype.itemsize:
+        parser.raise_error(f"expected {dtype.itemsize} bytes for a value, the resource holds {data.nbytes}", at)
+    return np.frombuffer(data, dtype)
+
+
 def _from_hexadecimal(parser: AttrParser, digits: str, dtype: np.dtype[Any], at: int) -> Array:
     try:
         return np.frombuffer(bytes.fromhex(digits), dtype)
@@ -243,90 +278,12 @@ def _from_hexadecimal(parser: AttrParser, digits: str, dtype: np.dtype[Any], at:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Side files
-
-
-_SAFETENSORS = {
-    "BOOL": "?",
-    **{f"F{8 * n}": f"<f{n}" for n in (2, 4, 8)},
-    **{f"I{8 * n}": f"<i{n}" for n in (1, 2, 4, 8)},
-    **{f"U{8 * n}": f"<u{n}" for n in (1, 2, 4, 8)},
-}
-"""The format's names of the types that numpy has too."""
-
-
-def map_side_file(path: Path) -> dict[str, Array]:
-    """The arrays of a safetensors file, mapped, not read: the file's pages are loaded as they are touched.
-
-    The safetensors package copies each tensor on access; the format (a length, a JSON header, raw bytes) is small
-    enough to map here. Tensors of types that numpy lacks are left out.
-
-    Raises:
-        FileError: The file is not there, cannot be read, is no safetensors file, or ends before its tensors do.
-    """
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if 8 + length >= size:
-                raise ValueError
-            header = cast(object, json.loads(file.read(length)))
-        if not isinstance(header, dict):
-            raise ValueError
-        entries = cast(dict[str, dict[str, Any]], header)
-        data: Array = np.memmap(path, np.uint8, "r", offset=8 + length)
-        return {k: _slice_of(data, e) for k, e in entries.items() if k != "__metadata__" and e["dtype"] in _SAFETENSORS}
-    except FileNotFoundError:
-        raise FileError(
-            path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
-        ) from None
-    except OSError as error:
-        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
-    except (ValueError, KeyError, TypeError):
-        raise FileError(
-            path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
-        ) from None
-
-
-def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
-    """The tensor that a header's entry describes; ValueError or TypeError if the entry makes no sense."""
-    dtype, shape = np.dtype(_SAFETENSORS[entry["dtype"]]), tuple(int(d) for d in entry["shape"])
-    begin, end = entry["data_offsets"]
-    if not 0 <= begin <= end <= data.size or end - begin != prod(shape) * dtype.itemsize:
-        raise ValueError
-    return data[begin:end].view(dtype).reshape(shape)
-
-
-_mapped: dict[tuple[str, int, int], dict[str, Array]] = {}
-
-
-def _from_side_file(parser: AttrParser, reference: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    file, _, key = reference.partition("#")
-    folder = parser.ctx.weights_folder if isinstance(parser.ctx, HasWeightsFolder) else None
-    path = (folder or Path()) / file
-    stat = path.stat() if path.exists() else None
-    identity = (str(path.absolute()), stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0)
-    if identity not in _mapped:
-        _mapped.clear()  # one file is open at a time; parsing a module touches one
-        _mapped[identity] = map_side_file(path)
-    array = _mapped[identity].get(key)
-    if array is None or array.dtype != dtype or array.shape != shape:
-        raise FileError(
-            path,
-            f'must hold the tensor "{key}" as {dtype.name} of shape {list(shape)}',
-            got="none of that name" if array is None else f"{array.dtype.name} of shape {list(array.shape)}",
-            remedy="write the module and its side file again",
-        )
-    return array
-
-
-# ---------------------------------------------------------------------------------------------------------------
 # Printing
 
 
 @dataclass(eq=False, repr=False)
 class WeightsPrinter(Printer):
-    """A printer that writes large weights as `mode` says and remembers which it sent to the side file."""
+    """A printer that writes large weights as `mode` says and remembers which it sent elsewhere."""
 
     mode: WeightsMode = field(default=WeightsMode.ELIDED, kw_only=True)
     side_file: str = field(default="", kw_only=True)
@@ -334,7 +291,9 @@ class WeightsPrinter(Printer):
     key_of: Callable[[Operation | None], str] | None = field(default=None, kw_only=True)
     side_arrays: dict[str, Array] = field(default_factory=dict[str, Array], kw_only=True)
     """What the module just printed expects to find in the side file."""
-    _keys: dict[int, str] = field(default_factory=dict[int, str], kw_only=True)
+    resources: dict[str, Resource] = field(default_factory=dict[str, Resource], kw_only=True)
+    """What it expects to find in the resources behind it."""
+    _keys: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str], kw_only=True)
     _current: Operation | None = field(default=None, kw_only=True)
 
     def print_op(self, op: Operation) -> None:
@@ -342,26 +301,56 @@ class WeightsPrinter(Printer):
         super().print_op(op)
         self._current = outer
 
+    def print_attribute(self, attribute: Attribute) -> None:
+        if isinstance(attribute, WeightsAttr) and self.mode is WeightsMode.RESOURCE and attribute.is_large:
+            key = self.resource_key(attribute.array, attribute.array.itemsize)
+            self.print_string(f"dense_resource<{key}> : ")
+            self.print_attribute(attribute.type)
+        elif isinstance(attribute, DenseIntOrFPElementsAttr) and wants_care(constant := cast(Dense, attribute)):
+            key_of = self.resource_key if self.mode is WeightsMode.RESOURCE else None
+            print_dense(self, constant, listed=self.mode is not WeightsMode.ELIDED, resource_key=key_of)
+        else:
+            super().print_attribute(cast(Attribute, attribute))
+
     def print_string_literal(self, string: str) -> None:
         """Letters beyond ASCII stay as they are: xDSL would escape them, and read the escapes back as bytes."""
         escaped = (f"\\{ord(c):02X}" if c < " " or c in '"\x7f' else "\\\\" if c == "\\" else c for c in string)
         self.print_string('"' + "".join(escaped) + '"')
 
-    def side_file_reference(self, weights: Weights) -> str:
+    def side_file_reference(self, array: Array) -> str:
         """The reference `file#key` of an array, which is stored once however often it is printed."""
-        identity = id(weights.array)
+        key = self._key(array, self._name(), self.side_arrays)
+        self.side_arrays[key] = array
+        return f"{self.side_file}#{key}"
+
+    def resource_key(self, array: Array, alignment: int) -> str:
+        """The key of the resource that holds an array's bytes, once however often it is printed.
+
+        Args:
+            array: Of any type; the resource is its bytes.
+            alignment: What the bytes are to be aligned to, a power of two.
+        """
+        key = self._key(array, _RESOURCE_KEY.sub("_", self._name()), self.resources)
+        self.resources[key] = Resource(array, alignment)
+        return key
+
+    def _name(self) -> str:
+        return (self.key_of(self._current) if self.key_of else "") or "weights"
+
+    def _key(self, array: Array, wanted: str, taken: Container[str]) -> str:
+        """The key of an array: `wanted`, or if that is another's, with a number behind it."""
+        identity = (array.ctypes.data, array.dtype, array.shape)
         if identity not in self._keys:
-            wanted = (self.key_of(self._current) if self.key_of else "") or "weights"
             key, n = wanted, 1
-            while key in self.side_arrays:
+            while key in taken:
                 key, n = f"{wanted}.{n}", n + 1
             self._keys[identity] = key
-            self.side_arrays[key] = weights.array
-        return f"{self.side_file}#{self._keys[identity]}"
+        return self._keys[identity]
 
 
 def module_text(module: Operation, mode: WeightsMode, *, generic: bool = False) -> str:
-    """A module as text, weights elided or inline."""
+    """A module as text, weights elided, inline, or as resources behind it."""
     out = StringIO()
-    WeightsPrinter(out, mode=mode, print_generic_format=generic).print_op(module)
-    return out.getvalue() + "\n"
+    printer = WeightsPrinter(out, mode=mode, print_generic_format=generic)
+    printer.print_op(module)
+    return out.getvalue() + "\n" + resources_text(printer.resources)

@@ -15,8 +15,10 @@ from xdsl.ir import Block, Region
 from xdsl.parser import Parser
 
 from qmlir.compiler import load
+from qmlir.compiler import save as save_module
 from qmlir.context import make_context
 from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.side_file import map_side_file
 from qmlir.dialects.weights import (
     INLINE_LIMIT,
     Weights,
@@ -24,10 +26,9 @@ from qmlir.dialects.weights import (
     WeightsMode,
     dtype_of,
     element_type_of,
-    map_side_file,
     module_text,
 )
-from qmlir.errors import FileError
+from qmlir.errors import FileError, OptionError
 from qmlir.storage import write_module
 
 Array = npt.NDArray[Any]
@@ -155,7 +156,18 @@ def written_to_files(module: ModuleOp, folder: Path) -> ModuleOp:
     return load(folder / "net.mlir")
 
 
-@pytest.mark.parametrize("form", [written_inline, written_to_files])
+def written_as_resources(module: ModuleOp, folder: Path) -> ModuleOp:
+    save_module(module, folder / "net.mlir", weights="resource")
+    assert not (folder / "net.safetensors").exists()
+    return load(folder / "net.mlir")
+
+
+def written_for_upstream(module: ModuleOp, folder: Path) -> ModuleOp:
+    save_module(module, folder / "net.mlir", weights="resource", generic=True)
+    return load(folder / "net.mlir")
+
+
+@pytest.mark.parametrize("form", [written_inline, written_to_files, written_as_resources, written_for_upstream])
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_bit_comes_back(
@@ -185,6 +197,15 @@ def test_an_array_is_stored_once_and_names_do_not_clash(tmp_path: Path) -> None:
     write_module(module, tmp_path / "net.mlir")
     assert len(load_file(tmp_path / "net.safetensors")) == 2
     assert load(tmp_path / "net.mlir").is_structurally_equivalent(module)
+    save_module(module, tmp_path / "net.mlir", weights="resource")
+    assert (tmp_path / "net.mlir").read_text().count('"0x') == 2
+    assert load(tmp_path / "net.mlir").is_structurally_equivalent(module)
+
+
+def test_a_way_of_saving_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="weights: must be one of file, inline, resource, elide, got files"):
+        save_module(module_of(np.zeros(3)), tmp_path / "net.mlir", weights="files")
+    assert not list(tmp_path.iterdir())
 
 
 def test_small_weights_need_no_side_file(tmp_path: Path) -> None:

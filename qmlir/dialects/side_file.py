@@ -1,0 +1,92 @@
+"""The .safetensors file beside a module, where its large weights lie.
+
+Enters: the path of a file, and a key in it. Leaves: arrays that are windows on the mapped file. Parsing a module of
+100 MB of weights so reads a header of a few kilobytes; the rest comes when somebody looks at it.
+"""
+
+import json
+from math import prod
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.errors import FileError
+
+Array = npt.NDArray[Any]
+
+_SAFETENSORS = {
+    "BOOL": "?",
+    **{f"F{8 * n}": f"<f{n}" for n in (2, 4, 8)},
+    **{f"I{8 * n}": f"<i{n}" for n in (1, 2, 4, 8)},
+    **{f"U{8 * n}": f"<u{n}" for n in (1, 2, 4, 8)},
+}
+"""The format's names of the types that numpy has too."""
+
+
+def map_side_file(path: Path) -> dict[str, Array]:
+    """The arrays of a safetensors file, mapped, not read: the file's pages are loaded as they are touched.
+
+    The safetensors package copies each tensor on access; the format (a length, a JSON header, raw bytes) is small
+    enough to map here. Tensors of types that numpy lacks are left out.
+
+    Raises:
+        FileError: The file is not there, cannot be read, is no safetensors file, or ends before its tensors do.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if 8 + length >= size:
+                raise ValueError
+            header = cast(object, json.loads(file.read(length)))
+        if not isinstance(header, dict):
+            raise ValueError
+        entries = cast(dict[str, dict[str, Any]], header)
+        data: Array = np.memmap(path, np.uint8, "r", offset=8 + length)
+        return {k: _slice_of(data, e) for k, e in entries.items() if k != "__metadata__" and e["dtype"] in _SAFETENSORS}
+    except FileNotFoundError:
+        raise FileError(
+            path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
+        ) from None
+    except OSError as error:
+        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
+    except (ValueError, KeyError, TypeError):
+        raise FileError(
+            path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
+        ) from None
+
+
+def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
+    """The tensor that a header's entry describes; ValueError or TypeError if the entry makes no sense."""
+    dtype, shape = np.dtype(_SAFETENSORS[entry["dtype"]]), tuple(int(d) for d in entry["shape"])
+    begin, end = entry["data_offsets"]
+    if not 0 <= begin <= end <= data.size or end - begin != prod(shape) * dtype.itemsize:
+        raise ValueError
+    return data[begin:end].view(dtype).reshape(shape)
+
+
+_mapped: dict[tuple[str, int, int], dict[str, Array]] = {}
+
+
+def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """The array called `key` in a file, mapped.
+
+    Raises:
+        FileError: As of `map_side_file`; or the file has no array of that name, type and shape.
+    """
+    stat = path.stat() if path.exists() else None
+    identity = (str(path.absolute()), stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0)
+    if identity not in _mapped:
+        _mapped.clear()  # one file is open at a time; parsing a module touches one
+        _mapped[identity] = map_side_file(path)
+    array = _mapped[identity].get(key)
+    if array is None or array.dtype != dtype or array.shape != shape:
+        raise FileError(
+            path,
+            f'must hold the tensor "{key}" as {dtype.name} of shape {list(shape)}',
+            got="none of that name" if array is None else f"{array.dtype.name} of shape {list(array.shape)}",
+            remedy="write the module and its side file again",
+        )
+    return array

@@ -1,0 +1,199 @@
+"""A parser of what upstream's tools print and xDSL's parser does not read, or reads too slowly.
+
+    loc(#loc3), with `#loc3 = loc("net.py":7:1)` behind the module    read ahead when it is met
+    loc(fused<"cse">[…]), loc("net.py":7:1 to 9:20)                    metadata and the end of a range are dropped:
+                                                                       xDSL's locations have no place for them
+    dense<"0x0000803F…"> : tensor<25000000xf32>                        held as bytes (dialects/dense.py); i1 is packed,
+    dense<1.0> : tensor<25000000xf32>                                  i4 and i24 are in upstream's bytes
+    dense_resource<conv1> : tensor<…>, the `{-# … #-}` behind it       the same (resources.py)
+
+Operations of ours, and attributes called `qmlir.…`, get such constants as `#qmlir.weights`.
+"""
+
+import re
+from typing import Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FusedLoc,
+    LocationAttr,
+    NoneAttr,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from qmlir.dialects.dense import ELIDED, Dense, from_hexadecimal, from_list, from_resource
+from qmlir.dialects.weights import WeightsAttr, dtype_of
+from qmlir.near_misses import near_misses
+from qmlir.resources import FileMetadata, file_metadata, unescaped
+
+_OURS = frozenset(("nn", "qint", "qmlir"))
+"""Dialects whose operations hold constants as `#qmlir.weights`."""
+
+_ALIAS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|^[ \t]*(?P<name>#[\w.$-]+)[ \t]*=', re.MULTILINE)
+"""A string or a comment, or the definition of an alias."""
+
+_LIST = re.compile(r"[\w.+\-\[\],\s]+(?=>)")
+"""Numbers in brackets."""
+
+
+class UpstreamParser(Parser):
+    """xDSL's parser, completed; see the module docstring."""
+
+    _metadata: FileMetadata
+    _definitions: dict[str, int] | None
+    _read_ahead: set[str]
+
+    def __init__(self, ctx: Context, text: str, name: str) -> None:
+        # Reads the metadata and the first token, so it may raise ParseError.
+        self._metadata = file_metadata(text, name)
+        self._definitions = None
+        self._read_ahead = set()
+        super().__init__(ctx, text, name)
+
+    # -- aliases and locations -------------------------------------------------------------------------------------
+
+    def _parse_alias_def(self) -> None:
+        name = self._current_token.text
+        if name in self._read_ahead:
+            self._read_ahead.remove(name)
+            del self.attribute_aliases[name]
+        super()._parse_alias_def()
+
+    def _parse_location(self) -> LocationAttr:
+        if self._current_token.kind == MLIRTokenKind.HASH_IDENT:
+            return self._location_of_alias()
+        if self._current_token.text == "fused":
+            return self._fused_location()
+        location = super()._parse_location()
+        if self.parse_optional_keyword("to") is not None:  # a range; its line is left out when it is the first one's
+            self.parse_optional_integer(False, False)
+            self.parse_punctuation(":")
+            self.parse_integer(False, False)
+        return location
+
+    def _location_of_alias(self) -> LocationAttr:
+        token = self._current_token
+        name = token.text
+        if name not in self.attribute_aliases:
+            here = self.pos
+            if (definition := self._alias_definitions().pop(name, None)) is None:
+                self.raise_error(f"the location {name} is not defined", token.span)
+            self._resume_from(definition)
+            super()._parse_alias_def()
+            self._read_ahead.add(name)
+            self._resume_from(here)
+        self._consume_token()
+        location = self.attribute_aliases[name]
+        if not isa(location, LocationAttr):
+            self.raise_error(f"{name} is not a location", token.span)
+        return location
+
+    def _alias_definitions(self) -> dict[str, int]:
+        """Where in the text each alias is defined."""
+        if self._definitions is None:
+            found = _ALIAS.finditer(self.lexer.input.content)
+            self._definitions = {m["name"]: m.start("name") for m in found if m["name"]}
+        return self._definitions
+
+    def _fused_location(self) -> LocationAttr:
+        self._consume_token()
+        if self.parse_optional_punctuation("<") is not None:
+            self.parse_attribute()
+            self.parse_punctuation(">")
+        parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
+        return FusedLoc(tuple(parts), NoneAttr())
+
+    # -- constants -------------------------------------------------------------------------------------------------
+
+    def parse_operation(self) -> Operation:
+        op = super().parse_operation()
+        ours = op.name.partition(".")[0] in _OURS
+        for held in (op.properties, op.attributes):
+            for key, attribute in held.items():
+                if ours or key.startswith("qmlir."):
+                    held[key] = _as_weights(attribute)
+        return op
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
+        start = self.pos
+        self.parse_punctuation("<", " in dense attribute")
+        token = self._current_token
+        if token.kind == MLIRTokenKind.STRING_LIT:
+            self._consume_token()
+            self.parse_punctuation(">", " in dense attribute")
+            digits = token.text[1:-1]
+            if not digits.startswith("0x"):
+                self.raise_error("expected hexadecimal digits behind 0x", token.span)
+            return self._made(from_hexadecimal, type or self._dense_type(), digits[2:], token.span.start)
+        text = _LIST.match(self.lexer.input.content, token.span.start)
+        if text is not None:
+            self._resume_from(text.end())
+            self.parse_punctuation(">", " in dense attribute")
+            if (made := from_list(type or self._dense_type(), text[0])) is not None:
+                return made
+        self._resume_from(start)
+        return super().parse_dense_int_or_fp_elements_attr(type)
+
+    def _parse_builtin_dense_resource_attr(self) -> Any:
+        start = self.pos
+        data = self.parse_resource()
+        return self._made(from_resource, self._dense_type(), data, start)
+
+    def parse_resource(self) -> memoryview:
+        """The bytes of the resource `<key>`."""
+        self.parse_punctuation("<", " in dense_resource attribute")
+        token = self._current_token
+        if token.kind not in (MLIRTokenKind.BARE_IDENT, MLIRTokenKind.STRING_LIT):
+            self.raise_error("expected the key of a resource")
+        self._consume_token()
+        key = unescaped(token.text[1:-1]) if token.kind == MLIRTokenKind.STRING_LIT else token.text
+        if (data := self._metadata.blobs.get(key)) is None:
+            if key == ELIDED:
+                self.raise_error("this constant was elided when the module was printed", token.span)
+            remedy = near_misses(key, self._metadata.blobs) if self._metadata.blobs else None
+            remedy = remedy or "print the module again without eliding its resources"
+            self.raise_error(f"the file holds no resource {key}; {remedy}", token.span)
+        self.parse_punctuation(">", " in dense_resource attribute")
+        return data
+
+    def _dense_type(self) -> Any:
+        self.parse_punctuation(":", " in dense attribute")
+        return self._parse_dense_literal_type()
+
+    def _made(self, make: Any, type: Any, data: Any, start: int) -> Any:
+        """What `make` makes of a constant's type and data; its errors are reported where the constant starts."""
+        try:
+            return make(type, data)
+        except (ValueError, VerifyException) as error:
+            self.raise_error(str(error), start)
+
+    def _parse_file_metadata_dictionary(self) -> None:
+        self._resume_from(self._metadata.ends[self.pos])  # read before everything else
+
+
+def _as_weights(attribute: Attribute) -> Attribute:
+    """An attribute with `#qmlir.weights` wherever it holds a `dense` that they can hold, around the same bytes."""
+    match attribute:
+        case DenseIntOrFPElementsAttr():
+            constant = cast(Dense, attribute)
+            try:
+                dtype = dtype_of(cast(Attribute, constant.get_element_type()))
+            except KeyError:
+                return constant
+            stored = np.dtype(np.int8) if dtype.kind == "b" else dtype
+            array = np.frombuffer(constant.data.data, stored).reshape(constant.get_shape())
+            return WeightsAttr(array.astype(dtype, copy=False))
+        case ArrayAttr():
+            return ArrayAttr([_as_weights(each) for each in attribute])
+        case DictionaryAttr():
+            return DictionaryAttr({key: _as_weights(each) for key, each in attribute.data.items()})
+        case _:
+            return attribute
