@@ -50,6 +50,7 @@ PASSES: dict[str, str] = {
     "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",
     "qint-to-loops": "qmlir.lowering.qint_to_loops.convert:QIntToLoopsPass",
     "qint-to-linalg": "qmlir.lowering.qint_to_linalg.convert:QIntToLinalgPass",
+    "qint-to-tosa": "qmlir.lowering.qint_to_tosa.convert:QIntToTosaPass",
     "finish-loops": "qmlir.lowering.finish_loops:FinishLoopsPass",
     "plan-memory": "qmlir.transforms.loops.plan_memory:PlanMemoryPass",
     "loops-to-llvm": "qmlir.lowering.loops_to_llvm.convert:LoopsToLLVMPass",

@@ -7,7 +7,7 @@ They take elements of any type, float, quantized or integer, and so serve on eve
 import abc
 from collections.abc import Sequence
 from math import isnan, prod
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -37,7 +37,7 @@ from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.dialects.weights import WeightsAttr, dtype_of
 
 
 @irdl_op_definition
@@ -213,15 +213,15 @@ class PadOp(MovementOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        return (np.pad(x, self.pads(), constant_values=self._stored(x.dtype)),)
+        return (np.pad(x, self.pads(), constant_values=self.stored_value()),)
 
-    def _stored(self, dtype: np.dtype[Any]) -> Array:
+    def stored_value(self) -> Array:
         """The value as an element of the operand's array, 0-d."""
         value, element = np.array(self.value.value.data), element_of(self.x)
         if not isinstance(element, UniformType):
-            return value.astype(dtype)
+            return value.astype(dtype_of(element))
         limits = element.storage_min, element.storage_max
-        return numerics.quantize(value, element.scale, element.zero_point, *limits, dtype)
+        return numerics.quantize(value, element.scale, element.zero_point, *limits, np.dtype(element.numpy_dtype))
 
 
 def _holds(element: IntegerType, value: int) -> bool:

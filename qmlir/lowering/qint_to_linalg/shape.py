@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.qint_to_linalg.structured import TensorCode, copied, loops
+from qmlir.lowering.way_out import signless
 
 
 def _constant(code: TensorCode, op: ConstantOp) -> SSAValue:
@@ -43,18 +41,7 @@ def _concat(code: TensorCode, op: ConcatOp, *inputs: SSAValue) -> SSAValue:
 
 
 def _pad(code: TensorCode, op: PadOp, x: SSAValue) -> SSAValue:
-    element = element_of(op.x)
-    number = op.value.value.data
-    if isinstance(element, UniformType):
-        number = _stored(float(number), element)
-    return code.padded(x, op.low.get_values(), op.high.get_values(), number)
-
-
-def _stored(real: float, element: UniformType) -> int:
-    """The integer that stores a real number, as a signless one."""
-    limits = element.storage_min, element.storage_max
-    stored = numerics.quantize(np.array(real), element.scale, element.zero_point, *limits, element.numpy_dtype)
-    return int(stored.view(f"i{stored.itemsize}"))
+    return code.padded(x, op.low.get_values(), op.high.get_values(), signless(op.stored_value()).item())
 
 
 RULES = {

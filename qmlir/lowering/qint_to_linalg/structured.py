@@ -12,17 +12,13 @@ meaning in another version of MLIR (LLVM 19 and later).
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-import numpy as np
-import numpy.typing as npt
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
     TensorType,
@@ -30,18 +26,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.loops import is_integer
-from qmlir.dialects.weights import element_type_of
-from qmlir.errors import LoweringError
 from qmlir.lowering.code import Code
 from qmlir.lowering.value import INDEX, Value
-from qmlir.rewriting import node_name
-
-Array: TypeAlias = npt.NDArray[Any]
+from qmlir.lowering.way_out import Array, BodyCode
 
 Place: TypeAlias = Sequence[AffineExpr]
 """Where a tensor is read or written: an expression of the loops for each dimension."""
@@ -55,37 +47,15 @@ def loops(count: int) -> list[AffineExpr]:
     return [AffineExpr.dimension(i) for i in range(count)]
 
 
-class TensorCode:
-    """A function body under construction.
-
-    source   the operation that is being lowered: what is written takes its location, refusals name it
-    """
-
-    def __init__(self, block: Block, source: Operation):
-        self.block = block
-        self.source = source
-
-    def refuse(self, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
-        """Ends the lowering because of the operation at hand."""
-        raise LoweringError(self.source.name, node_name(self.source), need, got=got, remedy=remedy)
-
-    def add(self, op: Operation) -> SSAValue:
-        """Appends an operation; its first result."""
-        op.location = self.source.location
-        self.block.add_op(op)
-        return op.results[0]
+class TensorCode(BodyCode):
+    """A function body under construction, of linalg on tensors."""
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
     def constant(self, array: Array) -> SSAValue:
         """A constant tensor; unsigned integers become signless ones of the same bits."""
-        if array.dtype.kind == "b":
-            self.refuse("has no constants of one bit upstream", got=f"bool{list(array.shape)}", remedy="use i8")
-        stored = array.view(f"i{array.dtype.itemsize}") if array.dtype.kind == "u" else array
-        type = TensorType(element_type_of(stored.dtype), stored.shape)
-        dense: Any = DenseIntOrFPElementsAttr  # its overloads do not know a tensor of any element type
-        value = dense(type, BytesAttr(np.ascontiguousarray(stored).tobytes()))
-        return self.add(arith.ConstantOp.create(result_types=[type], properties={"value": value}))
+        value = self.dense(array)
+        return self.add(arith.ConstantOp.create(result_types=[value.type], properties={"value": value}))
 
     def scalar(self, number: float, element: Attribute) -> SSAValue:
         """A constant number."""

@@ -1,0 +1,76 @@
+"""Upstream's tosa dialect, version 1.0: tensors, and zero points, shapes and scales as operands.
+
+xDSL 0.74 has twenty of its operations, and of those some with another version's types. All but control flow stand here,
+with upstream's names, properties and rules; `tosa.cond_if` and `tosa.yield` are xDSL's. Loops, variables, Fourier
+transforms, `resize` and `custom` are not there. Enters: nothing. Leaves: `TOSA`, to be registered in place of xDSL's
+dialect of the same name.
+"""
+
+from xdsl.dialects.tosa import IfOp, NanModeAttr, RoundingModeAttr, YieldOp
+from xdsl.ir import Dialect
+
+from qmlir.dialects.tosa.contraction import Conv2DOp, Conv3DOp, DepthwiseConv2DOp, MatMulOp, TransposeConv2DOp
+from qmlir.dialects.tosa.elementwise import ELEMENTWISE
+from qmlir.dialects.tosa.lookup import GatherOp, ScatterOp, TableOp
+from qmlir.dialects.tosa.pooling import AvgPool2DOp, MaxPool2DOp
+from qmlir.dialects.tosa.reduction import (
+    ArgMaxOp,
+    ReduceAllOp,
+    ReduceAnyOp,
+    ReduceMaxOp,
+    ReduceMinOp,
+    ReduceProductOp,
+    ReduceSumOp,
+)
+from qmlir.dialects.tosa.requantize import RescaleOp
+from qmlir.dialects.tosa.shape import (
+    ConcatOp,
+    ConstOp,
+    ConstShapeOp,
+    IdentityOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    SliceOp,
+    TileOp,
+    TransposeOp,
+)
+from qmlir.dialects.tosa.types import ShapeType
+
+TOSA = Dialect(
+    "tosa",
+    [
+        Conv2DOp,
+        Conv3DOp,
+        DepthwiseConv2DOp,
+        TransposeConv2DOp,
+        MatMulOp,
+        AvgPool2DOp,
+        MaxPool2DOp,
+        *ELEMENTWISE,
+        TableOp,
+        GatherOp,
+        ScatterOp,
+        ArgMaxOp,
+        ReduceAllOp,
+        ReduceAnyOp,
+        ReduceMaxOp,
+        ReduceMinOp,
+        ReduceProductOp,
+        ReduceSumOp,
+        RescaleOp,
+        ConstOp,
+        ConstShapeOp,
+        IdentityOp,
+        ConcatOp,
+        PadOp,
+        ReshapeOp,
+        ReverseOp,
+        SliceOp,
+        TileOp,
+        TransposeOp,
+        IfOp,
+        YieldOp,
+    ],
+    [ShapeType, NanModeAttr, RoundingModeAttr],
+)

@@ -1,0 +1,177 @@
+"""What all TOSA operations share: their syntax, and questions about operands of which not all may be known.
+
+Unlike our own levels, TOSA takes dynamic dimensions and tensors of unknown rank; what is unknown fits everything. An
+element may also be quantized; it then counts as what it stores.
+"""
+
+import abc
+from collections.abc import Iterable, Sequence
+from typing import NoReturn, Self, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    AnyTensorTypeConstr,
+    AnyUnrankedTensorTypeConstr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import BaseAttr, IRDLOperation, traits_def
+from xdsl.parser import Parser
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.quant.elements import stored_type
+from qmlir.dialects.tosa.syntax import parse_operation
+from qmlir.dialects.tosa.types import ShapeType
+
+TENSOR = AnyTensorTypeConstr | AnyUnrankedTensorTypeConstr
+SHAPE = BaseAttr(ShapeType)
+
+NARROW: tuple[Attribute, ...] = tuple(IntegerType(8, sign) for sign in Signedness)
+"""The element types that have zero points."""
+
+Sizes = tuple[int, ...] | None
+"""A shape, some sizes of which may be `DYNAMIC_INDEX`; None where not even the rank is known."""
+
+
+def sizes(value: SSAValue) -> Sizes:
+    """The shape of a tensor value, as far as it is known."""
+    type = value.type
+    return cast(TensorType[Attribute], type).get_shape() if isinstance(type, TensorType) else None
+
+
+def element(value: SSAValue) -> Attribute:
+    """The type of what a tensor value's elements store."""
+    type = stored_type(value.type)
+    assert isinstance(type, TensorType | UnrankedTensorType)
+    return cast(TensorType[Attribute] | UnrankedTensorType[Attribute], type).element_type
+
+
+def is_integer(type: Attribute) -> bool:
+    """Whether an element type is an integer."""
+    return isinstance(type, IntegerType)
+
+
+def is_float(type: Attribute) -> bool:
+    """Whether an element type is a float."""
+    return isinstance(type, AnyFloat)
+
+
+def is_narrow(type: Attribute) -> bool:
+    """Whether an element type is an integer of 8 bits."""
+    return type in NARROW
+
+
+def known(size: int) -> bool:
+    """Whether a size is known."""
+    return size != DYNAMIC_INDEX
+
+
+def fits(got: Sizes, wanted: Iterable[int]) -> bool:
+    """Whether two shapes may be the same one."""
+    if got is None:
+        return True
+    wanted = tuple(wanted)
+    return len(got) == len(wanted) and all(a == b or not known(a) or not known(b) for a, b in zip(got, wanted))
+
+
+def text(shape: Iterable[int]) -> str:
+    """A shape as a type shows it: `2x?x3`."""
+    return "x".join(str(size) if known(size) else "?" for size in shape) or "no dimensions"
+
+
+def constant_value(value: SSAValue) -> Attribute | None:
+    """The values of a constant tensor or shape; None where the value is not one."""
+    return value.owner.properties.get("values") if isinstance(value.owner, IRDLOperation) else None
+
+
+def constant_shape(value: SSAValue) -> tuple[int, ...] | None:
+    """The numbers in a shape that is a constant; None where it is not one."""
+    values = constant_value(value)
+    if not isinstance(values, DenseIntOrFPElementsAttr):
+        return None
+    return tuple(int(v) for v in values.get_values())
+
+
+def numbers(array: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
+    """The integers of a property."""
+    return tuple(array.get_values())
+
+
+class TosaOp(IRDLOperation, abc.ABC):
+    """An operation of TOSA 1.0."""
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        return parse_operation(cls, parser)
+
+    def fail(self, need: str) -> NoReturn:
+        """Ends the verification."""
+        raise VerifyException(f"'{self.name}' {need}")
+
+    def check_rank(self, rank: int, **values: SSAValue) -> None:
+        """Wants values, by name, of a rank."""
+        for name, value in values.items():
+            shape = sizes(value)
+            if shape is not None and len(shape) != rank:
+                self.fail(f"needs {name} of rank {rank}, got {value.type}")
+
+    def check_result(self, shape: Iterable[int]) -> None:
+        """Wants the only result to be of a shape."""
+        shape, result = tuple(shape), self.results[0]
+        if not fits(sizes(result), shape):
+            self.fail(f"must yield a tensor of shape {text(shape)}, got {result.type}")
+
+    def check_element(self, wanted: Attribute, **values: SSAValue) -> None:
+        """Wants values, by name, with elements of a type."""
+        for name, value in values.items():
+            if element(value) != wanted:
+                self.fail(f"needs {name} of element type {wanted}, got {value.type}")
+
+    def check_axis(self, axis: int, value: SSAValue) -> None:
+        """Wants an axis within a value's rank."""
+        shape = sizes(value)
+        if shape is not None and not 0 <= axis < max(len(shape), 1):
+            self.fail(f"needs an axis within the rank of {value.type}, got {axis}")
+
+    def check_shape_rank(self, rank: int, **values: SSAValue) -> None:
+        """Wants shapes, by name, of so many numbers."""
+        for name, value in values.items():
+            if value.type != ShapeType.of(rank):
+                self.fail(f"needs {name} of type {ShapeType.of(rank)}, got {value.type}")
+
+    def check_zero_point(self, name: str, zero_point: SSAValue, data: SSAValue) -> None:
+        """Wants one zero point of the data's element type, which is 0 unless that has 8 bits."""
+        shape = sizes(zero_point)
+        if not fits(shape, (1,)):
+            self.fail(f"needs {name} of one element, got {zero_point.type}")
+        self.check_element(element(data), **{name: zero_point})
+        values = constant_value(zero_point)
+        if isinstance(values, DenseIntOrFPElementsAttr) and not is_narrow(element(data)):
+            if any(values.get_values()):
+                self.fail(f"needs {name} of 0 for elements of type {element(data)}, got {values.get_values()[0]}")
+
+    def broadcast(self, values: Sequence[SSAValue]) -> Sizes:
+        """The shape that operands of one rank broadcast to."""
+        shapes = [s for v in values if (s := sizes(v)) is not None]
+        if len(shapes) < len(values):
+            return None
+        kinds = ", ".join(str(v.type) for v in values)
+        if len({len(s) for s in shapes}) != 1:
+            self.fail(f"needs operands of one rank, got {kinds}")
+        result: list[int] = []
+        for along in zip(*shapes, strict=True):
+            others = {size for size in along if size != 1}
+            given = {size for size in others if known(size)}
+            if len(given) > 1:
+                self.fail(f"needs operands whose shapes broadcast, got {kinds}")
+            result.append(given.pop() if given else DYNAMIC_INDEX if others else 1)
+        return tuple(result)

@@ -1,0 +1,108 @@
+"""Reading TOSA's custom syntax, of which upstream has had two; writing it is left to the generic form.
+
+One operation, in LLVM 20 to 23 and in what comes after:
+
+    %y = tosa.reduce_sum %x {axis = 1 : i32} : (tensor<2x3xi32>) -> tensor<2x1xi32>
+    %y = tosa.reduce_sum %x axis(1) : (tensor<2x3xi32>) -> tensor<2x1xi32>
+
+Both are read here. Each refuses the other's text, and both read the generic form, which is therefore what is printed:
+
+    %y = "tosa.reduce_sum"(%x) <{axis = 1 : i32}> : (tensor<2x3xi32>) -> tensor<2x1xi32>
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.tosa import NanMode, NanModeAttr, RoundingMode, RoundingModeAttr
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import AttrParser, Parser
+
+Read = Callable[[AttrParser], Attribute]
+
+
+def _any(parser: AttrParser) -> Attribute:
+    return parser.parse_attribute()
+
+
+def _keyword(parser: AttrParser) -> Attribute:
+    """A bare word, such as the mode of a resize."""
+    return StringAttr(parser.parse_identifier())
+
+
+def _i32(parser: AttrParser) -> Attribute:
+    return IntegerAttr(parser.parse_integer(), i32)
+
+
+def _i32s(parser: AttrParser) -> Attribute:
+    return DenseArrayBase.from_list(
+        i32, parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    )
+
+
+def _i64s(parser: AttrParser) -> Attribute:
+    return DenseArrayBase.from_list(
+        i64, parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    )
+
+
+ENUMS: dict[str, Read] = {
+    "nan_mode": lambda parser: NanModeAttr(parser.parse_str_enum(NanMode)),
+    "rounding_mode": lambda parser: RoundingModeAttr(parser.parse_str_enum(RoundingMode)),
+    "mode": _keyword,
+}
+"""Properties that are written as one bare word, and how it is read."""
+
+CLAUSES: dict[str, Read] = {
+    "axis": _i32,
+    "perms": _i32s,
+    **dict.fromkeys(("pad", "out_pad", "stride", "dilation", "kernel"), _i64s),
+}
+"""Properties whose clause leaves the type away; the clauses of all others hold a whole attribute."""
+
+
+def _entry(parser: Parser) -> tuple[str, Attribute]:
+    """`key = value`; a value that is `unit` may be absent."""
+    name = parser.parse_identifier()
+    if parser.parse_optional_punctuation("=") is None:
+        parser.raise_error(f"'{name}' needs a value")
+    word = ENUMS.get(name)
+    # What is not a bare word is an attribute in full: `#tosa.nan_mode<IGNORE>`, `"BILINEAR"`.
+    if word is not None and (value := parser.parse_optional_attribute()) is not None:
+        return name, value
+    return name, word(parser) if word is not None else parser.parse_attribute()
+
+
+def _clause(parser: Parser, name: str) -> tuple[str, Attribute]:
+    """`name(value)`, or `name<WORD>`, after the name."""
+    if name in ENUMS:
+        with parser.in_angle_brackets():
+            return name, ENUMS[name](parser)
+    with parser.in_parens():
+        return name, CLAUSES.get(name, _any)(parser)
+
+
+Op = TypeVar("Op", bound=IRDLOperation)
+
+
+def parse_operation(cls: type[Op], parser: Parser) -> Op:
+    """An operation's text after its name: operands, properties in either form, and the type of it all."""
+    position = parser.pos
+    operands = parser.parse_optional_undelimited_comma_separated_list(
+        parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+    )
+    given: dict[str, Attribute] = {}
+    while (name := parser.parse_optional_identifier()) is not None:
+        given.update([_clause(parser, name)])
+    entries = parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, lambda: _entry(parser))
+    given.update(entries or [])
+    parser.parse_punctuation(":")
+    type = parser.parse_function_type()
+    known = cls.get_irdl_definition().properties
+    return cls.create(
+        operands=parser.resolve_operands(operands or [], type.inputs.data, position),
+        result_types=type.outputs.data,
+        properties={k: v for k, v in given.items() if k in known},
+        attributes={k: v for k, v in given.items() if k not in known},
+    )

@@ -1,0 +1,123 @@
+"""quant.qcast, quant.dcast and quant.scast at the edges of the integer part, per tensor and per axis, of 8 bits.
+
+What they mean is computed in f64 (quant/numerics.py), which TOSA does not have; of 8 bits, tables know the outcome.
+
+Dequantizing is one of 256 floats. Quantizing is a staircase: with t[q] the least float that becomes q or more, x
+becomes the q with t[q] ≤ x < t[q + 1]. A guess in f32, x · (1 / scale) rounded, is never off by more than one step, so
+that two comparisons settle it, whatever the guess was rounded to:
+
+    q = g − 1 + (x ≥ t[g]) + (x ≥ t[g + 1])
+"""
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, f32, i8, i32
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.tosa.elementwise import ClampOp
+from qmlir.lowering.qint_to_tosa.tensors import ADD, EQUAL, GREATER_EQUAL, TosaCode
+from qmlir.lowering.way_out import Array
+
+LARGEST = float(np.finfo(np.float32).max)
+SCALES = 2.0**-100, 2.0**100
+"""Scales whose reciprocals are normal numbers of f32, as are the quotients that matter."""
+
+STEPS = 256
+"""Values of 8 bits."""
+
+
+def _quantize(code: TosaCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
+    type = op.quantized
+    _check(code, type)
+    x = code.chosen(code.compared(EQUAL, x, x), x, code.number(0.0, x))  # NaN becomes the zero point, as 0 does
+    x = _clamped(code, x, -LARGEST, LARGEST)
+    guess = _guess(code, type, x)
+    thresholds = np.concatenate([_thresholds(type, c) for c in range(len(type.scales))])
+    place = _place(code, type, guess, type.storage_min, len(thresholds) // len(type.scales))
+    steps = [
+        code.cast(code.compared(GREATER_EQUAL, x, code.looked_up(thresholds, code.plus(place, after))), i32)
+        for after in (0, 1)
+    ]
+    q = code.plus(code.combine(ADD, guess, code.combine(ADD, *steps)), -1)
+    if not type.is_signed:  # as the i8 of the same bits
+        q = code.chosen(code.compared(GREATER_EQUAL, q, code.number(STEPS // 2, q)), code.plus(q, -STEPS), q)
+    return code.cast(q, i8)
+
+
+def _guess(code: TosaCode, type: UniformType, x: SSAValue) -> SSAValue:
+    """The stored integer that a computation in f32 yields, in i32."""
+    reciprocals = (1 / np.array(type.scales)).astype(np.float32)
+    zero_points = np.array(type.zero_points, np.int32)
+    quotient = code.product(x, code.constant(_along(type, reciprocals, x)))
+    # Within a wide range first, so that the cast is of numbers that an i32 holds; then within that of the type.
+    bounded = code.cast(_clamped(code, quotient, -4.0 * STEPS, 4.0 * STEPS), i32)
+    shifted = code.combine(ADD, bounded, code.constant(_along(type, zero_points, x)))
+    return code.bounded(shifted, type.storage_min, type.storage_max)
+
+
+def _clamped(code: TosaCode, x: SSAValue, low: float, high: float) -> SSAValue:
+    properties: dict[str, Attribute] = {"min_val": FloatAttr(low, f32), "max_val": FloatAttr(high, f32)}
+    return code.op(ClampOp, [x], f32, shape_of(x), properties)
+
+
+def _thresholds(type: UniformType, channel: int) -> Array:
+    """For each q of the range, the least float32 that is stored as q or more, and one that nothing reaches."""
+    scale, zero_point = type.scales[channel], type.zero_points[channel]
+    low, high = type.storage_min, type.storage_max
+    steps = np.arange(low + 1, high + 1)
+    around = [((steps - zero_point - 0.5) * scale).astype(np.float32)]
+    for toward in (-np.inf, np.inf):
+        near = around[0]
+        for _ in range(3):
+            near = np.nextafter(near, np.float32(toward))
+            around.append(near)
+    candidates = np.sort(np.stack(around), axis=0)
+    stored = numerics.quantize(candidates, scale, zero_point, low, high, np.dtype(np.int16))
+    first = (stored >= steps).argmax(axis=0)
+    found = np.take_along_axis(candidates, first[None], axis=0)[0]
+    return np.concatenate([[-LARGEST], found, [np.inf]]).astype(np.float32)
+
+
+def _dequantize(code: TosaCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
+    type = op.quantized
+    _check(code, type)
+    stored = np.arange(-STEPS // 2, STEPS // 2).astype(type.numpy_dtype)
+    reals = [
+        numerics.dequantize(stored, scale, zero_point)
+        for scale, zero_point in zip(type.scales, type.zero_points, strict=True)
+    ]
+    place = _place(code, type, code.cast(q, i32), -STEPS // 2, STEPS)
+    return code.looked_up(np.concatenate(reals).astype(np.float32), place)
+
+
+def _place(code: TosaCode, type: UniformType, q: SSAValue, lowest: int, entries: int) -> SSAValue:
+    """Where a stored integer's entry is in a table that has so many for each channel, from the lowest integer on."""
+    starts = np.arange(len(type.scales), dtype=np.int32) * entries - lowest
+    return code.combine(ADD, q, code.constant(_along(type, starts, q)))
+
+
+def _along(type: UniformType, values: Array, x: SSAValue) -> Array:
+    """One value for each channel, shaped to broadcast to a tensor."""
+    sizes = [1] * len(shape_of(x))
+    if type.axis is not None:
+        sizes[type.axis] = -1
+    return values.reshape(sizes)
+
+
+def _storage(code: TosaCode, op: StorageCastOp, x: SSAValue) -> SSAValue:
+    return x
+
+
+def _check(code: TosaCode, type: UniformType) -> None:
+    if type.storage_type != i8:
+        code.refuse("needs storage of 8 bits in tosa", got=str(type), remedy="quantize it with precision=int8")
+    if type.expressed != f32:
+        code.refuse("needs an expressed type of f32", got=str(type), remedy="express it as f32")
+    if not all(SCALES[0] <= scale <= SCALES[1] for scale in type.scales):
+        code.refuse("needs scales in [2^-100, 2^100] in tosa", got=str(type), remedy="scale the data")
+
+
+RULES = {QuantizeCastOp: _quantize, DequantizeCastOp: _dequantize, StorageCastOp: _storage}

@@ -1,0 +1,48 @@
+"""`qint-to-tosa`: an integer network in TOSA 1.0, for the compilers and devices that take it.
+
+Enters: qint, the data movement of nn, constants, and casts of `quant` where the integers meet floats. Leaves: the same
+functions in `func` and `tosa` only, with plain integers where quantized types were; names and decisions are gone, as
+upstream knows no such attributes. What runs the result as TOSA specifies it gets `evaluate`'s bits; what TOSA cannot
+say exactly is refused: contracts other than single, shift and double, sums of products of i16, float islands.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from qmlir.lowering.qint_to_tosa import casts, contraction, elementwise, lookup, pooling, requantize, shape
+from qmlir.lowering.qint_to_tosa.tensors import TosaCode
+from qmlir.lowering.way_out import Rule, rebuild
+
+RULES: Mapping[type[Operation], Rule] = {
+    **contraction.RULES,
+    **requantize.RULES,
+    **elementwise.RULES,
+    **pooling.RULES,
+    **lookup.RULES,
+    **shape.RULES,
+    **casts.RULES,
+}
+
+
+@dataclass(frozen=True)
+class QIntToTosaPass(ModulePass):
+    """Rewrites integer networks to tosa, for upstream's tools.
+
+    ```mlir
+    %y = qint.requantize %x {multiplier = array<i32: 1500000000>, shift = array<i32: -4>, contract = "single",
+           zero_point = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x4xi32> -> tensor<2x4xi8>
+    // becomes, with the numbers as constants of one element each
+    %y = "tosa.rescale"(%x, %multiplier, %shift, %input_zp, %output_zp) <{scale32 = true,
+           rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, per_channel = false, …}> : (…) -> tensor<2x4xi8>
+    ```
+    """
+
+    name = "qint-to-tosa"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rebuild(op, TosaCode, RULES, "tosa")

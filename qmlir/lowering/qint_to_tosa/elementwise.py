@@ -1,0 +1,84 @@
+"""Integer sums and products of two tensors, in i32.
+
+A sum needs more: (a·m + b·n + 2^(s−1)) >> s has 40 bits and more before the shift. Both multipliers are cut at bit k,
+m = m'·2^k + m", so that the sums of the high parts H and of the low parts L fit in i32. As floors nest,
+
+    (H·2^k + L + 2^(s−1)) >> s  =  (H + (L >> k) + 2^(s−k−1)) >> (s−k)        for 0 ≤ k < s
+
+exactly, and the last shift is one that rounds half up.
+"""
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.qint.base import largest_difference
+from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.lowering.qint_to_tosa.requantize import narrowed
+from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode
+
+MOST = (1 << 31) - 1
+LARGEST_SHIFT = 31
+"""Of `tosa.arithmetic_right_shift`."""
+
+
+def centred(code: TosaCode, x: SSAValue, zero_point: int) -> SSAValue:
+    """An integer minus its zero point, in i32."""
+    return code.minus(code.cast(x, i32), zero_point)
+
+
+def _cut(op: AddOp) -> int | None:
+    """The bit k at which the multipliers may be cut; None if there is none."""
+    shift = op.shift.value.data
+    largest = [
+        largest_difference(x, zero_point.value.data)
+        for x, zero_point in ((op.lhs, op.lhs_zero_point), (op.rhs, op.rhs_zero_point))
+    ]
+    multipliers = op.multipliers.get_values()
+    for k in range(max(shift - LARGEST_SHIFT, 0), min(shift, LARGEST_SHIFT)):
+        low = sum(d * (m & (1 << k) - 1) for d, m in zip(largest, multipliers, strict=True))
+        high = sum(d * abs(m >> k) for d, m in zip(largest, multipliers, strict=True))
+        if low <= MOST and high + (low >> k) < MOST:
+            return k
+    return None
+
+
+def _weighted(code: TosaCode, operands: list[SSAValue], multipliers: list[int]) -> SSAValue | None:
+    """Σ operand · multiplier, without terms that are zero; None of no terms."""
+    terms = [
+        x if m == 1 else code.product(x, code.number(m, x)) for x, m in zip(operands, multipliers, strict=True) if m
+    ]
+    return code.combine(ADD, *terms) if len(terms) == 2 else terms[0] if terms else None
+
+
+def _add(code: TosaCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    k, multipliers = _cut(op), op.multipliers.get_values()
+    if k is None:
+        code.refuse(
+            "has no exact sum in 32 bits, which is what tosa adds in",
+            got=f"{op.lhs.type} and {op.rhs.type} with multipliers {list(multipliers)} and shift {op.shift.value.data}",
+            remedy="quantize both operands with precision=int8",
+        )
+    operands = [
+        centred(code, lhs, op.lhs_zero_point.value.data),
+        centred(code, rhs, op.rhs_zero_point.value.data),
+    ]
+    high = _weighted(code, operands, [m >> k for m in multipliers])
+    low = _weighted(code, operands, [m & (1 << k) - 1 for m in multipliers])
+    parts = [*([high] if high else []), *([code.shifted(low, k)] if low else [])]
+    if not parts:
+        code.refuse("needs a multiplier that is not 0", got="0 and 0", remedy="use a constant")
+    total = code.combine(ADD, *parts) if len(parts) == 2 else parts[0]
+    return narrowed(code, op, code.shifted(total, op.shift.value.data - k, rounded=True))
+
+
+def _mul(code: TosaCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    zero_points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+    largest = largest_difference(op.lhs, zero_points[0]) * largest_difference(op.rhs, zero_points[1])
+    if largest > MOST:
+        code.refuse(
+            "needs products that 32 bits hold in tosa", got=f"up to {largest}", remedy="quantize with precision=int8"
+        )
+    return code.product(centred(code, lhs, zero_points[0]), centred(code, rhs, zero_points[1]))
+
+
+RULES = {AddOp: _add, MulOp: _mul}

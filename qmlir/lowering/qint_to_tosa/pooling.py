@@ -1,0 +1,82 @@
+"""Integer pools.
+
+TOSA's `avg_pool2d` rounds by a reciprocal, ours half away from zero: sums are a depthwise convolution with ones, and
+the mean is a division of integers. Its `max_pool2d` has no dilation and less padding than a window has: where that does
+not do, the windows' elements are gathered side by side first.
+"""
+
+import numpy as np
+from xdsl.dialects.builtin import i16
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
+from qmlir.dialects.tosa import lookup
+from qmlir.dialects.tosa import pooling as tosa
+from qmlir.dialects.tosa.contraction import DepthwiseConv2DOp
+from qmlir.lowering.qint_to_tosa.contraction import check_bytes, convolution, fitted
+from qmlir.lowering.qint_to_tosa.elementwise import centred
+from qmlir.lowering.qint_to_tosa.tensors import ADD, GREATER_EQUAL, INTDIV, SUB, TosaCode, integers, is_byte
+
+
+def _max_pool(code: TosaCode, op: MaxPool2DOp, x: SSAValue) -> SSAValue:
+    if not is_byte(x) and element_of(x) != i16:
+        code.refuse("takes maxima of i8 and i16 in tosa", got=str(element_of(x)), remedy="use precision=int8")
+    window, pads = op.window_values(), op.padding_values()
+    least = -128 if is_byte(x) else -(1 << 15)
+    if op.dilation_values() != (1, 1) or max(pads[:2]) >= window[0] or max(pads[2:]) >= window[1]:
+        x, strides, pads = _side_by_side(code, op, x, least), window, (0, 0, 0, 0)
+    else:
+        x, pads = fitted(code, op, x, window, least)
+        strides = op.stride_values()
+    properties: dict[str, Attribute] = {
+        "kernel": integers(window),
+        "stride": integers(strides),
+        "pad": integers(pads),
+    }
+    return code.op(tosa.MaxPool2DOp, [x], element_of(x), shape_of(op.y), properties)
+
+
+def _side_by_side(code: TosaCode, op: MaxPool2DOp, x: SSAValue, number: int) -> SSAValue:
+    """The elements of all windows, none of which overlap: [N, OH · KH, OW · KW, C]."""
+    top, bottom, left, right = op.padding_values()
+    image = code.padded(x, [0, top, left, 0], [0, bottom, right, 0], number)
+    batch, height, width, channels = shape_of(image)
+    rows, columns = (
+        (np.arange(outputs)[:, None] * stride + np.arange(extent) * dilation).reshape(-1)
+        for outputs, extent, stride, dilation in zip(
+            shape_of(op.y)[1:3], op.window_values(), op.stride_values(), op.dilation_values(), strict=True
+        )
+    )
+    places = (rows[:, None] * width + columns).reshape(1, -1).astype(np.int32)
+    pixels = code.reshape(image, (batch, height * width, channels))
+    indices = code.constant(np.repeat(places, batch, axis=0))
+    found = code.op(lookup.GatherOp, [pixels, indices], element_of(x), (batch, places.size, channels))
+    return code.reshape(found, (batch, len(rows), len(columns), channels))
+
+
+def _average_pool(code: TosaCode, op: AveragePool2DOp, x: SSAValue) -> SSAValue:
+    """(total ± count / 2) / count, with the total's sign, truncated toward zero.
+
+    Padding that counts holds `fill`: each element is summed as x − fill, of which padding has none, and the window's
+    size times `fill` is the bias.
+    """
+    check_bytes(code, x)
+    fill = op.zero_point.value.data if bool(op.count_include_pad) else 0
+    channels, window = shape_of(x)[3], op.window_values()
+    ones = code.constant(np.ones((*window, channels, 1), np.int8))
+    bias = code.constant(np.full(channels, fill * window[0] * window[1], np.int32))
+    total = convolution(code, op, DepthwiseConv2DOp, x, ones, bias, fill)
+    counts = op.counts()[None, :, :, None].astype(np.int32)
+    half = code.constant(counts // 2)
+    is_positive = code.compared(GREATER_EQUAL, total, code.number(0, total))
+    rounded = code.chosen(is_positive, code.combine(ADD, total, half), code.combine(SUB, total, half))
+    return code.cast(code.combine(INTDIV, rounded, code.constant(counts)), element_of(op.y))
+
+
+def _global_sum_pool(code: TosaCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAValue:
+    wide = centred(code, x, op.zero_point.value.data)
+    return code.summed(code.summed(wide, 1), 2)
+
+
+RULES = {MaxPool2DOp: _max_pool, AveragePool2DOp: _average_pool, GlobalSumPoolOp: _global_sum_pool}

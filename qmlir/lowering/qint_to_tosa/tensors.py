@@ -1,0 +1,193 @@
+"""Writing tosa: what several rules need, each a method that appends operations and returns the result.
+
+TOSA computes on whole tensors of one rank, and knows integers of 8, 16 and 32 bits. What has no operation of its own is
+composed here and in the rules from operations that are exact; those that round by themselves, such as `avg_pool2d`, are
+not used. Shapes, zero points and padding are operands, as in TOSA 1.0.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i1,
+    i8,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.tosa import elementwise, lookup, reduction, shape
+from qmlir.dialects.tosa.base import TosaOp
+from qmlir.dialects.tosa.types import ShapeType
+from qmlir.dialects.weights import dtype_of
+from qmlir.lowering.way_out import Array, BodyCode
+
+ADD, SUB, INTDIV, EQUAL, GREATER_EQUAL = (
+    elementwise.NAMED[name] for name in ("add", "sub", "intdiv", "equal", "greater_equal")
+)
+
+
+def integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
+    """`array<i64: …>` from Python ints."""
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+class TosaCode(BodyCode):
+    """A function body under construction, of tosa."""
+
+    def op(
+        self,
+        kind: type[TosaOp],
+        operands: Sequence[SSAValue | Sequence[SSAValue]],
+        element: Attribute,
+        shape: Sequence[int],
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        """Appends an operation whose result has an element type and a shape."""
+        result = TensorType(element, shape)
+        return self.add(kind.build(operands=operands, properties=properties or {}, result_types=[result]))
+
+    # -- constants ---------------------------------------------------------------------------------------------------
+
+    def constant(self, array: Array) -> SSAValue:
+        """A constant tensor; unsigned integers become signless ones of the same bits."""
+        values = self.dense(array)
+        return self.add(shape.ConstOp.build(properties={"values": values}, result_types=[values.type]))
+
+    def number(self, value: float, like: SSAValue) -> SSAValue:
+        """A constant of one element that broadcasts to a tensor, of its rank and element type."""
+        return self.constant(np.full([1] * len(shape_of(like)), value, dtype_of(element_of(like))))
+
+    def zero_point(self, value: int, element: Attribute) -> SSAValue:
+        """A zero point as an operand.
+
+        Raises:
+            LoweringError: It is no value of the element type.
+        """
+        bits = cast(IntegerType, element).width.data
+        if not -(1 << bits - 1) <= value < 1 << bits - 1:
+            self.refuse(
+                f"needs a zero point that {element} holds", got=str(value), remedy="choose one within its range"
+            )
+        return self.constant(np.array([value], f"i{bits // 8}"))
+
+    def shape(self, numbers: Sequence[int]) -> SSAValue:
+        """A constant shape."""
+        values = DenseIntOrFPElementsAttr.from_list(TensorType(IndexType(), [len(numbers)]), list(numbers))
+        result = ShapeType.of(len(numbers))
+        return self.add(shape.ConstShapeOp.build(properties={"values": values}, result_types=[result]))
+
+    # -- computation -------------------------------------------------------------------------------------------------
+
+    def cast(self, x: SSAValue, element: Attribute) -> SSAValue:
+        """The same numbers in another type."""
+        return x if element_of(x) == element else self.op(elementwise.CastOp, [x], element, shape_of(x))
+
+    def combine(self, kind: type[TosaOp], *operands: SSAValue, element: Attribute | None = None) -> SSAValue:
+        """An elementwise operation on tensors that broadcast as numpy's do."""
+        aligned, sizes = self._aligned(operands)
+        return self.op(kind, aligned, element or element_of(operands[-1]), sizes)
+
+    def _aligned(self, operands: Sequence[SSAValue]) -> tuple[list[SSAValue], tuple[int, ...]]:
+        """Tensors as ones of the same rank, and the shape they broadcast to."""
+        shapes = [shape_of(x) for x in operands]
+        rank = max(map(len, shapes))
+        aligned = [self.reshape(x, (*[1] * (rank - len(s)), *s)) for x, s in zip(operands, shapes, strict=True)]
+        return aligned, np.broadcast_shapes(*shapes)
+
+    def plus(self, x: SSAValue, number: int) -> SSAValue:
+        """x + number."""
+        return self.combine(ADD, x, self.number(number, x)) if number else x
+
+    def minus(self, x: SSAValue, number: int) -> SSAValue:
+        """x − number."""
+        return self.combine(SUB, x, self.number(number, x)) if number else x
+
+    def product(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a · b of one element type; of i32 it must not overflow."""
+        factors, sizes = self._aligned([a, b])
+        return self.op(elementwise.MulOp, [*factors, self.constant(np.zeros(1, np.int8))], element_of(a), sizes)
+
+    def shifted(self, x: SSAValue, bits: int, *, rounded: bool = False) -> SSAValue:
+        """x · 2^−bits, rounded down, or to nearest and halves up."""
+        if not bits:
+            return x
+        properties: dict[str, Attribute] = {"round": BoolAttr.from_bool(rounded)}
+        operands = [x, self.number(bits, x)]
+        return self.op(elementwise.ArithmeticRightShiftOp, operands, element_of(x), shape_of(x), properties)
+
+    def bounded(self, x: SSAValue, low: SSAValue | int, high: SSAValue | int) -> SSAValue:
+        """min(max(x, low), high); on i32, for which TOSA has no clamp."""
+        for kind, bound in ((elementwise.MaximumOp, low), (elementwise.MinimumOp, high)):
+            x = self.combine(kind, x, self.number(bound, x) if isinstance(bound, int) else bound)
+        return x
+
+    def chosen(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a where the condition holds, b elsewhere."""
+        return self.combine(elementwise.SelectOp, condition, a, b)
+
+    def compared(self, kind: type[TosaOp], a: SSAValue, b: SSAValue) -> SSAValue:
+        """A comparison's truth values."""
+        return self.combine(kind, a, b, element=i1)
+
+    def summed(self, x: SSAValue, axis: int) -> SSAValue:
+        """The sum along an axis, which keeps a length of 1."""
+        sizes = list(shape_of(x))
+        sizes[axis] = 1
+        return self.op(reduction.ReduceSumOp, [x], element_of(x), sizes, {"axis": IntegerAttr(axis, i32)})
+
+    def looked_up(self, entries: Array, index: SSAValue) -> SSAValue:
+        """entries[index], for i32 indices of any shape into a 1-D array."""
+        table = self.constant(entries.reshape(1, -1, 1))
+        flat = self.reshape(index, (1, -1))
+        found = self.op(lookup.GatherOp, [table, flat], element_of(table), (*shape_of(flat), 1))
+        return self.reshape(found, shape_of(index))
+
+    # -- movement ----------------------------------------------------------------------------------------------------
+
+    def reshape(self, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
+        """The same elements in row-major order under another shape, one size of which may be −1."""
+        have = shape_of(x)
+        if -1 in sizes:
+            rest = int(np.prod([s for s in sizes if s != -1]))
+            sizes = [int(np.prod(have)) // rest if s == -1 else s for s in sizes]
+        if tuple(sizes) == have:
+            return x
+        return self.op(shape.ReshapeOp, [x, self.shape(sizes)], element_of(x), sizes)
+
+    def padded(self, x: SSAValue, low: Sequence[int], high: Sequence[int], number: int | Array) -> SSAValue:
+        """`x` with `low` elements before and `high` after it along each dimension."""
+        if not any([*low, *high]):
+            return x
+        sizes = [a + size + b for a, size, b in zip(low, shape_of(x), high, strict=True)]
+        counts = [count for pair in zip(low, high, strict=True) for count in pair]
+        kept = number if isinstance(number, np.ndarray) else np.array(number, dtype_of(element_of(x)))
+        element = self.constant(kept.reshape(1))
+        return self.op(shape.PadOp, [x, self.shape(counts), element], element_of(x), sizes)
+
+    def first(self, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
+        """The first elements of `x` along each dimension."""
+        if tuple(sizes) == shape_of(x):
+            return x
+        return self.op(shape.SliceOp, [x, self.shape([0] * len(sizes)), self.shape(sizes)], element_of(x), sizes)
+
+    def repeated(self, x: SSAValue, times: Sequence[int]) -> SSAValue:
+        """Copies of `x` along each dimension."""
+        if all(n == 1 for n in times):
+            return x
+        sizes = [size * n for size, n in zip(shape_of(x), times, strict=True)]
+        return self.op(shape.TileOp, [x, self.shape(times)], element_of(x), sizes)
+
+
+def is_byte(x: SSAValue) -> bool:
+    """Whether a tensor's elements are i8."""
+    return element_of(x) == i8
