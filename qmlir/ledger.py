@@ -4,7 +4,7 @@ Passes write a `#qmlir.decision` on every operation they decide about; this modu
 terminal, for JSON and for tests. An operation without a decision has not been through the quantizer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from xdsl.dialects.builtin import ModuleOp
@@ -12,7 +12,10 @@ from xdsl.ir import Operation
 
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
+from qmlir.dialects.quant.schemas import scale_text
+from qmlir.dialects.quant.types import quantized_element
 from qmlir.rewriting import node_name
 
 CODES = {
@@ -39,6 +42,7 @@ class Entry:
     outcome    `quantized` or `float`
     code       a key of `CODES`
     reason     one sentence, with what would change it
+    scale      of its quantized result, and of its weights: `2^-7` for a power of two; empty below the nn level
     """
 
     node: str
@@ -46,6 +50,7 @@ class Entry:
     outcome: str
     code: str
     reason: str
+    scale: str = ""
 
     def as_dict(self) -> dict[str, str]:
         """The entry for JSON."""
@@ -67,10 +72,22 @@ def decision_of(op: Operation) -> DecisionAttr | None:
 def decisions(module: ModuleOp) -> list[Entry]:
     """The decisions in a module, in program order."""
     return [
-        Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data)
+        Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op))
         for op in deciding_operations(module)
         if (d := decision_of(op)) is not None
     ]
+
+
+def _scale(op: Operation) -> str:
+    """The scales of an operation's result and weights."""
+    values = {"": op.results[0], "weights ": op.w} if isinstance(op, WeightedOp) else {"": op.results[0]}
+    types = {what: quantized_element(value.type) for what, value in values.items()}
+    return ", ".join(what + _range_text(type.scales) for what, type in types.items() if type is not None)
+
+
+def _range_text(scales: Sequence[float]) -> str:
+    """One scale, or the least and the greatest of several."""
+    return "…".join(dict.fromkeys(map(scale_text, (min(scales), max(scales)))))
 
 
 def deciding_operations(module: ModuleOp) -> Iterator[Operation]:

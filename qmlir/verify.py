@@ -2,7 +2,8 @@
 
 xDSL's `verify` stops at the first error and hangs a dump of the module on it. Here each function (each operation
 directly in the module) is verified by itself and contributes its first error, as in mlir-opt. On top of xDSL's
-checks comes dominance, which xDSL leaves out: inside a block, a value must be defined before it is used.
+checks come dominance, which xDSL leaves out (inside a block, a value must be defined before it is used), and what
+`qmlir.scales` states about all that stands inside an operation (dialects/scales.py).
 """
 
 from xdsl.dialects.builtin import ModuleOp
@@ -10,6 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.qmlir import names_of
+from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises
+from qmlir.rewriting import tensor_name
 from qmlir.source import SourceError, location_of, one_line
 
 
@@ -32,12 +35,12 @@ def verification_errors(module: ModuleOp) -> list[SourceError]:
         except VerifyException as error:
             errors.append(_find(op, error))
         else:
-            errors += _dominance_error(op)
+            errors += _dominance_error(op) or _broken_promise(op)
     try:
         module.verify(verify_nested_ops=False)
     except VerifyException as error:
         errors.append(_at(module, error))
-    return errors
+    return errors or _broken_promise(module)
 
 
 def _find(outer: Operation, error: VerifyException) -> SourceError:
@@ -60,6 +63,24 @@ def _at(op: Operation, error: VerifyException | str) -> SourceError:
         name = f' "{nodes[0].data}"' if nodes else ""
         message = f"{op.name}{name}: {message}"
     return SourceError(message, location_of(op))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Promises
+
+
+def _broken_promise(outer: Operation) -> list[SourceError]:
+    """The first value in `outer` that is not what an operation around it states of its scales, or nothing."""
+    for scope in outer.walk():
+        if (stated := scope.attributes.get(SCALES)) is None:
+            continue
+        if not isinstance(stated, PowerOfTwoAttr):
+            return [_at(scope, f"{SCALES} must be #qmlir.power_of_two, got {stated}")]
+        if (broken := next(broken_promises(scope), None)) is not None:
+            called = f'tensor "{name}"' if (name := tensor_name(broken.value)) else "a value"
+            need = f"{SCALES} promises scales that are powers of two"
+            return [_at(broken.op, f"{need}, got {called} with scale {broken.got}")]
+    return []
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def test_rows() -> None:
     module = quantized(parsed(TEXT))
     softmax = "its exponentials and its division have no integer form on this target"
     expected = [
-        Entry("[bold]act", "nn.relu", "quantized", "integer", "i8 activations"),
+        Entry("[bold]act", "nn.relu", "quantized", "integer", "i8 activations", "0.00392157"),
         Entry("nn.softmax", "nn.softmax", "float", "target", softmax),
     ]
     assert decisions(module) == expected
@@ -42,6 +42,7 @@ def test_rows() -> None:
         "outcome": "quantized",
         "code": "integer",
         "reason": "i8 activations",
+        "scale": "0.00392157",
     }
 
 
@@ -65,7 +66,7 @@ def test_on_a_terminal() -> None:
     out = StringIO()
     print_decisions(decisions(quantized(parsed(TEXT))), Console(file=out, width=160))
     first, *_, last = out.getvalue().splitlines()
-    assert first.split() == ["node", "operation", "outcome", "why"]
+    assert first.split() == ["node", "operation", "outcome", "scale", "why"]
     assert "[bold]act" in out.getvalue()  # a name is no markup
     assert last == "1 of 2 operations quantized"
 

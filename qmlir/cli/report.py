@@ -19,11 +19,11 @@ def print_decisions(entries: Sequence[Entry], console: Console | None = None) ->
     # A pipe has no width; 80 columns would fold every sentence.
     console = console or Console(width=None if sys.stdout.isatty() else 160)
     table = Table(box=None, pad_edge=False)
-    for heading in ("node", "operation", "outcome", "why"):
+    for heading in ("node", "operation", "outcome", "scale", "why"):
         table.add_column(heading, overflow="fold")
     for entry in entries:
         # Text, since a name such as "[bold]" is no markup.
-        table.add_row(*map(Text, (entry.node, entry.operation, entry.outcome, entry.reason)))
+        table.add_row(*map(Text, (entry.node, entry.operation, entry.outcome, entry.scale, entry.reason)))
     console.print(table)
     quantized = sum(e.outcome == "quantized" for e in entries)
     console.print(f"{quantized} of {len(entries)} operations quantized")

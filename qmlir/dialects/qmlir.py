@@ -1,7 +1,8 @@
 """The project's own attributes and odd operations, for every level.
 
 `#qmlir.name` carries the source model's names through every rewrite, `#qmlir.decision` what the quantizer decided
-about an operation and why, `#qmlir.weights` (weights.py) constant data. `qmlir.opaque` stands for an operation of
+about an operation and why, `#qmlir.weights` (weights.py) constant data, `#qmlir.power_of_two` (scales.py) a promise
+about scales. `qmlir.opaque` stands for an operation of
 the source model that has no meaning here, so that one import lists every such operation; `qmlir.constant_buffer`
 is a constant in memory, before the memory planner gives it an address.
 """
@@ -27,6 +28,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.scales import PowerOfTwoAttr
 from qmlir.dialects.weights import WeightsAttr
 
 NAME = "qmlir.name"
@@ -203,4 +205,4 @@ def names_of(op: Operation) -> NameAttr:
     return name if isinstance(name, NameAttr) else NameAttr.of()
 
 
-QMLIR = Dialect("qmlir", [OpaqueOp, ConstantBufferOp], [WeightsAttr, NameAttr, DecisionAttr])
+QMLIR = Dialect("qmlir", [OpaqueOp, ConstantBufferOp], [WeightsAttr, NameAttr, DecisionAttr, PowerOfTwoAttr])

@@ -1,6 +1,7 @@
 """`qmlir`: each command on a small network, end to end in this process, and the C bundle in a C program."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -79,7 +80,19 @@ def test_options_of_quantize(small: Small, quantized: Path) -> None:
     assert "f32:0, {" not in text
     rows = json.loads((small / "l.json").read_text())
     assert {r["outcome"] for r in rows} == {"quantized"}
-    assert {tuple(r) for r in rows} == {("node", "operation", "outcome", "code", "reason")}
+    assert {tuple(r) for r in rows} == {("node", "operation", "outcome", "code", "reason", "scale")}
+
+
+def test_powers_of_two_are_shown_by_their_exponent(
+    small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--profile", small / "p.yaml", "--schema", "symmetric_with_power2_scale", "--ledger", small / "l.json")
+    assert run("quantize", small.onnx, *options, "-o", small / "s.mlir") == 0
+    rows = json.loads((small / "l.json").read_text())
+    assert all(re.fullmatch(r"2\^-?\d+(, weights 2\^-?\d+(…2\^-?\d+)?)?", r["scale"]) for r in rows)
+    out = capsys.readouterr().out
+    assert all(r["scale"] in out for r in rows)
+    assert "qmlir.scales = #qmlir.power_of_two" in (small / "s.mlir").read_text()
 
 
 def test_ranges_in_the_ir_need_no_profile(small: Small) -> None:

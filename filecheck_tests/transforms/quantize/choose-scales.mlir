@@ -8,6 +8,8 @@
 // SYM-LABEL: func.func @schemas
 // UINT8-LABEL: func.func @schemas
 // POWER2-LABEL: func.func @schemas
+// POWER2-SAME: attributes {qmlir.scales = #qmlir.power_of_two}
+// CHECK-NOT: qmlir.scales
 // CHECK: %[[Q:.*]] = quant.qcast %x : tensor<1x4xf32> to tensor<1x4x!quant.uniform<i8:f32, 0.011764706112444401:-43>>
 // CHECK-NEXT: %[[X:.*]] = quant.dcast %[[Q]]
 // CHECK-NEXT: %[[R:.*]] = nn.relu %[[X]]

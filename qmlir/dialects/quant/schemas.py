@@ -3,7 +3,8 @@
     asymmetric                    scale and zero point free: the integer range covers [lo, hi] exactly
     symmetric                     zero point 0; int8 uses −128 too: scale = max(|lo| / 128, hi / 127)
     symmetric_with_uint8          symmetric, but a range that is never negative gets all integers: zero point qmin
-    symmetric_with_power2_scale   symmetric, the scale rounded up to a power of two: rescaling is a shift
+    symmetric_with_power2_scale   symmetric, the scale rounded up to a power of two: rescaling is a shift; a function
+                                  so quantized says it, and is held to it (dialects/scales.py)
 
 Ranges first widen to contain 0, which is always represented exactly. Scales are float32 values, held as Python
 floats. Weights have rules of their own: symmetric whatever the schema, so that kernels never subtract a weight's
@@ -167,6 +168,24 @@ def power_of_two_above(scale: float) -> float:
     """2^ceil(log2 scale), exactly."""
     fraction, exponent = math.frexp(scale)
     return math.ldexp(1.0, exponent - 1 if fraction == 0.5 else exponent)
+
+
+def exponent_of(scale: float) -> int | None:
+    """The e of scale = 2^e, exactly; None where a scale, positive and finite, is no power of two."""
+    fraction, exponent = math.frexp(scale)
+    return exponent - 1 if fraction == 0.5 else None
+
+
+def nearest_exponent(scale: float) -> int:
+    """The e for which |scale − 2^e| is least; the larger of two."""
+    fraction, exponent = math.frexp(scale)
+    return exponent if fraction >= 0.75 else exponent - 1
+
+
+def scale_text(scale: float) -> str:
+    """A scale for people: `2^-7` for a power of two, six digits for any other."""
+    exponent = exponent_of(scale)
+    return f"{scale:.6g}" if exponent is None else f"2^{exponent}"
 
 
 def _float32(value: float) -> float:

@@ -36,6 +36,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.quant.schemas import exponent_of
 from qmlir.dialects.quant.storage import canonical, default_range, storage_text, verify_storage
 from qmlir.dialects.quant.syntax import pair_text, verify_scales
 
@@ -81,6 +82,11 @@ class ScaledType(ParametrizedAttribute, TypeAttribute, ABC):
     def zero_points(self) -> tuple[int, ...]:
         """All zero points, as many as scales."""
         return _unpacked_ints(self.packed_zero_points.data)
+
+    @property
+    def exponents(self) -> tuple[int | None, ...]:
+        """The e of each scale that is 2^e exactly, in the order of `scales`; None for one that is not."""
+        return _exponents(self.packed_scales.data)
 
     @abstractmethod
     def parameters_text(self) -> str:
@@ -258,6 +264,11 @@ def packed_zero_points(zero_points: Sequence[int]) -> BytesAttr:
 @lru_cache(maxsize=4096)
 def _unpacked_floats(packed: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(packed) // 8}d", packed)
+
+
+@lru_cache(maxsize=4096)
+def _exponents(packed: bytes) -> tuple[int | None, ...]:
+    return tuple(map(exponent_of, _unpacked_floats(packed)))
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -32,6 +32,7 @@ from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_add, lower_mul
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
+from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.rewriting import node_name
 from qmlir.target import Target
@@ -78,7 +79,7 @@ class NNToQIntPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
-            _Converter(function.body.block, target).run()
+            _Converter(function, target).run()
 
 
 class _Converter:
@@ -88,8 +89,8 @@ class _Converter:
     restored   quantized value whose operation is gone → the cast that gives its type back to its integers
     """
 
-    def __init__(self, block: Block, target: Target):
-        self.block, self.target = block, target
+    def __init__(self, function: func.FuncOp, target: Target):
+        self.block, self.target, self.contract = function.body.block, target, contract_of(function, target)
         self.integers: dict[SSAValue, SSAValue] = {}
         self.restored: dict[SSAValue, SSAValue] = {}
 
@@ -114,7 +115,7 @@ class _Converter:
             if (lowering := LOWERINGS.get(type(op))) is None:
                 raise NoIntegerForm("target", "it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
-            self._finish(op, lowering(op, operands, self.target.contract))
+            self._finish(op, lowering(op, operands, self.contract))
         except NoIntegerForm as why:
             self._keep_float(op, why)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.legality import uniform
 from qmlir.lowering.nn_to_qint.scales import requantize
@@ -30,5 +31,8 @@ def lower_global_average_pool(
     op: nn.GlobalAveragePoolOp, operands: Sequence[SSAValue], contract: str
 ) -> list[Operation]:
     """acc = Σ (x − z_x), then y = z_y + acc · s_x / (s_y · n)."""
+    _, rows, columns, _ = shape_of(op.x)
+    if contract == "shift" and (rows * columns).bit_count() != 1:
+        contract = "single"  # 1/n is no shift, whatever the scales are
     total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(uniform(op.x).zero_point)})
     return [total, requantize(total.acc, op, contract)]

@@ -4,6 +4,7 @@ That there is an integer form at all, so that every factor here has a multiplier
 """
 
 import numpy as np
+from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -12,7 +13,9 @@ from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.scales import promises_powers_of_two
 from qmlir.legality import factors, uniform
+from qmlir.target import Target
 
 Limits = tuple[int, int]
 
@@ -32,6 +35,16 @@ def stored(real: float, element: UniformType) -> int:
     """The stored integer nearest to a real number, within the storage range."""
     low, high = element.storage_min, element.storage_max
     return int(numerics.quantize(np.array(real), element.scale, element.zero_point, low, high, np.int64))
+
+
+def contract_of(function: func.FuncOp, target: Target) -> str:
+    """The rounding contract of a function's requantizations.
+
+    Where scales are promised to be powers of two, `single` is `shift`: the same bits, and a verifier that holds every
+    multiplier to a power of two.
+    """
+    exact = target.contract == "single" and promises_powers_of_two(function)
+    return "shift" if exact else target.contract
 
 
 def requantize(

@@ -6,7 +6,7 @@ network with its casts is the nominal meaning of the quantized one, and the form
 
 An operation that cannot become integer is left alone, and the reason is recorded on it; `quantize-ops` has the last
 word. Such an operation reads floats as they are where they exist: only what an integer operation computes reaches it
-through a cast.
+through a cast. Under the schema symmetric_with_power2_scale the function states so (dialects/scales.py).
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,6 +30,7 @@ from qmlir.dialects.qmlir import DECISION
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.schemas import (
     Precision,
+    QuantizationError,
     Schema,
     choose_quantization,
     choose_weight_quantization,
@@ -37,6 +38,7 @@ from qmlir.dialects.quant.schemas import (
     weight_range,
 )
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promises_powers_of_two
 from qmlir.ledger import decide, decision_of
 from qmlir.legality import data_operands, data_values, is_weight, storage_name, target_of
 from qmlir.passes import option
@@ -74,7 +76,26 @@ class ChooseScalesPass(ModulePass):
         # Refuses a schema and a precision that do not go together, whatever the network.
         choose_quantization(0.0, 0.0, self.schema, self.precision, where="choose-scales")
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+            if self.schema == "symmetric_with_power2_scale":
+                function.attributes[SCALES] = PowerOfTwoAttr()
             _Chooser(self, target, function.body.block).run()
+            self._check_promise(function)
+
+    def _check_promise(self, function: func.FuncOp) -> None:
+        """Refuses to break what the function states: with another schema, or beside scales that came with the graph.
+
+        Raises:
+            QuantizationError: Powers of two are promised, and a scale is none.
+        """
+        if not promises_powers_of_two(function):
+            return
+        for broken in broken_promises(function):
+            raise QuantizationError(
+                f"{SCALES} promises scales that are powers of two",
+                where=f'function "{function.sym_name.data}"',
+                got=f"{called(broken.value)} of {broken.op.name} with scale {broken.got}",
+                remedy="quantize the float network with schema symmetric_with_power2_scale, or drop the promise",
+            )
 
 
 def storage_type(precision: Precision) -> IntegerType:

@@ -3,6 +3,7 @@
 import csv
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,11 @@ from qmlir.dialects.quant.schemas import (
     Schema,
     choose_quantization,
     choose_weight_quantization,
+    exponent_of,
     is_symmetric,
+    nearest_exponent,
     power_of_two_above,
+    scale_text,
     weight_range,
 )
 
@@ -192,3 +196,29 @@ def test_weights_do_not_saturate(values: list[float], narrow: bool, schema: Sche
 def test_bad_weights(bad: np.ndarray) -> None:
     with pytest.raises(QuantizationError, match='constant "w": weights must be finite numbers, got'):
         choose_weight_quantization(bad, where='constant "w"')
+
+
+@given(st.integers(-1074, 1023))
+def test_exponents_are_exact(e: int) -> None:
+    """Every power of two that float64 has, and neither neighbour of one with a whole significand."""
+    scale = math.ldexp(1.0, e)
+    assert exponent_of(scale) == nearest_exponent(scale) == e
+    assert scale_text(scale) == f"2^{e}"
+    assert math.ldexp(1.0, e) == power_of_two_above(scale)
+    if e > -1022:
+        assert exponent_of(math.nextafter(scale, 0.0)) is None
+        assert exponent_of(math.nextafter(scale, math.inf)) is None
+
+
+@given(st.floats(2.0**-1022, 2.0**1022))
+def test_the_nearest_power(scale: float) -> None:
+    exact = Fraction(scale)
+    nearest = nearest_exponent(scale)
+    distance = abs(exact - Fraction(2) ** nearest)
+    assert all(distance <= abs(exact - Fraction(2) ** e) for e in (nearest - 1, nearest + 1))
+    assert (exponent_of(scale) == nearest) == (distance == 0)
+
+
+def test_scales_for_people() -> None:
+    assert [scale_text(s) for s in (1.0, 0.0078125, 1 / 127, 3.0)] == ["2^0", "2^-7", "0.00787402", "3"]
+    assert nearest_exponent(0.75) == 0, "of two as near, the larger"
