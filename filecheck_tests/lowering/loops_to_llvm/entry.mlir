@@ -1,5 +1,7 @@
 // RUN: qmlir-opt --plan-memory --loops-to-llvm %s | filecheck %s
 
+// CHECK: builtin.module {
+
 // The entry has the ABI's four pointers. What the plan knows of a kernel's arguments stands on them: %x is the
 // caller's, the weights and the arena start on a cache line, and nothing that is written is seen twice.
 
@@ -31,6 +33,10 @@ func.func private @in_place(%x: memref<16xi8>, %y: memref<16xi8>) {
 // CHECK-NEXT: llvm.call @in_place([[A]], [[A]]) : (!llvm.ptr, !llvm.ptr) -> ()
 // CHECK-NEXT: llvm.call @apart([[A]], [[W]], [[Y]]) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
 // CHECK-NEXT: llvm.return
+
+// What it wants of its caller stands beside it.
+// CHECK: llvm.mlir.global external constant @main_weights(dense<{{.*}}> : tensor<64xi8>) {addr_space = 0 : i32, alignment = 64 : i64} : !llvm.array<64 x i8>
+// CHECK-NEXT: llvm.mlir.global external constant @main_arena_size(64 : i64) {addr_space = 0 : i32} : i64
 
 // CHECK: @apart(%{{.*}}: !llvm.ptr {llvm.align = 1 : i64, llvm.noalias, llvm.readonly}, %{{.*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.noalias, llvm.readonly}, %{{.*}}: !llvm.ptr {llvm.align = 1 : i64, llvm.noalias})
 // CHECK: @in_place(%{{.*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.readonly}, %{{.*}}: !llvm.ptr {llvm.align = 64 : i64})

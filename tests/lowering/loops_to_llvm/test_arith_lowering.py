@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from kernels import elementwise, empty, run_kernel, vectorwise
+from kernels import elementwise, empty, lowered, run_kernel, vectorwise, with_main
 
 Array = npt.NDArray[Any]
 N = 37
@@ -133,6 +133,25 @@ def test_minima_and_maxima_of_nan_and_zeros() -> None:
         (y,) = run_kernel(elementwise(f"%r = arith.{name} %0, %1 : f32", [("f32", 4)] * 2, ("f32", 4)), a, b, out=[a])
         np.testing.assert_array_equal(y, np.array(expected, np.float32), err_msg=name)
         np.testing.assert_array_equal(np.signbit(y[2:]), np.signbit(expected[2:]), err_msg=name)
+
+
+@pytest.mark.parametrize("shape", [elementwise, vectorwise])
+@pytest.mark.parametrize("name", ["maxnumf", "minnumf"])
+@pytest.mark.parametrize("bound", [0.0, -0.0, 1.5, -3.25, 3.4e38])
+def test_bound_by_a_constant(shape: Any, name: str, bound: float) -> None:
+    """As of two variables, to the sign of zero; but without the intrinsic, which is younger than LLVM 19."""
+    special = [np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf, bound, -bound]
+    a = np.concatenate([special, floats(np.float32)])[:N].astype(np.float32)
+    b = np.full(N, bound, np.float32)
+    type = "f32" if shape is elementwise else f"vector<{N}xf32>"
+    constant = f"{bound} : f32" if shape is elementwise else f"dense<{bound}> : {type}"
+    one = shape(f"%c = arith.constant {constant}\n%r = arith.{name} %0, %c : {type}", [("f32", N)], ("f32", N))
+    two = shape(f"%r = arith.{name} %0, %1 : {type}", [("f32", N)] * 2, ("f32", N))
+    assert "mumnum" not in str(lowered(with_main(one, 1)))
+    assert "mumnum" in str(lowered(with_main(two, 2)))
+    (got,), (expected,) = run_kernel(one, a, out=[a]), run_kernel(two, a, b, out=[a])
+    assert not np.isnan(expected).any()
+    np.testing.assert_array_equal(got.view(np.uint32), expected.view(np.uint32))
 
 
 @pytest.mark.parametrize("shape", [elementwise, vectorwise])
