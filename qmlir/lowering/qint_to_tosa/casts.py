@@ -37,8 +37,9 @@ def _quantize(code: TosaCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
     guess = _guess(code, type, x)
     thresholds = np.concatenate([_thresholds(type, c) for c in range(len(type.scales))])
     place = _place(code, type, guess, type.storage_min, len(thresholds) // len(type.scales))
+    table = code.table(thresholds)
     steps = [
-        code.cast(code.compared(GREATER_EQUAL, x, code.looked_up(thresholds, code.plus(place, after))), i32)
+        code.cast(code.compared(GREATER_EQUAL, x, code.looked_up(table, code.plus(place, after))), i32)
         for after in (0, 1)
     ]
     q = code.plus(code.combine(ADD, guess, code.combine(ADD, *steps)), -1)
@@ -90,7 +91,7 @@ def _dequantize(code: TosaCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
         for scale, zero_point in zip(type.scales, type.zero_points, strict=True)
     ]
     place = _place(code, type, code.cast(q, i32), -STEPS // 2, STEPS)
-    return code.looked_up(np.concatenate(reals).astype(np.float32), place)
+    return code.looked_up(code.table(np.concatenate(reals).astype(np.float32)), place)
 
 
 def _place(code: TosaCode, type: UniformType, q: SSAValue, lowest: int, entries: int) -> SSAValue:

@@ -8,6 +8,7 @@ say exactly is refused: contracts other than single, shift and double, sums of p
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,7 +17,9 @@ from xdsl.passes import ModulePass
 
 from qmlir.lowering.qint_to_tosa import casts, contraction, elementwise, lookup, pooling, requantize, shape
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
+from qmlir.lowering.qint_to_tosa.version_0_80 import respell
 from qmlir.lowering.way_out import Rule, rebuild
+from qmlir.passes import option
 
 RULES: Mapping[type[Operation], Rule] = {
     **contraction.RULES,
@@ -43,6 +46,9 @@ class QIntToTosaPass(ModulePass):
     """
 
     name = "qint-to-tosa"
+    version: Literal["1.0", "0.80"] = option("1.0", "the version of TOSA: LLVM has 1.0 from 20 on, 0.80 before")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rebuild(op, TosaCode, RULES, "tosa")
+        if self.version == "0.80":
+            respell(op)

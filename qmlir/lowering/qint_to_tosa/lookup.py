@@ -12,7 +12,7 @@ from qmlir.lowering.qint_to_tosa.tensors import TosaCode, is_byte
 def _lookup(code: TosaCode, op: LookupOp, x: SSAValue) -> SSAValue:
     if is_byte(op.y):
         return code.op(TableOp, [x, code.constant(op.table.array)], element_of(op.y), shape_of(x))
-    return code.looked_up(op.table.array, code.plus(code.cast(x, i32), 128))
+    return code.looked_up(code.table(op.table.array), code.plus(code.cast(x, i32), 128))
 
 
 RULES = {LookupOp: _lookup}

@@ -145,9 +145,12 @@ class TosaCode(BodyCode):
         sizes[axis] = 1
         return self.op(reduction.ReduceSumOp, [x], element_of(x), sizes, {"axis": IntegerAttr(axis, i32)})
 
-    def looked_up(self, entries: Array, index: SSAValue) -> SSAValue:
-        """entries[index], for i32 indices of any shape into a 1-D array."""
-        table = self.constant(entries.reshape(1, -1, 1))
+    def table(self, entries: Array) -> SSAValue:
+        """A 1-D array to look up in."""
+        return self.constant(entries.reshape(1, -1, 1))
+
+    def looked_up(self, table: SSAValue, index: SSAValue) -> SSAValue:
+        """table[index], for i32 indices of any shape."""
         flat = self.reshape(index, (1, -1))
         found = self.op(lookup.GatherOp, [table, flat], element_of(table), (*shape_of(flat), 1))
         return self.reshape(found, shape_of(index))
