@@ -7,7 +7,9 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,16 @@ def mlir_opt(text: str, *flags: str) -> str:
 def llvm_ir(text: str) -> str:
     """What mlir-translate makes of a module in the llvm dialect; the test fails if it refuses it."""
     return _printed("mlir-translate", text, ["--mlir-to-llvmir"])
+
+
+def iree_opt(text: str) -> str:
+    """What IREE's mlir-opt, some versions younger, prints for a module."""
+    program = Path(sys.executable).with_name("iree-opt")
+    if not program.exists():
+        pytest.skip("IREE is not installed: pip install qmlir[interop]")
+    done = subprocess.run([program, "-"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:4000]
+    return done.stdout
 
 
 def _printed(tool: str, text: str, flags: Sequence[str]) -> str:

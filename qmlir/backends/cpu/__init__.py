@@ -6,13 +6,13 @@ jit.py       machine code as a Python callable
 
 from typing import cast
 
-import numpy as np
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import DenseIntElementsAttr, DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine, host_features
+from qmlir.dialects.dense import Dense, held_bytes
 from qmlir.dialects.loops import arena_size_symbol, weights_symbol
 from qmlir.errors import PipelineError
 from qmlir.signature import Signature
@@ -35,7 +35,7 @@ def build(module: ModuleOp, signature: Signature, *, entry: str = "main", machin
         raise PipelineError("cpu", "needs a module whose memory is planned", remedy="run plan-memory and loops-to-llvm")
     return Executable(
         emit_llvm_ir(module),
-        weights=np.frombuffer(cast(DenseIntElementsAttr, blob).data.data, np.int8),
+        weights=held_bytes(cast(Dense, blob)),
         arena_size=size.value.data,
         signature=signature,
         entry=entry,

@@ -12,9 +12,7 @@ from typing import NoReturn
 from xdsl.dialects import func, llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BytesAttr,
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     IntegerAttr,
     IntegerType,
@@ -28,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.hints import isa
 
+from qmlir.dialects.dense import dense_of
 from qmlir.dialects.loops import (
     ARENA_SIZE,
     CACHE_LINE,
@@ -86,10 +85,10 @@ def plan_globals(module: ModuleOp, entry: func.FuncOp) -> list[llvm.GlobalOp]:
     if not isa(size, IntegerAttr[IntegerType]) or not isinstance(blob, WeightsAttr):
         _refuse(entry, "must have its memory planned", f"{size} and {blob}")
     held = blob.array.reshape(-1).view("i1")
-    bytes = DenseIntOrFPElementsAttr(TensorType(i8, [held.size]), BytesAttr(held.tobytes()))
-    array = llvm.LLVMArrayType(held.size, i8)
+    bytes = dense_of(TensorType(i8, [held.size]), held)
+    type = llvm.LLVMArrayType(held.size, i8)
     return [
-        llvm.GlobalOp(array, weights_symbol(name), "external", constant=True, value=bytes, alignment=CACHE_LINE),
+        llvm.GlobalOp(type, weights_symbol(name), "external", constant=True, value=bytes, alignment=CACHE_LINE),
         llvm.GlobalOp(i64, arena_size_symbol(name), "external", constant=True, value=size),
     ]
 

@@ -79,6 +79,14 @@ llvm.func @f(%v: vector<4xf32>, %i: i64, %p: !llvm.ptr) -> i32 {
     assert "alloca i8, i64 8, align 64" in text
 
 
+def test_what_the_caller_brings_is_no_code() -> None:
+    wanted = "llvm.mlir.global external constant @f_{}(1 : i64) : i64\n"
+    function = "llvm.func @f() { llvm.return }\n"
+    assert text_of(function + wanted.format("weights") + wanted.format("arena_size")) == text_of(function)
+    with pytest.raises(LoweringError, match=r"llvm\.mlir\.global"):
+        text_of(function + wanted.format("table"))
+
+
 @pytest.mark.parametrize(
     ("value", "type", "text"),
     [
