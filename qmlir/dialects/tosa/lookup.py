@@ -1,7 +1,7 @@
 """Elements found by their place: tables, gathers and scatters."""
 
-from xdsl.dialects.builtin import i8, i16, i32
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import i8, i16, i32, i64
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from qmlir.dialects.tosa.base import TENSOR, TosaOp, element, fits, known, sizes
@@ -38,11 +38,17 @@ class TableOp(TosaOp):
             self.check_result(shape)  # L2
 
 
+def check_indices(op: TosaOp, indices: SSAValue) -> None:
+    """Wants indices of a type that they may have: i64 is of TOSA 1.1."""
+    if element(indices) not in (i32, i64):
+        op.fail(f"needs indices of element type i32 or i64, got {indices.type}")
+
+
 @irdl_op_definition
 class GatherOp(TosaOp):
     """y[n,w,c] = values[n, indices[n,w], c].
 
-    (L1) values [N,K,C], indices [N,W] of i32, output [N,W,C] of the values' element type
+    (L1) values [N,K,C], indices [N,W] of i32 or i64, output [N,W,C] of the values' element type
     """
 
     name = "tosa.gather"
@@ -53,7 +59,7 @@ class GatherOp(TosaOp):
     def verify_(self) -> None:
         self.check_rank(3, values=self.values, result=self.output)  # L1
         self.check_rank(2, indices=self.indices)  # L1
-        self.check_element(i32, indices=self.indices)  # L1
+        check_indices(self, self.indices)  # L1
         self.check_element(element(self.values), result=self.output)  # L1
         values, indices = sizes(self.values), sizes(self.indices)
         if values is None or indices is None:
@@ -67,7 +73,7 @@ class GatherOp(TosaOp):
 class ScatterOp(TosaOp):
     """values_in with values_out[n, indices[n,w], c] = input[n,w,c].
 
-    (L1) values_in and values_out [N,K,C], indices [N,W] of i32, input [N,W,C]; K is at least W; one element type
+    (L1) values_in and values_out [N,K,C], indices [N,W] of i32 or i64, input [N,W,C]; K is at least W; one element type
     """
 
     name = "tosa.scatter"
@@ -79,7 +85,7 @@ class ScatterOp(TosaOp):
     def verify_(self) -> None:
         self.check_rank(3, values_in=self.values_in, input=self.input, values_out=self.values_out)  # L1
         self.check_rank(2, indices=self.indices)  # L1
-        self.check_element(i32, indices=self.indices)  # L1
+        check_indices(self, self.indices)  # L1
         self.check_element(element(self.values_in), input=self.input, values_out=self.values_out)  # L1
         values, indices, given = sizes(self.values_in), sizes(self.indices), sizes(self.input)
         if values is None or indices is None or given is None:
