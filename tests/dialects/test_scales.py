@@ -15,7 +15,7 @@ from xdsl.utils.test_value import create_ssa_value
 
 import qmlir
 from qmlir.backends.reference import Reference
-from qmlir.compiler import Pipeline, main_function, to_integers
+from qmlir.compiler import TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline, main_function, to_integers
 from qmlir.dialects.qint import GlobalSumPoolOp, RequantizeOp
 from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.types import ScaledType, UniformType
@@ -182,3 +182,10 @@ def test_it_goes_down_with_the_function() -> None:
     np.testing.assert_array_equal(qmlir.compile(module)(x), qmlir.reference(module)(x))
     linalg = Pipeline("nn-to-qint", "qint-to-linalg")(module)
     assert SCALES not in main_function(linalg).attributes
+
+
+def test_nothing_of_it_is_left_in_the_llvm_dialect() -> None:
+    module = quantized(parsed(TEXT), schema=SCHEMA)
+    module.attributes[SCALES] = PowerOfTwoAttr()
+    lowered = Pipeline(*TO_INTEGERS, *TO_LOOPS, *TO_LLVM)(module)
+    assert all(SCALES not in op.attributes for op in lowered.walk())

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
+from qmlir.dialects.scales import SCALES
 from qmlir.errors import LoweringError, OptionError
 from qmlir.lowering.loops_to_llvm import arith, control, function, math, memory, simd, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
@@ -127,7 +128,7 @@ def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> No
     for source in lowered:
         source.detach()
         source.erase()
-    for attribute in (ARENA_SIZE, WEIGHTS_BLOB):
+    for attribute in (ARENA_SIZE, WEIGHTS_BLOB, SCALES):  # upstream knows none of them, and no quantized type is left
         module.attributes.pop(attribute, None)
 
 
