@@ -6,22 +6,27 @@
     dense<"0x0000803F…"> : tensor<25000000xf32>                        held as bytes (dialects/dense.py); i1 is packed,
     dense<1.0> : tensor<25000000xf32>                                  i4 and i24 are in upstream's bytes
     dense_resource<conv1> : tensor<…>, the `{-# … #-}` behind it       the same (resources.py)
+    "llvm.getelementptr"(%p, %i) <{…}>, as LLVM 19 prints it           what LLVM 19 does not know yet is added
 
 Operations of ours, and attributes called `qmlir.…`, get such constants as `#qmlir.weights`.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FusedLoc,
+    IntegerAttr,
     LocationAttr,
     NoneAttr,
+    i32,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
@@ -39,6 +44,13 @@ _OURS = frozenset(("nn", "qint", "qmlir"))
 
 _ALIAS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|^[ \t]*(?P<name>#[\w.$-]+)[ \t]*=', re.MULTILINE)
 """A string or a comment, or the definition of an alias."""
+
+_YOUNGER: dict[str, Callable[[Operation], dict[str, Attribute]]] = {
+    "llvm.getelementptr": lambda _: {"noWrapFlags": IntegerAttr(0, i32)},
+    "llvm.call": lambda op: {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(op.operands), 0])},
+    "llvm.call_intrinsic": lambda op: {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(op.operands), 0])},
+}
+"""Properties that xDSL demands and LLVM 19, which has none of that name, leaves out: what they stand at there."""
 
 _LIST = re.compile(r"[\w.+\-\[\],\s]+(?=>)")
 """Numbers in brackets."""
@@ -115,6 +127,9 @@ class UpstreamParser(Parser):
 
     def parse_operation(self) -> Operation:
         op = super().parse_operation()
+        if (younger := _YOUNGER.get(op.name)) is not None:
+            for key, value in younger(op).items():
+                op.properties.setdefault(key, value)
         ours = op.name.partition(".")[0] in _OURS
         for held in (op.properties, op.attributes):
             for key, attribute in held.items():

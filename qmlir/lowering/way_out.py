@@ -10,12 +10,12 @@ as upstream knows no such attributes.
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
-import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import func
-from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from qmlir.dialects.dense import Dense, dense_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.dialects.weights import element_type_of
@@ -48,14 +48,12 @@ class BodyCode:
         self.block.add_op(op)
         return op.results[0]
 
-    def dense(self, array: Array) -> DenseIntOrFPElementsAttr:
+    def dense(self, array: Array) -> Dense:
         """An array as upstream's attribute; unsigned integers become signless ones of the same bits."""
         if array.dtype.kind == "b":
             self.refuse("has no constants of one bit upstream", got=f"bool{list(array.shape)}", remedy="use i8")
         stored = signless(array)
-        type = TensorType(element_type_of(stored.dtype), stored.shape)
-        made: Any = DenseIntOrFPElementsAttr  # its overloads do not know a tensor of any element type
-        return made(type, BytesAttr(np.ascontiguousarray(stored).tobytes()))
+        return dense_of(TensorType(element_type_of(stored.dtype), stored.shape), stored)
 
 
 def signless(array: Array) -> Array:
@@ -94,6 +92,8 @@ def _rebuild_function(
     old = function.body.block
     new = Block(arg_types=[plain_type(t) for t in function.function_type.inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(old.args, new.args, strict=True))
+    for before, after in values.items():
+        after.name_hint = before.name_hint
     for op in old.ops:
         code = code_of(new, op)
         operands = [values[o] for o in op.operands]

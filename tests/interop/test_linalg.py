@@ -18,6 +18,7 @@ from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.weights import WeightsMode
 from qmlir.errors import LoweringError
 from qmlir.lowering.qint_to_linalg.requantize import ROUNDINGS
 from tests.conftest import ROOT
@@ -158,8 +159,11 @@ def test_the_rest_is_refused(sample: Sample) -> None:
 
 
 def check_network(quantized: ModuleOp, samples: Sequence[Array]) -> None:
-    """mlir-opt accepts the network, and IREE's results are the reference's to the last bit."""
-    compiled = Compiled(linalg_text(to_integers(quantized)))
+    """mlir-opt accepts the network, and IREE's results are the reference's to the last bit; weights as resources."""
+    text = linalg_text(to_integers(quantized), WeightsMode.RESOURCE)
+    assert "dialect_resources" in text
+    mlir_opt(text)
+    compiled = Compiled(text)
     reference = qmlir.reference(quantized)
     for sample in samples:
         (got,) = compiled("main", [sample])
@@ -177,7 +181,6 @@ def digits(schema: str) -> tuple[ModuleOp, list[Array]]:
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
 def test_digits(schema: str) -> None:
     quantized, images = digits(schema)
-    mlir_opt(linalg_text(to_integers(quantized)))
     check_network(quantized, images)
 
 
@@ -188,5 +191,4 @@ def test_cifar(shared: Find) -> None:
     parts = split(network, shared, 100 / network.scored)
     module = qmlir.load(shared(network.file))
     quantized = qmlir.quantize(module, qmlir.profile(module, parts.profile))
-    mlir_opt(linalg_text(to_integers(quantized)))
     check_network(quantized, list(parts.score))

@@ -5,29 +5,34 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType, f32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, Signedness, TensorType, f32, i64
 from xdsl.ir import Block, Region
 
 import qmlir
-from qmlir.compiler import TO_INTEGERS, TO_LOOPS, Pipeline
+from qmlir.compiler import TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline
 from qmlir.context import make_context
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsMode, module_text
 from qmlir.source import parse_text
 from tests.conftest import ROOT
-from tests.interop.upstream import mlir_opt
+from tests.interop.upstream import iree_opt, mlir_opt
+from tests.models.networks import NETWORKS, Find, split
 
 GENERIC = "--mlir-print-op-generic"
 OUR_DIALECTS = "--allow-unregistered-dialect"
 
 
+def read(text: str) -> ModuleOp:
+    module = parse_text(make_context(), text, "mlir-opt")
+    module.verify()
+    return module
+
+
 def assert_unchanged(module: ModuleOp, *flags: str) -> None:
     """What comes back is the module, attribute by attribute."""
     printed = mlir_opt(module_text(module, WeightsMode.INLINE, generic=True), GENERIC, *flags)
-    back = parse_text(make_context(), printed, "mlir-opt")
-    back.verify()
-    assert back.is_structurally_equivalent(module)
+    assert read(printed).is_structurally_equivalent(module)
 
 
 @st.composite
@@ -72,28 +77,89 @@ def test_quantized_modules(module: ModuleOp) -> None:
     assert_unchanged(module)
 
 
-def example() -> ModuleOp:
-    return qmlir.load(ROOT / "examples/digits/model.mlir")
-
-
 LEVELS = {
-    "nn": (),
-    "quantized": ("quantize",),
-    "integers": ("quantize", *TO_INTEGERS),
-    "loops": ("quantize", *TO_INTEGERS, *TO_LOOPS),
-    "planned": ("quantize", *TO_INTEGERS, *TO_LOOPS, "plan-memory"),
+    "quantized": (),
+    "integers": TO_INTEGERS,
+    "loops": (*TO_INTEGERS, *TO_LOOPS),
+    "planned": (*TO_INTEGERS, *TO_LOOPS, "plan-memory"),
+    "linalg": (*TO_INTEGERS, "qint-to-linalg"),
+    "llvm": (*TO_INTEGERS, *TO_LOOPS, *TO_LLVM),
 }
-"""Level → the passes to it. Operations of ours pass mlir-opt as unregistered ones."""
+"""Level → the passes to it from a quantized network. Operations of ours pass mlir-opt as unregistered ones."""
+
+OF_UPSTREAM = ("linalg", "llvm")
+"""Levels without an operation of ours: mlir-opt verifies each."""
+
+LOCATIONS = "--mlir-print-debuginfo"
+AS_DIGITS = "--mlir-print-elementsattrs-with-hex-if-larger=1"
+AS_LISTS = "--mlir-print-elementsattrs-with-hex-if-larger=-1"
+WITHOUT_ALIASES = "--mlir-print-local-scope"
+
+PRINTINGS = (
+    (WeightsMode.INLINE, ()),
+    (WeightsMode.RESOURCE, (LOCATIONS, AS_DIGITS)),
+    (WeightsMode.INLINE, (LOCATIONS, AS_LISTS, WITHOUT_ALIASES)),  # in a local scope mlir-opt prints no resources
+)
+"""How we print, and how mlir-opt prints after that; the last one where it is cheap."""
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_levels_of_the_example(level: str) -> None:
-    assert_unchanged(Pipeline(*LEVELS[level])(example()), OUR_DIALECTS)
+def with_defaults(module: ModuleOp) -> ModuleOp:
+    """With what mlir-opt states of functions and globals of the llvm dialect where we say nothing."""
+    result = module.clone()
+    for op in result.walk():
+        if op.name in ("llvm.func", "llvm.mlir.global"):
+            for name in ("visibility_", "unnamed_addr"):
+                op.properties.setdefault(name, IntegerAttr(0, i64))
+    return result
 
 
-def test_linalg_needs_no_leave() -> None:
-    """Nothing of ours is left, so mlir-opt verifies every operation; in the custom syntax as well."""
-    module = Pipeline("quantize", *TO_INTEGERS, "qint-to-linalg")(example())
-    assert_unchanged(module)
-    back = parse_text(make_context(), mlir_opt(module_text(module, WeightsMode.INLINE)), "mlir-opt")
-    assert back.is_structurally_equivalent(module)
+def check_levels(network: ModuleOp, quantized: ModuleOp) -> None:
+    """Each level comes back as it went, in the generic form and in the custom one of upstream's operations."""
+    assert_unchanged(network, OUR_DIALECTS)
+    for level, passes in LEVELS.items():
+        module = Pipeline(*passes)(quantized)
+        expected = with_defaults(module)
+        flags = () if level in OF_UPSTREAM else (OUR_DIALECTS,)
+        for mode, printing in PRINTINGS if level in ("quantized", "linalg") else PRINTINGS[:2]:
+            printed = mlir_opt(module_text(module, mode, generic=True), GENERIC, *flags, *printing)
+            assert with_defaults(read(printed)).is_structurally_equivalent(expected), (level, mode, printing)
+        if level in OF_UPSTREAM:
+            custom = module_text(module, WeightsMode.RESOURCE)
+            back, ours = with_defaults(read(mlir_opt(custom))), with_defaults(read(custom))
+            assert back.is_structurally_equivalent(ours), level
+
+
+def test_levels_of_the_example() -> None:
+    module = qmlir.load(ROOT / "examples/digits/model.mlir")
+    check_levels(module, Pipeline("quantize")(module))
+
+
+def digits() -> tuple[ModuleOp, ModuleOp]:
+    """The float network and the quantized one."""
+    data = np.load(ROOT / "examples/digits/digits.npz")
+    module = qmlir.load(ROOT / "examples/digits/digits.onnx")
+    profile = qmlir.profile(module, [x[None] for x in data["calibration_images"][:10]])
+    return module, qmlir.quantize(module, profile)
+
+
+def test_levels_of_digits() -> None:
+    check_levels(*digits())
+
+
+@pytest.mark.parametrize("way_out", ["qint-to-linalg", "qint-to-tosa"])
+def test_a_younger_tool(way_out: str) -> None:
+    """TOSA 1.0 and what else changed since LLVM 19; weights as digits and as resources."""
+    module = Pipeline(*TO_INTEGERS, way_out)(digits()[1])
+    for mode in (WeightsMode.INLINE, WeightsMode.RESOURCE):
+        text = module_text(module, mode)
+        assert ("dialect_resources" in text) == (mode is WeightsMode.RESOURCE)
+        assert read(iree_opt(text)).is_structurally_equivalent(module)
+
+
+@pytest.mark.models
+@pytest.mark.slow
+def test_levels_of_cifar(shared: Find) -> None:
+    network = NETWORKS["cifar"]
+    module = qmlir.load(shared(network.file))
+    profile = qmlir.profile(module, split(network, shared, 0.01).profile[:10])
+    check_levels(module, qmlir.quantize(module, profile))

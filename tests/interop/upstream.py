@@ -23,9 +23,9 @@ from qmlir.dialects.weights import WeightsMode, module_text
 Array = npt.NDArray[Any]
 
 
-def linalg_text(module: ModuleOp) -> str:
+def linalg_text(module: ModuleOp, weights: WeightsMode = WeightsMode.INLINE) -> str:
     """A module on the integer level as linalg."""
-    return module_text(Pipeline("qint-to-linalg")(module), WeightsMode.INLINE)
+    return module_text(Pipeline("qint-to-linalg")(module), weights)
 
 
 def mlir_opt(text: str, *flags: str) -> str:
