@@ -1,0 +1,143 @@
+// RUN: qmlir-opt --qint-to-tosa --split-input-file --verify-diagnostics %s
+
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{nn.relu "activation": has no form in tosa: only integers, data movement and casts leave; run --nn-to-qint first}}
+  %y = nn.relu %x {qmlir.name = #qmlir.name<tensors ["activation"]>} : tensor<4xf32> -> tensor<4xf32>
+  func.return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  // expected-error @+1 {{nn.softmax "nn.softmax": has no form in tosa}}
+  %y = nn.softmax %x {axis = 1 : i64} : tensor<1x4xf32> -> tensor<1x4xf32>
+  func.return %y : tensor<1x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {
+  // expected-error @+1 {{needs a contract of single, shift, double: tosa.rescale rounds in no other way, got float_even; lower it with one of these}}
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_even", min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<2x2xi32>) -> tensor<2x2xi8> {
+  // expected-error @+1 {{needs a contract of single, shift, double: tosa.rescale rounds in no other way, got upup; lower it with one of these}}
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824, 1073741824>, shift = array<i32: -4, 0>, contract = "upup", min = -128 : i32, max = 127 : i32} : tensor<2x2xi32> -> tensor<2x2xi8>
+  func.return %y : tensor<2x2xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+  // expected-error @+1 {{needs shifts of at most 29 in tosa, got 30; store the result more coarsely}}
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 30>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<4xi8> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {
+  // expected-error @+1 {{takes no zero point off an i32 in tosa, got 3; subtract it before}}
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", input_zero_point = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+  // expected-error @+1 {{needs accumulators below 2^30 in tosa, which i32 goes beyond, got a result in [-2147483648, 2147483647] that shows it; store the result in at most 16 bits}}
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", min = -2147483648 : i32, max = 2147483647 : i32} : tensor<4xi32> -> tensor<4xi32>
+  func.return %y : tensor<4xi32>
+}
+
+// -----
+
+func.func @main(%x: tensor<1x2x2x1xi8>, %w: tensor<1x2x2x1xi8>) -> tensor<1x2x1x1xi32> {
+  // expected-error @+1 {{needs a zero point that i8 holds, got 200; choose one within its range}}
+  %y = qint.conv2d %x, %w {zero_point = 200 : i32, padding = array<i64: 1, 0, 0, 0>} : tensor<1x2x2x1xi8>, tensor<1x2x2x1xi8> -> tensor<1x2x1x1xi32>
+  func.return %y : tensor<1x2x1x1xi32>
+}
+
+// -----
+
+func.func @main(%x: tensor<1x4xi16>, %w: tensor<2x4xi8>) -> tensor<1x2xi32> {
+  // expected-error @+1 {{sums products of i8 in tosa, got i16, i8; quantize it with precision=int8}}
+  %y = qint.fully_connected %x, %w : tensor<1x4xi16>, tensor<2x4xi8> -> tensor<1x2xi32>
+  func.return %y : tensor<1x2xi32>
+}
+
+// -----
+
+func.func @main(%x: tensor<1x2x2x1xi16>) -> tensor<1x1x1x1xi16> {
+  // expected-error @+1 {{qint.average_pool2d "qint.average_pool2d": sums products of i8 in tosa, got i16}}
+  %y = qint.average_pool2d %x {window = array<i64: 2, 2>} : tensor<1x2x2x1xi16> -> tensor<1x1x1x1xi16>
+  func.return %y : tensor<1x1x1x1xi16>
+}
+
+// -----
+
+func.func @main(%x: tensor<1x2x2x1xi32>) -> tensor<1x1x1x1xi32> {
+  // expected-error @+1 {{takes maxima of i8 and i16 in tosa, got i32; use precision=int8}}
+  %y = qint.max_pool2d %x {window = array<i64: 2, 2>} : tensor<1x2x2x1xi32> -> tensor<1x1x1x1xi32>
+  func.return %y : tensor<1x1x1x1xi32>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi16>) -> tensor<4xi16> {
+  // expected-error @+1 {{has no exact sum in 32 bits, which is what tosa adds in}}
+  %y = qint.add %x, %x {multipliers = array<i64: 2147483647, 2147483647>, shift = 31 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
+  func.return %y : tensor<4xi16>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+  // expected-error @+1 {{needs a multiplier that is not 0, got 0 and 0; use a constant}}
+  %y = qint.add %x, %x {multipliers = array<i64: 0, 0>, shift = 31 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi16>) -> tensor<4xi32> {
+  // expected-error @+1 {{needs products that 32 bits hold in tosa, got up to 4294836225; quantize with precision=int8}}
+  %y = qint.mul %x, %x {lhs_zero_point = 32767 : i32, rhs_zero_point = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi32>
+  func.return %y : tensor<4xi32>
+}
+
+// -----
+
+func.func @main() -> tensor<2xi1> {
+  // expected-error @+1 {{has no constants of one bit upstream, got bool[2]}}
+  %y = nn.constant <tensor<2xi1>, [true, false]> : tensor<2xi1>
+  func.return %y : tensor<2xi1>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) -> tensor<4x!quant.uniform<i16:f32, 0.5>> {
+  // expected-error @+1 {{needs storage of 8 bits in tosa, got !quant.uniform<i16:f32, 5.000000e-01>; quantize it with precision=int8}}
+  %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i16:f32, 0.5>>
+  func.return %q : tensor<4x!quant.uniform<i16:f32, 0.5>>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf64>) -> tensor<4x!quant.uniform<i8:f64, 0.5>> {
+  // expected-error @+1 {{needs an expressed type of f32}}
+  %q = quant.qcast %x : tensor<4xf64> to tensor<4x!quant.uniform<i8:f64, 0.5>>
+  func.return %q : tensor<4x!quant.uniform<i8:f64, 0.5>>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.0e-31>> {
+  // expected-error @+1 {{needs scales in [2^-100, 2^100] in tosa}}
+  %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 1.0e-31>>
+  func.return %q : tensor<4x!quant.uniform<i8:f32, 1.0e-31>>
+}
