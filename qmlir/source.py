@@ -13,6 +13,7 @@ xDSL's parser forgets where an operation came from unless the text says `loc(…
 ours from inside an attribute (a missing side file).
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NoReturn, cast
@@ -73,7 +74,7 @@ class SourceParser(UpstreamParser):
     def __init__(self, ctx: Context, text: str, name: str) -> None:
         # `super` reads a first token already, so it may raise ParseError.
         self._name = StringAttr(name)
-        self._line_starts = [0] + [i + 1 for i, c in enumerate(text) if c == "\n"]
+        self._line_starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
         self._first_use = {}
         self._op_names = []
         super().__init__(ctx, text, name)

@@ -107,12 +107,18 @@ def _layout_of(element: Attribute) -> _Layout:
 # Buffers → attributes
 
 
+class _Bytes(np.ndarray[tuple[int], np.dtype[np.uint8]]):
+    """Bytes of which a memoryview can be hashed: it hashes them itself, but asks first whether their owner could be."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
 def dense(type: Any, data: Any) -> Dense:
     """The attribute of a ranked type around a buffer of elements as held, which nobody may write to any more."""
-    small = prod(type.get_shape()) <= LISTED
-    return DenseIntOrFPElementsAttr[Any](
-        type, BytesAttr(bytes(data) if small else cast(bytes, memoryview(data).cast("B").toreadonly()))
-    )
+    if prod(type.get_shape()) <= LISTED:
+        return DenseIntOrFPElementsAttr[Any](type, BytesAttr(bytes(data)))
+    shared = np.frombuffer(data, np.uint8).view(_Bytes).data.toreadonly()
+    return DenseIntOrFPElementsAttr[Any](type, BytesAttr(cast(bytes, shared)))
 
 
 def dense_of(type: Any, array: Array) -> Dense:
