@@ -114,8 +114,8 @@ def test_resources_are_printed_as_mlir_opt_prints_them() -> None:
 @pytest.mark.parametrize(
     ("mode", "elide", "message"),
     [
-        (WeightsMode.RESOURCE, "resource-strings", "constants.mlir:3:40: the file holds no resource weights; print"),
-        (WeightsMode.INLINE, "elementsattrs", "constants.mlir:3:40: this constant was elided when the module was"),
+        (WeightsMode.RESOURCE, "resource-strings", "constants.mlir:3:42: the file holds no resource weights; print"),
+        (WeightsMode.INLINE, "elementsattrs", "constants.mlir:3:42: this constant was elided when the module was"),
     ],
     ids=str,
 )
