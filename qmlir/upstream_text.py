@@ -7,6 +7,8 @@ Both tools read both texts; they spell three things differently:
     %0, %1 = func.call @f()                 %0:2 = call @f(), used as %0#1
     func.return                             return: a function's own dialect goes without saying
 
+Types stand in their places in both: mlir-opt reads `!q = !quant.uniform<…>` and prints no alias for it.
+
 Enters: a module. Leaves: text in the form on the right.
 """
 

@@ -26,7 +26,7 @@ def test_commands(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     mains = {"qmlir": qmlir_main.main, "qmlir-opt": opt.main}
     ran = 0
     for tool, *arguments in shown_commands((root / "README.md").read_text(encoding="utf-8")):
-        if tool != "make":
+        if tool not in ("make", "mlir-translate-19"):
             assert mains[tool](arguments) == 0, shlex.join([tool, *arguments])
             ran += 1
     assert ran >= 10

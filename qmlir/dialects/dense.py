@@ -12,6 +12,9 @@ by all that hold it, and read and written at once. The text of one of more than 
 Two layouts of the same elements meet here. *Held*, as xDSL unpacks them: integers sign-extended to 1, 2, 4 or 8 bytes,
 a true i1 as −1. *Written*, as upstream does in hexadecimal: as many bytes as the bits need, the rest of the last one
 zero, i1 packed eight to a byte. They differ for i1, i4, i24 and their like only.
+
+One slow path is left, in xDSL: where an operation does not verify, it prints the whole module into the exception's
+notes with its own printer, every element a Python number (25 M elements: 10 s and 2 GB on the way to the message).
 """
 
 import re
