@@ -142,6 +142,7 @@ def digits() -> tuple[ModuleOp, ModuleOp]:
     return module, qmlir.quantize(module, profile)
 
 
+@pytest.mark.slow
 def test_levels_of_digits() -> None:
     check_levels(*digits())
 
