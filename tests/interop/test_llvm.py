@@ -16,7 +16,7 @@ from qmlir.dialects.loops import CACHE_LINE, arena_size_symbol, weights_symbol
 from qmlir.dialects.weights import WeightsMode, module_text
 from qmlir.signature import Signature, signature_of
 from tests.conftest import ROOT
-from tests.interop.test_linalg import sample_case
+from tests.interop.cases import sample_case
 from tests.interop.upstream import Array, assert_same_bits, iree_opt, llvm_ir, mlir_opt
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_lowerings import NOT_RUN

@@ -28,6 +28,11 @@ def linalg_text(module: ModuleOp, weights: WeightsMode = WeightsMode.INLINE) -> 
     return module_text(Pipeline("qint-to-linalg")(module), weights)
 
 
+def tosa_text(module: ModuleOp, version: str = "1.0", weights: WeightsMode = WeightsMode.INLINE) -> str:
+    """A module on the integer level as tosa."""
+    return module_text(Pipeline(("qint-to-tosa", {"version": version}))(module), weights)
+
+
 def mlir_opt(text: str, *flags: str) -> str:
     """What mlir-opt prints for a module; the test fails if it refuses it."""
     return _printed("mlir-opt", text, flags)
@@ -38,12 +43,12 @@ def llvm_ir(text: str) -> str:
     return _printed("mlir-translate", text, ["--mlir-to-llvmir"])
 
 
-def iree_opt(text: str) -> str:
+def iree_opt(text: str, *flags: str) -> str:
     """What IREE's mlir-opt, some versions younger, prints for a module."""
     program = Path(sys.executable).with_name("iree-opt")
     if not program.exists():
         pytest.skip("IREE is not installed: pip install qmlir[interop]")
-    done = subprocess.run([program, "-"], input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run([program, "-", *flags], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:4000]
     return done.stdout
 
@@ -65,11 +70,11 @@ class Compiled:
     It is told to leave f64 as it is, whatever its default: the casts compute in it.
     """
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, input_type: str = "auto"):
         compiler: Any = pytest.importorskip("iree.compiler", reason="IREE is not installed: pip install qmlir[interop]")
         runtime: Any = pytest.importorskip("iree.runtime", reason="IREE is not installed: pip install qmlir[interop]")
         flags = ["--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false"]
-        binary = compiler.compile_str(text, target_backends=["llvm-cpu"], extra_args=flags)
+        binary = compiler.compile_str(text, target_backends=["llvm-cpu"], input_type=input_type, extra_args=flags)
         context = runtime.SystemContext(config=runtime.Config("local-sync"))
         context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, binary))
         self._functions: Any = context.modules.module

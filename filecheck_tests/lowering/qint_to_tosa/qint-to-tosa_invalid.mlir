@@ -96,14 +96,6 @@ func.func @main(%x: tensor<4xi16>) -> tensor<4xi16> {
 
 // -----
 
-func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
-  // expected-error @+1 {{needs a multiplier that is not 0, got 0 and 0; use a constant}}
-  %y = qint.add %x, %x {multipliers = array<i64: 0, 0>, shift = 31 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
-  func.return %y : tensor<4xi8>
-}
-
-// -----
-
 func.func @main(%x: tensor<4xi16>) -> tensor<4xi32> {
   // expected-error @+1 {{needs products that 32 bits hold in tosa, got up to 4294836225; quantize with precision=int8}}
   %y = qint.mul %x, %x {lhs_zero_point = 32767 : i32, rhs_zero_point = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi32>

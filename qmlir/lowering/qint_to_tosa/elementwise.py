@@ -42,12 +42,10 @@ def _cut(op: AddOp) -> int | None:
     return None
 
 
-def _weighted(code: TosaCode, operands: list[SSAValue], multipliers: list[int]) -> SSAValue | None:
-    """Σ operand · multiplier, without terms that are zero; None of no terms."""
-    terms = [
-        x if m == 1 else code.product(x, code.number(m, x)) for x, m in zip(operands, multipliers, strict=True) if m
-    ]
-    return code.combine(ADD, *terms) if len(terms) == 2 else terms[0] if terms else None
+def _weighted(code: TosaCode, operands: list[SSAValue], multipliers: list[int]) -> SSAValue:
+    """Σ operand · multiplier."""
+    terms = [code.product(x, code.number(m, x)) for x, m in zip(operands, multipliers, strict=True)]
+    return code.combine(ADD, *terms)
 
 
 def _add(code: TosaCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
@@ -62,12 +60,10 @@ def _add(code: TosaCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         centred(code, lhs, op.lhs_zero_point.value.data),
         centred(code, rhs, op.rhs_zero_point.value.data),
     ]
-    high = _weighted(code, operands, [m >> k for m in multipliers])
-    low = _weighted(code, operands, [m & (1 << k) - 1 for m in multipliers])
-    parts = [*([high] if high else []), *([code.shifted(low, k)] if low else [])]
-    if not parts:
-        code.refuse("needs a multiplier that is not 0", got="0 and 0", remedy="use a constant")
-    total = code.combine(ADD, *parts) if len(parts) == 2 else parts[0]
+    total = _weighted(code, operands, [m >> k for m in multipliers])
+    low = [m & (1 << k) - 1 for m in multipliers]
+    if any(low):
+        total = code.combine(ADD, total, code.shifted(_weighted(code, operands, low), k))
     return narrowed(code, op, code.shifted(total, op.shift.value.data - k, rounded=True))
 
 

@@ -1,0 +1,79 @@
+"""What `qint-to-tosa` writes is defined by TOSA's specification, and means our bits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import IntegerType, i8
+
+from qmlir.backends.reference import evaluate
+from qmlir.compiler import Pipeline, main_function
+from qmlir.dialects import qint
+from qmlir.errors import LoweringError
+from tests.interop.cases import ALL, Case, sample_case
+from tests.lowering.qint_to_tosa import specification
+from tests.lowering.qint_to_tosa.tosa_cases import REFUSED, tosa_cases
+from tests.ops.samples import HALF, MOST, Sample, i, narrow, scaled, summed, zeros
+
+
+def check(case: Case) -> None:
+    lowered = Pipeline("qint-to-tosa")(case.module)
+    with np.errstate(all="ignore"):
+        (expected,) = evaluate(main_function(case.module), case.inputs)
+        (got,) = specification.evaluate(main_function(lowered), case.inputs)
+    signed = expected.view(f"i{expected.itemsize}") if expected.dtype.kind == "u" else expected
+    np.testing.assert_array_equal(got, signed)
+
+
+def test_each_qint_operation_is_tried() -> None:
+    assert {s.op for s in ALL if str(s) not in REFUSED} >= {op for op in qint.QINT.operations}
+
+
+@pytest.mark.parametrize("case", tosa_cases(), ids=lambda case: case.name)
+def test_what_is_written_means_the_same(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("sample", [s for s in ALL if str(s) in REFUSED], ids=str)
+def test_the_rest_is_refused(sample: Sample) -> None:
+    with pytest.raises(LoweringError, match=REFUSED[str(sample)]):
+        Pipeline("qint-to-tosa")(sample_case(sample).module)
+
+
+@given(
+    st.sampled_from(["single", "double"]),
+    st.lists(st.tuples(st.integers(HALF, MOST) | st.just(0), st.integers(-31, 29)), min_size=1, max_size=3),
+    st.sampled_from([8, 16]),
+    st.integers(0, 1 << 31),
+)
+def test_accumulators_of_every_size(contract: str, scales: list[tuple[int, int]], bits: int, seed: int) -> None:
+    """Random ones, the ends of their range, and those whose products are ties."""
+    multipliers, shifts = zip(*scales, strict=True)
+    sample = Sample(
+        qint.RequantizeOp,
+        "random",
+        (i(32, 60, len(scales)),),
+        scaled(multipliers, shifts, contract) | narrow(bits, seed % 100),
+        IntegerType(bits),
+    )
+    case = sample_case(sample)
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-(1 << 31), 1 << 31, (60, len(scales))) >> rng.integers(0, 32, (60, 1))
+    x[:2] = [[-(1 << 31)], [(1 << 31) - 1]]
+    check(replace(case, inputs=[x.astype(np.int32)]))
+
+
+@given(
+    st.integers(-MOST, MOST),
+    st.integers(-MOST, MOST),
+    st.integers(11, 46),
+    st.integers(-128, 127),
+    st.integers(-128, 127),
+)
+def test_sums_of_every_scale(lhs: int, rhs: int, shift: int, lhs_zero: int, rhs_zero: int) -> None:
+    """Below a shift of 11 an operand is some million times coarser than the sum, and refused."""
+    properties = zeros(lhs_zero, rhs_zero) | summed([lhs, rhs], shift) | narrow()
+    sample = Sample(qint.AddOp, "random", (i(8, 64, 1), i(8, 64)), properties, i8)
+    check(sample_case(sample))
