@@ -76,7 +76,7 @@ def rebuild(
         dialect: What the operations become, for messages.
 
     Raises:
-        LoweringError: An operation has no rule, or its rule refuses it.
+        LoweringError: An operation has no rule, or its rule refuses it; a function has branches.
     """
     for function in list(module.body.block.ops):
         if isinstance(function, func.FuncOp) and not function.is_declaration:
@@ -89,6 +89,14 @@ def _rebuild_function(
     rules: Mapping[type[Operation], Rule],
     dialect: str,
 ) -> None:
+    if (count := len(function.body.blocks)) != 1:
+        raise LoweringError(
+            function.name,
+            function.sym_name.data,
+            "needs a body of one block",
+            got=str(count),
+            remedy="networks have no branches",
+        )
     old = function.body.block
     new = Block(arg_types=[plain_type(t) for t in function.function_type.inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(old.args, new.args, strict=True))

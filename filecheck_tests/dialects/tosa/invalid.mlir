@@ -675,3 +675,43 @@ func.func @transpose_s2(%x: tensor<2x3xi8>) {
   %0 = tosa.transpose %x {perms = array<i32: 1, 0>} : (tensor<2x3xi8>) -> tensor<2x3xi8>
   func.return
 }
+
+// -----
+
+func.func @t1(%x: tensor<0x3xi8>) {
+  // expected-error@+1 {{a tensor with elements is needed, got tensor<0x3xi8>}}
+  %0 = tosa.identity %x : (tensor<0x3xi8>) -> tensor<0x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @of_vectors() {
+  // expected-error@+1 {{a constant tensor is needed, got dense<1> : vector<1xi8>}}
+  %0 = "tosa.const"() <{values = dense<1> : vector<1xi8>}> : () -> tensor<1xi8>
+  func.return
+}
+
+// -----
+
+func.func @syntax() {
+  // expected-error@+1 {{!tosa.shape needs a rank that is not negative, got -1}}
+  %0 = "tosa.const_shape"() <{values = dense<1> : tensor<1xindex>}> : () -> !tosa.shape<-1>
+  func.return
+}
+
+// -----
+
+func.func @no_value(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'axis' needs a value}}
+  %0 = tosa.reduce_sum %x {axis} : (tensor<2x3xi8>) -> tensor<2x1xi8>
+  func.return
+}
+
+// -----
+
+func.func @no_word(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{Expected `PROPAGATE`, or `IGNORE`.}}
+  %0 = tosa.reduce_max %x axis(1) nan_mode<SOMETIMES> : (tensor<2x3xi8>) -> tensor<2x1xi8>
+  func.return
+}

@@ -45,3 +45,20 @@ func.func @main(%x: tensor<4xf64>) -> tensor<4x!quant.uniform<i8:f64, 0.5>> {
   %q = quant.qcast %x : tensor<4xf64> to tensor<4x!quant.uniform<i8:f64, 0.5>>
   func.return %q : tensor<4x!quant.uniform<i8:f64, 0.5>>
 }
+
+// -----
+
+// expected-error @+1 {{func.func "main": needs a body of one block, got 2; networks have no branches}}
+func.func @main(%x: tensor<3xi8>) -> tensor<3xi8> {
+  cf.br ^bb1
+^bb1:
+  func.return %x : tensor<3xi8>
+}
+
+// -----
+
+func.func @main(%x: i32) -> i32 {
+  // expected-error @+1 {{arith.addi "arith.addi": has no form in linalg}}
+  %y = arith.addi %x, %x : i32
+  func.return %y : i32
+}

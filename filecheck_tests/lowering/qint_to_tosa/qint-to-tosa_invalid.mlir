@@ -133,3 +133,28 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.0e-31>> 
   %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 1.0e-31>>
   func.return %q : tensor<4x!quant.uniform<i8:f32, 1.0e-31>>
 }
+
+// -----
+
+func.func @main(%x: tensor<0x3xi8>) -> tensor<3x0xi8> {
+  // expected-error @+1 {{has no form in tosa without elements, got tensor<0x3xi8>; leave it out}}
+  %y = nn.transpose %x {permutation = array<i64: 1, 0>} : tensor<0x3xi8> -> tensor<3x0xi8>
+  func.return %y : tensor<3x0xi8>
+}
+
+// -----
+
+// expected-error @+1 {{func.func "main": needs a body of one block, got 2; networks have no branches}}
+func.func @main(%x: tensor<3xi8>) -> tensor<3xi8> {
+  cf.br ^bb1
+^bb1:
+  func.return %x : tensor<3xi8>
+}
+
+// -----
+
+func.func @main(%x: i32) -> i32 {
+  // expected-error @+1 {{arith.addi "arith.addi": has no form in tosa}}
+  %y = arith.addi %x, %x : i32
+  func.return %y : i32
+}

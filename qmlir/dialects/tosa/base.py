@@ -5,14 +5,14 @@ element may also be quantized; it then counts as what it stores.
 """
 
 import abc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn, Self, cast
 
+from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    AnyTensorTypeConstr,
-    AnyUnrankedTensorTypeConstr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerType,
@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import BaseAttr, IRDLOperation, traits_def
+from xdsl.irdl import AttrConstraint, BaseAttr, IntConstraint, IRDLOperation, VerificationContext, traits_def
 from xdsl.parser import Parser
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -30,7 +30,25 @@ from qmlir.dialects.quant.elements import stored_type
 from qmlir.dialects.tosa.syntax import parse_operation
 from qmlir.dialects.tosa.types import ShapeType
 
-TENSOR = AnyTensorTypeConstr | AnyUnrankedTensorTypeConstr
+
+@dataclass(frozen=True)
+class Conformant(AttrConstraint[TensorType[Attribute] | UnrankedTensorType[Attribute]]):
+    """A tensor, of which TOSA has none without elements."""
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(attr, TensorType | UnrankedTensorType):
+            raise VerifyException(f"a tensor is needed, got {attr}")
+        if isinstance(attr, TensorType) and 0 in cast(TensorType[Attribute], attr).get_shape():
+            raise VerifyException(f"a tensor with elements is needed, got {attr}")
+
+    def get_bases(self) -> set[type[Attribute]]:
+        return {TensorType, UnrankedTensorType}
+
+    def mapping_type_vars(self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]) -> "Conformant":
+        return self
+
+
+TENSOR = Conformant()
 SHAPE = BaseAttr(ShapeType)
 
 NARROW: tuple[Attribute, ...] = tuple(IntegerType(8, sign) for sign in Signedness)
@@ -105,7 +123,10 @@ def numbers(array: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
 
 
 class TosaOp(IRDLOperation, abc.ABC):
-    """An operation of TOSA 1.0."""
+    """An operation of TOSA 1.0.
+
+    (T1) tensors have elements
+    """
 
     traits = traits_def(Pure())
 

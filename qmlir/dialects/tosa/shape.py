@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def, var_operand_def
 from xdsl.traits import ConstantLike
+from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.tosa.base import (
     SHAPE,
@@ -32,9 +33,10 @@ from qmlir.dialects.tosa.types import ShapeType
 
 
 def tensor_of(values: Attribute) -> TensorType[Attribute]:
-    """The type of constant values."""
+    """The type of constant values; raises VerifyException if they are a vector's."""
     type = values.get_type() if isinstance(values, DenseIntOrFPElementsAttr | DenseResourceAttr) else None
-    assert isinstance(type, TensorType)
+    if not isinstance(type, TensorType):
+        raise VerifyException(f"a constant tensor is needed, got {values}")
     return cast(TensorType[Attribute], type)
 
 

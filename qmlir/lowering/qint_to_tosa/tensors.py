@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.tosa import elementwise, lookup, reduction, shape
@@ -42,7 +42,17 @@ def integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
 
 
 class TosaCode(BodyCode):
-    """A function body under construction, of tosa."""
+    """A function body under construction, of tosa.
+
+    Raises:
+        LoweringError: A tensor of the operation that is being lowered has no elements, as none in TOSA may.
+    """
+
+    def __init__(self, block: Block, source: Operation):
+        super().__init__(block, source)
+        for value in (*source.operands, *source.results):
+            if isinstance(value.type, TensorType) and 0 in shape_of(value):
+                self.refuse("has no form in tosa without elements", got=str(value.type), remedy="leave it out")
 
     def op(
         self,
