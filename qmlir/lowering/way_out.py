@@ -78,9 +78,12 @@ def rebuild(
     Raises:
         LoweringError: An operation has no rule, or its rule refuses it; a function has branches.
     """
-    for function in list(module.body.block.ops):
-        if isinstance(function, func.FuncOp) and not function.is_declaration:
-            _rebuild_function(function, code_of, rules, dialect)
+    for op in list(module.body.block.ops):
+        if isinstance(op, func.FuncOp) and not op.is_declaration:
+            if (count := len(op.body.blocks)) != 1:
+                need = "needs a body of one block"
+                raise LoweringError(op.name, op.sym_name.data, need, got=str(count), remedy="networks have no branches")
+            _rebuild_function(op, code_of, rules, dialect)
 
 
 def _rebuild_function(
@@ -89,14 +92,6 @@ def _rebuild_function(
     rules: Mapping[type[Operation], Rule],
     dialect: str,
 ) -> None:
-    if (count := len(function.body.blocks)) != 1:
-        raise LoweringError(
-            function.name,
-            function.sym_name.data,
-            "needs a body of one block",
-            got=str(count),
-            remedy="networks have no branches",
-        )
     old = function.body.block
     new = Block(arg_types=[plain_type(t) for t in function.function_type.inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(old.args, new.args, strict=True))

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
 from qmlir.dialects.tosa import elementwise, lookup, reduction, shape
 from qmlir.dialects.tosa.base import TosaOp
 from qmlir.dialects.tosa.types import ShapeType
@@ -52,7 +52,8 @@ class TosaCode(BodyCode):
         super().__init__(block, source)
         for value in (*source.operands, *source.results):
             if isinstance(value.type, TensorType) and 0 in shape_of(value):
-                self.refuse("has no form in tosa without elements", got=str(value.type), remedy="leave it out")
+                type = str(tensor_type(value))
+                self.refuse("has no form in tosa without elements", got=type, remedy="leave it out")
 
     def op(
         self,
