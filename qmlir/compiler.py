@@ -43,9 +43,11 @@ PASSES: dict[str, str] = {
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
+    "inline": "qmlir.transforms.inline:InlinePass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
     "lower-quant-ops": "qmlir.lowering.lower_quant_ops:LowerQuantOpsPass",
     "strip-func-quant-types": "qmlir.transforms.quant.strip_func_quant_types:StripFuncQuantTypesPass",
+    "fold-quant-casts": "qmlir.transforms.quant.fold_quant_casts:FoldQuantCastsPass",
     "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
     "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",
     "qint-to-loops": "qmlir.lowering.qint_to_loops.convert:QIntToLoopsPass",
@@ -184,17 +186,17 @@ def profile(module: ModuleOp, samples: Iterable[Array | Mapping[str, Array]], bi
         ProfileError: No sample was given, a tensor was not finite on one, or there is nothing to profile.
     """
     from qmlir.profiles import Profile
-    from qmlir.transforms.quantize.insert_observers import observed_shapes
+    from qmlir.transforms.quantize.insert_observers import by_tensor, observed_shapes, observers
 
     observed = Pipeline(*OBSERVE)(module)
+    taps = observers(main_function(observed))
     shapes = observed_shapes(main_function(observed))
     if not shapes:
         raise ProfileError("the network", "must have float tensors", got="none", remedy="profile it before quantizing")
     found = Profile.empty(shapes, bins)
     executable = compile(Pipeline("observers-to-results")(observed))
     for sample in samples:
-        arrays = executable.run(sample)
-        found.update(dict(zip(found.tensors, arrays[-len(found.tensors) :], strict=True)))
+        found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]))
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found

@@ -49,7 +49,7 @@ class ReleaseUnusedOperation(RewritePattern):
         if not op.results or not is_trivially_dead(op):
             return
         if op.operands:
-            _take_over(op.operands[0], [names_of(op)])
+            take_over(op.operands[0], [names_of(op)])
         rewriter.erase(op)
 
 
@@ -83,7 +83,7 @@ def replace(
         if isinstance(value, OpResult) and value.op in news:
             _name_new(value if doing is None else doing.results[0], index, names_of(op), inner)
         else:
-            _take_over(value, [*inner, names_of(op)], index)
+            take_over(value, [*inner, names_of(op)], index)
     moved = [r for o in news for r in o.results if r not in values and r.name_hint is None]
     rewriter.replace(op, news, values)
     for result in moved:
@@ -116,10 +116,11 @@ def _name_new(value: OpResult, index: int, names: NameAttr, inner: Sequence[Name
     tensors[value.index : value.index + 1] = replaced or tensors[value.index : value.index + 1]
     nodes = _strings(*(n.nodes for n in inner), names.nodes, own.nodes)
     absorbed = _strings(*(a for n in inner for a in (n.absorbed, n.tensors)), names.absorbed, own.absorbed)
+    absorbed += _strings(own.tensors)  # in part a name that gave way
     _set(value, nodes, tensors, absorbed)
 
 
-def _take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = None) -> None:
+def take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = None) -> None:
     """Adds names to those of a value's owner, whose own come first.
 
     Its tensor keeps its name; one without a name takes the last given.

@@ -7,6 +7,8 @@
     dense<1.0> : tensor<25000000xf32>                                  i4 and i24 are in upstream's bytes
     dense_resource<conv1> : tensor<…>, the `{-# … #-}` behind it       the same (resources.py)
     "llvm.getelementptr"(%p, %i) <{…}>, as LLVM 19 prints it           what LLVM 19 does not know yet is added
+    "func.call"(%x) <{callee = @f, no_inline}>                         `no_inline` becomes an attribute: it is no
+                                                                       property of xDSL's calls and functions
 
 Operations of ours, and attributes called `qmlir.…`, get such constants as `#qmlir.weights`.
 """
@@ -130,6 +132,8 @@ class UpstreamParser(Parser):
         if (younger := _YOUNGER.get(op.name)) is not None:
             for key, value in younger(op).items():
                 op.properties.setdefault(key, value)
+        if op.name in ("func.call", "func.func") and (mark := op.properties.pop("no_inline", None)) is not None:
+            op.attributes["no_inline"] = mark
         ours = op.name.partition(".")[0] in _OURS
         for held in (op.properties, op.attributes):
             for key, attribute in held.items():

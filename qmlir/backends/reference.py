@@ -41,9 +41,8 @@ def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], 
         if isinstance(op, ObserveOp):
             continue
         if not isinstance(op, Evaluates):
-            raise LoweringError(
-                op.name, node_name(op), "has no meaning that can be evaluated", remedy="see `qmlir import` for the list"
-            )
+            remedy = "run inline first" if isinstance(op, func.CallOp) else "see `qmlir import` for the list"
+            raise LoweringError(op.name, node_name(op), "has no meaning that can be evaluated", remedy=remedy)
         results = cast(Evaluates, op).evaluate(*(values[o] for o in op.operands))
         values.update(zip(op.results, results, strict=True))
     raise LoweringError("func.func", function.sym_name.data, "must end with func.return")

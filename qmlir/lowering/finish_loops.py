@@ -71,6 +71,8 @@ def _refuse_leftovers(function: func.FuncOp) -> None:
         return
     names = [f'{op.name} "{node_name(op)}"' for op in left]
     remedy = "quantized operations want nn-to-qint first; see `qmlir import` for unknown ones"
+    if any(isinstance(op, func.CallOp) for op in left):
+        remedy = "calls want inline first, on the whole network"
     if len(left) == 1:
         raise LoweringError(left[0].name, node_name(left[0]), "has no lowering to loops", remedy=remedy)
     raise PipelineError(

@@ -60,3 +60,17 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 """)
     with pytest.raises(LoweringError, match=r'qmlir\.opaque "erf": has no meaning that can be evaluated'):
         Reference(main_function(module)).run(np.zeros(4, np.float32))
+
+
+def test_a_call_wants_inlining() -> None:
+    module = parsed("""
+func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %x : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+""")
+    with pytest.raises(LoweringError, match=r"func\.call .* has no meaning that can be evaluated; run inline first"):
+        Reference(main_function(module)).run(np.zeros(4, np.float32))

@@ -1,7 +1,11 @@
 """`insert-observers`: taps each activation, so that a range can be learnt or written for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +19,8 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.rewriting import node_name, tensor_name
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,14 @@ def _observe_block(block: Block, taken: set[str]) -> None:
 def observers(within: Operation) -> list[ObserveOp]:
     """The observers of a module or a function, in program order."""
     return [o for o in within.walk() if isinstance(o, ObserveOp)]
+
+
+def by_tensor(observed: Sequence[ObserveOp], arrays: Sequence[Array]) -> dict[str, Array]:
+    """Name → values, of an array for each observer; those of several observers of a name in one."""
+    found: dict[str, list[Array]] = {}
+    for observer, array in zip(observed, arrays, strict=True):
+        found.setdefault(observer.tensor.data, []).append(array)
+    return {name: a[0] if len(a) == 1 else np.concatenate([each.ravel() for each in a]) for name, a in found.items()}
 
 
 def observed_shapes(within: Operation) -> dict[str, tuple[int, ...]]:
