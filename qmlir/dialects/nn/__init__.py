@@ -6,6 +6,7 @@ Spatial operations are channels-last; `base.py` says what all of them share.
 from xdsl.ir import Dialect
 
 from qmlir.dialects.nn.activation import ClampOp, ReluOp, RequantizeOp, SigmoidOp, TanhOp
+from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.normalization import SoftmaxOp
@@ -19,6 +20,7 @@ NN = Dialect(
         DepthwiseConv2DOp,
         FullyConnectedOp,
         MatMulOp,
+        CastOp,
         AddOp,
         MulOp,
         ReluOp,

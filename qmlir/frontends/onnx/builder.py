@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType, f32
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
-from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
+from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.shape import ConstantOp, ReshapeOp, TransposeOp
 from qmlir.dialects.qmlir import NAME, NameAttr, names_of
 from qmlir.dialects.windows import ints
@@ -103,7 +105,10 @@ class Node:
     def element(self, x: Value) -> str:
         """The element type of an input, as MLIR writes it."""
         if isinstance(x, Constant):
-            return x.array.dtype.name.replace("float", "f").replace("int", "i")
+            try:
+                return str(element_type_of(x.array.dtype))
+            except KeyError:
+                return x.array.dtype.name
         return str(element_of(x)) if isinstance(x.type, TensorType) else str(x.type)
 
     def array(self, x: Value, what: str) -> Array:
@@ -159,14 +164,37 @@ class Node:
         flat = [v for group in values for v in ([group] if isinstance(group, SSAValue) else group)]
         for value in flat:
             self.shape(value)
-            if issubclass(op_type, NNOp) and not is_float(value):
-                raise Refusal(f"it computes on {element_of(value)}, and qmlir on f32")
+        half = next((element_of(v) for v in flat if _is_half(v)), None)
+        if half is None or not issubclass(op_type, NNOp):
+            return self._append(op_type, values, properties)
+        # Halves are for storage: computed in f32, rounded once.
+        wide = [self._widened(v) if isinstance(v, SSAValue) else [self._widened(e) for e in v] for v in values]
+        result = self._append(op_type, wide, properties)
+        return self.converted(result, half) if is_float(result) else result
+
+    def _append(
+        self,
+        op_type: type[TensorOp],
+        operands: Sequence[SSAValue | Sequence[SSAValue]],
+        properties: Mapping[str, Attribute | None] | None,
+        element: Attribute | None = None,
+    ) -> SSAValue:
         try:
-            op = op_type.make(values, properties)
+            op = op_type.make(operands, properties, element=element)
+        except ElementsError as error:
+            raise Refusal(f"its types are not computed on: {error}") from None
         except VerifyException as error:
             raise self.error("its inputs and attributes must fit", str(error)) from None
         self._pending.append(op)
         return op.results[0]
+
+    def converted(self, x: Value, element: Attribute) -> SSAValue:
+        """The input in another element type, by `nn.cast`."""
+        value = self.builder.ssa(x)
+        return value if element_of(value) == element else self._append(CastOp, [value], None, element)
+
+    def _widened(self, value: SSAValue) -> SSAValue:
+        return self.converted(value, f32) if _is_half(value) else value
 
     def compute(
         self,
@@ -237,6 +265,10 @@ class Node:
             op.erase()
         self._pending.clear()
         self._named.clear()
+
+
+def _is_half(value: SSAValue) -> bool:
+    return isinstance(element_of(value), Float16Type | BFloat16Type)
 
 
 def _rename(value: SSAValue, node: str, tensor: str) -> None:

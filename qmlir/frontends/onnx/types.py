@@ -2,10 +2,10 @@
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import BFloat16Type, NoneType
+from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute
 
-from qmlir.dialects.weights import element_type_of
+from qmlir.dialects.dtypes import element_type_of
 
 
 def element_dtype(code: int) -> np.dtype[np.generic] | None:
@@ -18,8 +18,6 @@ def element_dtype(code: int) -> np.dtype[np.generic] | None:
 
 def element_type(code: int) -> Attribute:
     """The MLIR type of an ONNX element type; `none` where MLIR has no such type."""
-    if code == onnx.TensorProto.BFLOAT16:
-        return BFloat16Type()
     dtype = element_dtype(code)
     try:
         return NoneType() if dtype is None else element_type_of(dtype)

@@ -33,9 +33,9 @@ from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
+from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.loops import is_integer
-from qmlir.dialects.weights import element_type_of
 from qmlir.errors import LoweringError
 from qmlir.lowering.code import Code
 from qmlir.lowering.value import INDEX, Value
