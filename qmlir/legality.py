@@ -63,10 +63,8 @@ def storage_name(storage: IntegerType) -> str:
 
 
 def data_operands(op: Operation) -> Sequence[SSAValue]:
-    """The operands whose types a quantized operation needs: all but a bias; none of an operation off the nn level."""
-    if isinstance(op, NNOp):
-        return op.data_operands()
-    return op.operands if isinstance(op, MovementOp) else ()
+    """The operands whose types a quantized operation needs: all but a bias and indices; none off the nn level."""
+    return op.data_operands() if isinstance(op, NNOp | MovementOp) else ()
 
 
 def data_values(op: Operation) -> Sequence[SSAValue]:

@@ -9,9 +9,10 @@ from qmlir.dialects.nn.activation import ClampOp, ReluOp, RequantizeOp, SigmoidO
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
 from qmlir.dialects.nn.normalization import SoftmaxOp
 from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp
-from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
 
 NN = Dialect(
     "nn",
@@ -37,5 +38,12 @@ NN = Dialect(
         TransposeOp,
         ConcatOp,
         PadOp,
+        BroadcastOp,
+        SliceOp,
+        GatherOp,
+        GatherNDOp,
+        ScatterNDOp,
+        ScatterReduceNDOp,
+        TopKOp,
     ],
 )

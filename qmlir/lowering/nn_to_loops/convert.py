@@ -8,7 +8,16 @@ from xdsl.passes import ModulePass
 
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.lowering.kernel import MainLowering, Rule, Rules, lower_tensor_ops
-from qmlir.lowering.nn_to_loops import activation, casts, contraction, elementwise, normalization, pooling, shape
+from qmlir.lowering.nn_to_loops import (
+    activation,
+    casts,
+    contraction,
+    elementwise,
+    indexing,
+    normalization,
+    pooling,
+    shape,
+)
 
 FLOAT_RULES: Rules = {
     **activation.RULES,
@@ -31,6 +40,7 @@ def _if_float(rule: Rule) -> Rule:
 RULES: Rules = {
     **{kind: _if_float(rule) for kind, rule in FLOAT_RULES.items()},
     **shape.RULES,
+    **indexing.RULES,
     **casts.RULES,
 }
 

@@ -22,6 +22,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, NAME
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
@@ -55,6 +56,11 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], str], list[O
     nn.TransposeOp: lower_movement,
     nn.ConcatOp: lower_movement,
     nn.PadOp: lower_movement,
+    nn.BroadcastOp: lower_movement,
+    nn.SliceOp: lower_movement,
+    nn.GatherOp: lower_movement,
+    nn.GatherNDOp: lower_movement,
+    nn.ScatterNDOp: lower_movement,
 }
 """Operation class → (operation, integer operands, contract) → operations, the last of which yields the result."""
 
@@ -156,7 +162,8 @@ class _Converter:
 
     def _keep_float(self, op: Operation, why: NoIntegerForm) -> None:
         """dequantize → the operation on f32 → quantize: its nominal meaning."""
-        operands = [self._float(o, op) for o in op.operands]
+        moved = data_operands(op) if isinstance(op, MovementOp) else op.operands
+        operands = [self._float(o, op) if o in moved else o for o in op.operands]
         result = op.results[0]
         on_floats = op.create(
             operands=operands,

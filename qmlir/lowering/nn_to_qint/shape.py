@@ -12,7 +12,7 @@ from qmlir.lowering.nn_to_qint.scales import stored
 
 
 def lower_movement(op: MovementOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
-    """reshape, transpose, concat, pad: nothing is computed, so only the element type changes."""
+    """reshape, concat, slice, gather and the like: nothing is computed, so only the element type changes."""
     element = uniform(op.y)
     properties = dict(op.properties)
     if isinstance(op, nn.PadOp) and isinstance(op.value, FloatAttr):
