@@ -93,12 +93,12 @@ def inside(x: Array, h: int, w: int) -> bool:
 
 def conv2d(op: qint.Conv2DOp, x: Array, w: Array, bias: Array | None = None) -> Result:
     result: Result = {}
-    zero_point = op.zero_point.value.data
+    zero_point, each = op.zero_point.value.data, w.shape[0] // op.groups.value.data
     for n, row, column, o in indexes(op.infer_shapes()[0]):
-        acc = 0 if bias is None else at(bias, o)
+        acc, first = 0 if bias is None else at(bias, o), o // each * w.shape[3]
         for i, j, h, v in window_taps(op, w.shape[1:3], row, column):
             if inside(x, h, v):
-                acc += sum((at(x, n, h, v, c) - zero_point) * at(w, o, i, j, c) for c in range(x.shape[3]))
+                acc += sum((at(x, n, h, v, first + c) - zero_point) * at(w, o, i, j, c) for c in range(w.shape[3]))
         result[n, row, column, o] = acc
     return result
 

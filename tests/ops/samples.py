@@ -30,10 +30,11 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import OptOperandDef, VarOperandDef
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.weights import WeightsAttr, dtype_of
+from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
 
 Array = npt.NDArray[Any]
@@ -133,6 +134,11 @@ def window(
     return {name: ints([*values]) for name, values in given.items() if values is not None}
 
 
+def groups(count: int) -> dict[str, Attribute | None]:
+    """The groups of a convolution."""
+    return {"groups": IntegerAttr(count, i64)}
+
+
 def clamp(low: float | None, high: float | None) -> dict[str, Attribute | None]:
     """A fused clamp."""
     return {"min": bound(low), "max": bound(high)}
@@ -190,6 +196,13 @@ NN_SAMPLES = (
     ),
     Sample(nn.Conv2DOp, "uneven", (f(1, 9, 8, 2), f(3, 3, 2, 2), f(3)), window((2, 3), (1, 0, 2, 1), (2, 1))),
     Sample(nn.Conv2DOp, "of one pixel", (f(1, 3, 3, 8), f(5, 1, 1, 8), f(5)), clamp(-0.3, None)),
+    Sample(nn.Conv2DOp, "in groups", (f(1, 5, 4, 6), f(4, 3, 2, 3), f(4)), groups(2) | clamp(-1, None)),
+    Sample(
+        nn.Conv2DOp,
+        "in wide groups",
+        (f(2, 5, 5, 8), f(44, 3, 3, 2), f(44)),
+        groups(4) | window(padding=(1, 1, 1, 1), dilations=(1, 2)),
+    ),
     Sample(nn.DepthwiseConv2DOp, "plain", (f(1, 5, 4, 6), f(1, 3, 3, 6))),
     Sample(nn.DepthwiseConv2DOp, "two for each", (f(1, 6, 6, 3), f(1, 3, 2, 6), f(6)), window((2, 1), (1, 1, 0, 1))),
     Sample(
@@ -270,6 +283,13 @@ QINT_SAMPLES = (
     ),
     Sample(qint.Conv2DOp, "sums beyond f32", (i(8, 1, 1, 2, 600), i(8, 2, 1, 1, 600), b(2)), zero(127)),
     Sample(qint.Conv2DOp, "i16 data", (i(16, 1, 3, 3, 2), i(8, 2, 2, 2, 2), b(2)), zero(-5)),
+    Sample(qint.Conv2DOp, "in groups", (i(8, 1, 4, 4, 6), i(8, 4, 3, 2, 3), b(4)), groups(2) | zero(7)),
+    Sample(
+        qint.Conv2DOp,
+        "in wide groups",
+        (i(8, 1, 4, 4, 8), i(8, 44, 2, 2, 2), b(44)),
+        groups(4) | zero(-128) | window(padding=(1, 0, 0, 1)),
+    ),
     Sample(qint.DepthwiseConv2DOp, "plain", (i(8, 1, 5, 4, 3), i(8, 1, 3, 3, 3))),
     Sample(
         qint.DepthwiseConv2DOp,

@@ -48,7 +48,8 @@ def windows(op: Any) -> dict[str, Any]:
 
 def convolution(op: nn.Conv2DOp, inputs: Sequence[Array]) -> Array:
     x, w, *bias = inputs
-    return run("Conv", channels_first(x), channels_first(w), *bias, **windows(op)).transpose(0, 2, 3, 1)
+    groups = op.group_count()
+    return run("Conv", channels_first(x), channels_first(w), *bias, group=groups, **windows(op)).transpose(0, 2, 3, 1)
 
 
 def depthwise(op: nn.DepthwiseConv2DOp, inputs: Sequence[Array]) -> Array:

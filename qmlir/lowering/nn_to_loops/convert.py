@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.lowering.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.lowering.nn_to_loops import (
     activation,
@@ -26,19 +26,19 @@ FLOAT_RULES: Rules = {
     **normalization.RULES,
     **pooling.RULES,
 }
-"""Operations of the network, on f32 only: on quantized types their exact meaning is that of nn-to-qint."""
+"""Operations of the network, on plain types: on quantized ones their exact meaning is that of nn-to-qint."""
 
 
-def _if_float(rule: Rule) -> Rule:
+def _if_plain(rule: Rule) -> Rule:
     def lower(state: MainLowering, op: NNOp) -> None:
-        if is_float(op.data_operands()[0]):
+        if not is_quantized(op.data_operands()[0]):
             rule(state, op)
 
     return lower
 
 
 RULES: Rules = {
-    **{kind: _if_float(rule) for kind, rule in FLOAT_RULES.items()},
+    **{kind: _if_plain(rule) for kind, rule in FLOAT_RULES.items()},
     **shape.RULES,
     **indexing.RULES,
     **casts.RULES,

@@ -23,7 +23,7 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], contract: str) 
     if op.b is not None and is_float(op.b):
         raise NoIntegerForm("bias", "its bias is still float; run --quantize-bias")
     properties: dict[str, Attribute] = {"zero_point": int32(uniform(op.x).zero_point)}
-    properties |= {k: op.properties[k] for k in ("strides", "padding", "dilations") if k in op.properties}
+    properties |= {k: op.properties[k] for k in ("strides", "padding", "dilations", "groups") if k in op.properties}
     x, w, *b = operands
     sums = _INTEGER_FORM[type(op)].make([x, w, b], properties)
     return [sums, requantize(sums.acc, op, contract)]

@@ -114,7 +114,7 @@ def fits_i16(element: Attribute, zero_point: int) -> bool:
 
 
 def arithmetic_for(x: SSAValue, zero_point: int, *, other_fits: bool = True) -> Arithmetic:
-    """The fastest exact arithmetic for data of a tensor's type."""
+    """The fastest exact arithmetic for data of a tensor's type; `other_fits` where pairs may be taken at all."""
     return Pairs(zero_point) if other_fits and fits_i16(element_of(x), zero_point) else Singles(zero_point)
 
 
@@ -135,19 +135,23 @@ def _bias(state: MainLowering, op: WeightedOp) -> Array | None:
     return None if op.b is None else state.require_constant(op, op.b, "bias")
 
 
-def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array) -> None:
-    """Lowers a contraction with constant weights [O, KH, KW, C]."""
+def _lower(
+    state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array, groups: int = 1
+) -> None:
+    """Lowers a contraction with constant weights [O, KH, KW, C / groups]."""
     result, epilogue, parameters = ending(state, op.acc, weights.shape[0])
+    pairs = groups == 1 or weights.shape[3] % 2 == 0  # of one group's channels
     task = Task(
         name,
         window,
         weights.shape[0],
-        arithmetic_for(op.x, op.zero_point.value.data),
+        arithmetic_for(op.x, op.zero_point.value.data, other_fits=pairs),
         epilogue,
         state.buffer(op.x),
         weights,
         _bias(state, op),
         parameters,
+        groups=groups,
     )
     lower_contraction(state, task, result)
 
@@ -155,7 +159,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
     window = window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3])
-    _lower(state, op, "qint_conv2d", window, weights)
+    _lower(state, op, "qint_conv2d", window, weights, op.group_count())
 
 
 def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
