@@ -12,6 +12,7 @@ from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
 from qmlir.dialects.nn.normalization import SoftmaxOp
 from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp
+from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
 
 NN = Dialect(
@@ -45,5 +46,6 @@ NN = Dialect(
         ScatterNDOp,
         ScatterReduceNDOp,
         TopKOp,
+        ResizeOp,
     ],
 )

@@ -16,6 +16,7 @@ from qmlir.lowering.nn_to_loops import (
     indexing,
     normalization,
     pooling,
+    resize,
     shape,
 )
 
@@ -41,6 +42,7 @@ RULES: Rules = {
     **{kind: _if_plain(rule) for kind, rule in FLOAT_RULES.items()},
     **shape.RULES,
     **indexing.RULES,
+    **resize.RULES,
     **casts.RULES,
 }
 
