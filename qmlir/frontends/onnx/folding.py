@@ -1,23 +1,32 @@
 """Constant subexpressions, computed with numpy at import.
 
 Exporters write shape arithmetic as nodes: Shape → Gather → Unsqueeze → Concat → Reshape. With static shapes all of it
-is constant. The table has what such chains are made of and what moves weights around; arithmetic on weights beyond it
-stays in the graph, where `fold-constants` finds it.
+is constant. The table has what such chains are made of and what moves weights around; of any other node on constants
+the converter is asked, and its operations evaluated if they are small. Large ones stay in the graph, where
+`fold-constants` finds them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.interfaces import Array, Shape
+from qmlir.dialects.interfaces import Array, Shape, TensorOp, shape_of
+from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.frontends.onnx.converters import folds
 from qmlir.frontends.onnx.shape import reshaped
 from qmlir.frontends.onnx.types import element_dtype, element_name
-from qmlir.frontends.onnx.values import Ints, Refusal
+from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
 
 LIMIT = 1 << 26
 """The most elements a fold may make out of fewer: a model file is not to fill the memory with a few bytes."""
+
+SMALL = 1 << 20
+"""The most elements, operands and results together, of what is evaluated here."""
 
 
 def _bounded(shape: Shape) -> Shape:
@@ -227,3 +236,41 @@ def reduce_product(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> 
     """The product over axes."""
     result: Any = np.prod(x, axis=axes, keepdims=bool(keepdims), dtype=x.dtype)
     return np.asarray(result)
+
+
+def evaluated(ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str]) -> list[Value] | None:
+    """The results of operations on constants, by their own `evaluate`.
+
+    Args:
+        ops: Operations in order, whose operands are each other's results and constants.
+        results: Values of these operations, or constants already.
+        names: What the results are called.
+
+    Returns:
+        Constants; None where an operation has no meaning of its own, is quantized, or is large: that stays for the
+        pass `fold-constants`.
+    """
+    if not ops or sum(_elements(v) for op in ops for v in (*op.operands, *op.results)) > SMALL:
+        return None
+    known: dict[SSAValue, Array] = {}
+    for op in ops:
+        known.update((o, c) for o in op.operands if (c := _constant(o)) is not None)
+        if not isinstance(op, TensorOp) or any(o not in known for o in op.operands):
+            return None
+        with np.errstate(all="ignore"):
+            known.update(zip(op.results, op.evaluate(*(known[o] for o in op.operands)), strict=True))
+    return [
+        Constant(known[r], n) if isinstance(r, SSAValue) else r
+        for r, n in zip(results, [*names, *[""] * len(results)], strict=False)
+    ]
+
+
+def _constant(value: SSAValue) -> Array | None:
+    return value.owner.value.array if isinstance(value.owner, ConstantOp) and not is_quantized(value) else None
+
+
+def _elements(value: SSAValue) -> float:
+    """How many elements a tensor has; no end where that is not known or it is quantized."""
+    if not isinstance(value.type, TensorType) or is_quantized(value):
+        return inf
+    return float(np.prod([float(d) for d in shape_of(value)]))

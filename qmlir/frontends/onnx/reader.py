@@ -4,13 +4,16 @@ Nothing of protobuf reaches a user: whatever is wrong with the bytes (missing, a
 lacking what every model has) is a `FileError` here. What is wrong with single nodes is found when they are imported.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import external_data_helper, inliner, numpy_helper
+from onnx import external_data_helper, numpy_helper
 from onnx.checker import ValidationError
 
 from qmlir.dialects.interfaces import Array
@@ -19,6 +22,9 @@ from qmlir.errors import FileError
 OLDEST_OPSET = 7
 """Before operator set 7 broadcasting was an attribute and BatchNormalization had another form."""
 
+MOST_ELEMENTS = 1 << 28
+"""The most elements of a tensor that a file describes rather than holds."""
+
 _SAVE_AGAIN = "save or download the model again"
 
 
@@ -26,7 +32,7 @@ _SAVE_AGAIN = "save or download the model again"
 class Model:
     """A decoded model.
 
-    proto    the model, functions inlined; not changed by the import
+    proto    the model; not changed by the import
     file     what to call it in errors: its path, or a word for one that has none
     folder   where its external data lies; None for a model that was not read from a path
     opsets   operator set version of each domain; the default domain is ""
@@ -65,6 +71,37 @@ class Model:
                 remedy=_SAVE_AGAIN,
             ) from None  # fmt: skip
 
+    def dense(self, sparse: onnx.SparseTensorProto) -> Array:
+        """A sparse tensor with its zeros.
+
+        Raises:
+            FileError: It does not hold what it says, or is too large.
+        """
+        values, indices = self.array(sparse.values), self.array(sparse.indices)
+        shape = tuple(int(d) for d in sparse.dims)
+        try:
+            if not shape or min(shape) < 0 or prod(shape) > MOST_ELEMENTS:
+                raise ValueError(f"a shape of {list(shape)}")
+            result = np.zeros(shape, values.dtype)
+            if indices.ndim == 2:
+                indices = np.ravel_multi_index(tuple(indices.T), shape)
+            if values.ndim != 1 or indices.shape != values.shape or np.any((indices < 0) | (indices >= result.size)):
+                raise ValueError(f"indices of shape {list(indices.shape)} for {values.size} values")
+            result.reshape(-1)[indices] = values
+        except (ValueError, TypeError, IndexError, MemoryError) as error:
+            raise FileError(
+                self.file, f'must hold the values of "{sparse.values.name}" as it declares them', got=_one_line(error),
+                remedy=_SAVE_AGAIN,
+            ) from None  # fmt: skip
+        return result
+
+    def initializers(self, graph: onnx.GraphProto) -> Iterator[tuple[str, Array]]:
+        """The name and the values of each initializer of a graph, sparse ones among them."""
+        for tensor in graph.initializer:
+            yield tensor.name, self.array(tensor)
+        for sparse in graph.sparse_initializer:
+            yield sparse.values.name, self.dense(sparse)
+
 
 def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
     """Reads a model.
@@ -82,12 +119,6 @@ def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
         source = _read_bytes(path)
     proto = source if isinstance(source, onnx.ModelProto) else _decode(source, file)
     opsets = _opsets(proto, file)
-    if proto.functions:
-        try:
-            proto = inliner.inline_local_functions(proto)
-        except Exception as error:  # the inliner is C++: its exceptions have no common type
-            raise FileError(file, "must define its functions well", got=_one_line(error), remedy=_SAVE_AGAIN) from None
-        opsets = _opsets(proto, file)
     return Model(proto, file, folder, opsets)
 
 

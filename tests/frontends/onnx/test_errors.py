@@ -162,12 +162,20 @@ def test_initializers_that_lie_about_their_contents() -> None:
     refused(proto, '"w"')
 
 
-def test_sparse_initializers() -> None:
-    proto = model(node("Add", "x s"), {"x": [3]})
-    values = helper.make_tensor("s", FLOAT, [1], [1.0])
-    indices = helper.make_tensor("i", onnx.TensorProto.INT64, [1], [0])
-    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3]))
-    refused(proto, '"s" must be a dense tensor')
+def sparse(values: list[float], indices: list[int], *shape: int) -> onnx.ModelProto:
+    proto = model(node("Relu", "s"), {})
+    content = helper.make_tensor("s", FLOAT, [len(values)], values)
+    where = helper.make_tensor("i", onnx.TensorProto.INT64, [len(indices)], indices)
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(content, where, shape))
+    return proto
+
+
+def test_sparse_initializers_that_lie_about_their_contents() -> None:
+    refused(sparse([1.0], [3], 3), 'values of "s" as it declares them, got indices')
+    refused(sparse([1.0], [-1], 3), 'values of "s" as it declares them, got indices')
+    refused(sparse([1.0, 2.0], [0], 3), 'values of "s" as it declares them, got indices')
+    refused(sparse([1.0], [0], 1 << 20, 1 << 20), r'values of "s" as it declares them, got a shape of \[1048576')
+    refused(sparse([1.0], [0], 3, -1), 'values of "s" as it declares them, got a shape of')
 
 
 def test_wrong_numbers_of_inputs_and_outputs() -> None:
@@ -230,8 +238,8 @@ def test_inputs_without_shape_or_of_other_kinds() -> None:
 
 def test_constant_outputs_of_types_that_mlir_lacks() -> None:
     proto = model(node("Relu", "x"), {"x": [3]}, outputs=("y", "c"))
-    proto.graph.initializer.append(helper.make_tensor("c", onnx.TensorProto.BFLOAT16, [1], [1.0]))
-    refused(proto, 'output "c" must be of a type that qmlir has, got "c" is of type bfloat16')
+    proto.graph.initializer.append(helper.make_tensor("c", onnx.TensorProto.STRING, [1], [b"text"]))
+    refused(proto, 'output "c" must be of a type that qmlir has, got "c" is of type object')
 
 
 def test_shape_arithmetic_that_fails() -> None:

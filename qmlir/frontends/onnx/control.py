@@ -1,0 +1,123 @@
+"""If, Loop and Scan, where what runs is known at import: the branch taken, the body as often as it runs."""
+
+import numpy as np
+import onnx
+
+from qmlir.frontends.onnx.builder import Bodies, Node
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
+
+MOST_RUNS = 10_000
+"""How often a body may run: each run is there once more in the network."""
+
+
+def _bodies(node: Node) -> Bodies:
+    assert node.bodies is not None
+    return node.bodies
+
+
+def _condition(node: Node, x: Value, what: str) -> bool:
+    array = node.array(x, what)
+    if array.size != 1:
+        raise node.error(f"its {what} must be one value", f"{array.size} values")
+    return bool(array.reshape(()))
+
+
+@converts("If")
+def if_then_else(
+    node: Node, condition: Value, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto
+) -> tuple[Value, ...]:
+    """The outputs of one of two subgraphs."""
+    taken = then_branch if _condition(node, condition, "condition") else else_branch
+    return tuple(_bodies(node).run(taken, []))
+
+
+@converts("Loop")
+def loop(
+    node: Node, count: Value | None = None, condition: Value | None = None, *carried: Value, body: onnx.GraphProto
+) -> tuple[Value, ...]:
+    """The body, run `count` times or until its condition is false.
+
+    Its inputs are the number of the run, the condition and the carried values; its outputs the condition, the carried
+    values, and what is collected over all runs.
+    """
+    runs = None if count is None else int(node.array(count, "trip count").reshape(()))
+    collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    if len(body.output) < 1 + len(carried):
+        raise node.error(f"its body must have at least {1 + len(carried)} outputs", str(len(body.output)))
+    going = condition is None or _condition(node, condition, "condition")
+    values, run = list(carried), 0
+    while going and (runs is None or run < runs):
+        if run == MOST_RUNS:
+            raise Refusal(f"it runs more than {MOST_RUNS} times")
+        arguments = [Constant(np.array(run, np.int64)), Constant(np.array(True)), *values]
+        again, *outputs = _bodies(node).run(body, arguments, f"{run}.")
+        going = _condition(node, again, "condition after a run")
+        values = outputs[: len(carried)]
+        for found, value in zip(collected, outputs[len(carried) :], strict=True):
+            found.append(value)
+        run += 1
+    if run == 0:  # what it collects has no shape
+        return tuple(values)
+    return (*values, *(_stacked(node, found) for found in collected))
+
+
+@converts("Scan", since=9)
+def scan(
+    node: Node,
+    *inputs: Value,
+    body: onnx.GraphProto,
+    num_scan_inputs: int,
+    scan_input_axes: Ints = (),
+    scan_input_directions: Ints = (),
+    scan_output_axes: Ints = (),
+    scan_output_directions: Ints = (),
+) -> tuple[Value, ...]:
+    """The body, run for each slice of the scanned inputs."""
+    if not 1 <= num_scan_inputs <= len(inputs):
+        raise node.error(f"its attribute num_scan_inputs must lie in [1, {len(inputs)}]", str(num_scan_inputs))
+    states, scanned = list(inputs[:-num_scan_inputs]), inputs[-num_scan_inputs:]
+    count = len(body.output) - len(states)
+    if count < 0:
+        raise node.error(f"its body must have at least {len(states)} outputs", str(len(body.output)))
+    into = _each(node, scan_input_axes, num_scan_inputs, "scan_input_axes")
+    backwards = _each(node, scan_input_directions, num_scan_inputs, "scan_input_directions")
+    axes = [node.axis(a, node.rank(x)) for a, x in zip(into, scanned, strict=True)]
+    lengths = {node.shape(x)[a] for a, x in zip(axes, scanned, strict=True)}
+    if len(lengths) != 1:
+        raise node.error("its scanned inputs must be of one length", str(sorted(lengths)))
+    (length,) = lengths
+    if not 0 < length <= MOST_RUNS:
+        raise Refusal(f"it runs {length} times, and qmlir takes 1 to {MOST_RUNS}")
+    collected: list[list[Value]] = [[] for _ in range(count)]
+    for run in range(length):
+        slices = [
+            _bodies(node).operator("Gather", [x, Constant(np.array(length - 1 - run if back else run, np.int64))],
+                                   since=13, axis=axis)
+            for x, axis, back in zip(scanned, axes, backwards, strict=True)
+        ]  # fmt: skip
+        outputs = _bodies(node).run(body, [*states, *slices], f"{run}.")
+        states = outputs[: len(states)]
+        for found, value in zip(collected, outputs[len(states) :], strict=True):
+            found.append(value)
+    out_of = _each(node, scan_output_axes, count, "scan_output_axes")
+    reverse = _each(node, scan_output_directions, count, "scan_output_directions")
+    stacked = [
+        _stacked(node, found[::-1] if back else found, axis)
+        for found, axis, back in zip(collected, out_of, reverse, strict=True)
+    ]
+    return (*states, *stacked)
+
+
+def _each(node: Node, values: Ints, count: int, what: str) -> Ints:
+    """A value for each of `count` inputs or outputs; 0 by default."""
+    if len(values) not in (0, count):
+        raise node.error(f"its attribute {what} needs {count} values", str(len(values)))
+    return values or (0,) * count
+
+
+def _stacked(node: Node, values: list[Value], axis: int = 0) -> Value:
+    """Values of one shape, one after another along a new axis."""
+    axes = Constant(np.array([axis], np.int64))
+    parts = [_bodies(node).operator("Unsqueeze", [v, axes], since=13) for v in values]
+    return _bodies(node).operator("Concat", parts, since=13, axis=axis)
