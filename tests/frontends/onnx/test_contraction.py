@@ -1,76 +1,10 @@
-"""Conv, Gemm and MatMul against onnxruntime, version by version."""
+"""Gemm and MatMul against onnxruntime, version by version."""
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.frontends.onnx.agreement import agree, floats, kinds, model, node, ops_of, reason
-
-
-@pytest.mark.parametrize("opset", [7, 11, 22])
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {},
-        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]},
-        {"dilations": [2, 3]},
-        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
-        {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
-        {"auto_pad": "VALID", "strides": [1, 2]},
-    ],
-)
-def test_conv(opset: int, attributes: dict[str, Any]) -> None:
-    proto = model(
-        node("Conv", "x w b", **attributes),
-        {"x": [2, 3, 9, 8]},
-        {"w": floats(4, 3, 3, 2), "b": floats(4, seed=1)},
-        opset=opset,
-    )
-    assert kinds(agree(proto)) == ["nn.conv2d"]
-
-
-def test_conv_weights_become_ohwi() -> None:
-    w = floats(4, 3, 5, 2)
-    module = agree(model(node("Conv", "x w"), {"x": [1, 3, 6, 6]}, {"w": w}))
-    (constant,) = (o for o in ops_of(module) if o.name == "nn.constant")
-    assert np.array_equal(constant.value.array, w.transpose(0, 2, 3, 1))  # type: ignore[attr-defined]
-
-
-def test_conv_without_bias_and_with_computed_weights_and_bias() -> None:
-    agree(model(node("Conv", "x w"), {"x": [1, 2, 5, 5]}, {"w": floats(3, 2, 3, 3)}))
-    agree(model(node("Conv", "x w b"), {"x": [1, 2, 5, 5], "w": [3, 2, 3, 3], "b": [3]}))
-    agree(model(node("Conv", "x w", group=4), {"x": [1, 4, 5, 5], "w": [8, 1, 3, 3]}))
-
-
-@pytest.mark.parametrize("multiplier", [1, 3])
-def test_depthwise_conv(multiplier: int) -> None:
-    proto = model(
-        node("Conv", "x w b", group=4, pads=[1, 1, 1, 1], strides=[2, 1]),
-        {"x": [1, 4, 7, 6]},
-        {"w": floats(4 * multiplier, 1, 3, 3), "b": floats(4 * multiplier, seed=1)},
-    )
-    assert kinds(agree(proto)) == ["nn.depthwise_conv2d"]
-
-
-def test_one_group_of_one_channel_is_a_plain_convolution() -> None:
-    proto = model(node("Conv", "x w"), {"x": [1, 1, 5, 5]}, {"w": floats(3, 1, 3, 3)})
-    assert kinds(agree(proto)) == ["nn.conv2d"]
-
-
-def test_conv_refuses_groups_of_several_channels() -> None:
-    proto = model(node("Conv", "x w", group=2), {"x": [1, 4, 5, 5]}, {"w": floats(6, 2, 3, 3)})
-    assert "2 groups of 2 channels" in reason(proto)
-
-
-def test_conv_refuses_one_and_three_dimensions() -> None:
-    assert "1 spatial" in reason(model(node("Conv", "x w"), {"x": [1, 4, 5]}, {"w": floats(6, 4, 3)}))
-    assert "3 spatial" in reason(model(node("Conv", "x w"), {"x": [1, 4, 5, 5, 5]}, {"w": floats(6, 4, 3, 3, 3)}))
-
-
-def test_conv_refuses_negative_padding() -> None:
-    proto = model(node("Conv", "x w", pads=[-1, 0, 0, 0]), {"x": [1, 4, 5, 5]}, {"w": floats(6, 4, 3, 3)})
-    assert "negative padding" in reason(proto)
+from tests.frontends.onnx.agreement import agree, floats, kinds, model, node
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13])
