@@ -185,7 +185,7 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
 
 def _require_factors(op: Operation) -> None:
     found = factors(op)
-    if isinstance(op, nn.AddOp):
+    if isinstance(op, nn.AddOp | nn.SubOp):
         exponent = math.frexp(float(found.max()))[1]
         fits = SUM_EXPONENTS[0] <= exponent <= SUM_EXPONENTS[1]
     else:
@@ -208,7 +208,7 @@ def factors(op: Operation) -> Float64s:
             return np.array([data * s / result for s in uniform(op.w).scales])
         case nn.MatMulOp() | nn.MulOp():
             return np.array([uniform(op.lhs).scale * uniform(op.rhs).scale / uniform(op.y).scale])
-        case nn.AddOp():
+        case nn.AddOp() | nn.SubOp():
             result = uniform(op.y).scale
             return np.array([uniform(op.lhs).scale / result, uniform(op.rhs).scale / result])
         case nn.ReluOp() | nn.ClampOp() | nn.RequantizeOp():

@@ -7,9 +7,10 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elementary.exponential import exp
+from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.nn.base import NNOp
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.rules import FixedScale
 
 
@@ -42,7 +43,7 @@ class SoftmaxOp(NNOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         axis = self.axis.value.data
         x = inputs[0].astype(np.float64)
-        e = numerics.exp(x - x.max(axis=axis, keepdims=True))
+        e = exp(Lanes(x - x.max(axis=axis, keepdims=True))).array
         # accumulate adds in order, where sum would pair elements.
         total = np.take(np.add.accumulate(e, axis=axis), [-1], axis=axis)
         return ((e / total).astype(np.float32),)

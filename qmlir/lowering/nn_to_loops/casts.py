@@ -11,7 +11,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCa
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.kernel import MainLowering, Rules, memref_shape
 from qmlir.lowering.kernels.elementwise import lower_elementwise
-from qmlir.lowering.nn_to_loops.activation import F64_WIDTHS
+from qmlir.lowering.nn_to_loops.pointwise import F64_WIDTHS
 from qmlir.lowering.value import Value
 
 STORED_WIDTHS = (8, 16, 32)

@@ -9,22 +9,21 @@ from xdsl.passes import ModulePass
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.lowering.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.lowering.nn_to_loops import (
-    activation,
     casts,
     contraction,
-    elementwise,
+    conversion,
     indexing,
     normalization,
+    pointwise,
     pooling,
     resize,
     shape,
 )
 
 FLOAT_RULES: Rules = {
-    **activation.RULES,
     **contraction.RULES,
-    **elementwise.RULES,
     **normalization.RULES,
+    **pointwise.RULES,
     **pooling.RULES,
 }
 """Operations of the network, on plain types: on quantized ones their exact meaning is that of nn-to-qint."""
@@ -44,6 +43,7 @@ RULES: Rules = {
     **indexing.RULES,
     **resize.RULES,
     **casts.RULES,
+    **conversion.RULES,
 }
 
 

@@ -9,11 +9,11 @@ from math import inf, prod
 
 from xdsl.dialects.builtin import VectorType, f32, f64
 
+from qmlir.dialects.elementary.exponential import exp
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.normalization import SoftmaxOp
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.nn_to_loops.exponential import exp
 from qmlir.lowering.value import Value
 
 LANES = 8

@@ -6,7 +6,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.activation import UnaryOp
+from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import uniform
@@ -22,7 +22,7 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], contract: str) -> li
 
 
 def lower_by_table(op: UnaryOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
-    """sigmoid, tanh: the 256 results, correctly rounded."""
+    """Any other function of one element: the 256 results, correctly rounded."""
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(table(op))})]
 
 

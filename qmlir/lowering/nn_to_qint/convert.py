@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, NAME
@@ -31,24 +31,24 @@ from qmlir.ledger import decide
 from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, target_of, uniform
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
-from qmlir.lowering.nn_to_qint.elementwise import lower_add, lower_mul
+from qmlir.lowering.nn_to_qint.elementwise import lower_mul, lower_sum
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.rewriting import node_name
 from qmlir.target import Target
 
 LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], str], list[Operation]]] = {
+    **{op: lower_by_table for op in nn.NN.operations if issubclass(op, ScalarOp)},
     nn.Conv2DOp: lower_weighted,
     nn.DepthwiseConv2DOp: lower_weighted,
     nn.FullyConnectedOp: lower_weighted,
     nn.MatMulOp: lower_matmul,
-    nn.AddOp: lower_add,
+    nn.AddOp: lower_sum,
+    nn.SubOp: lower_sum,
     nn.MulOp: lower_mul,
     nn.ReluOp: lower_linear,
     nn.ClampOp: lower_linear,
     nn.RequantizeOp: lower_linear,
-    nn.SigmoidOp: lower_by_table,
-    nn.TanhOp: lower_by_table,
     nn.MaxPool2DOp: lower_max_pool,
     nn.AveragePool2DOp: lower_average_pool,
     nn.GlobalAveragePoolOp: lower_global_average_pool,

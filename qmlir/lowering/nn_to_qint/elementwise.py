@@ -1,4 +1,4 @@
-"""Sums and products of two tensors."""
+"""Sums, differences and products of two tensors."""
 
 import math
 from collections.abc import Sequence
@@ -12,11 +12,13 @@ from qmlir.legality import factors, uniform
 from qmlir.lowering.nn_to_qint.scales import limits, requantize
 
 
-def lower_add(op: nn.AddOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
-    """y = z_y + round((a − z_a)·s_a/s_y + (b − z_b)·s_b/s_y), rounded once."""
+def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
+    """y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once."""
     result, ratios = uniform(op.y), factors(op).tolist()
     # The larger multiplier gets 30 bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
     shift = 30 - math.frexp(max(ratios))[1]
+    if isinstance(op, nn.SubOp):
+        ratios[1] = -ratios[1]
     low, high = limits(op)
     return [
         qint.AddOp.make(

@@ -33,8 +33,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import ConcatOp, ConstantOp, FullyConnectedOp, PadOp, ReshapeOp, SoftmaxOp, TransposeOp
-from qmlir.dialects.nn.activation import UnaryOp
-from qmlir.dialects.nn.elementwise import BinaryOp
+from qmlir.dialects.nn.pointwise import PointwiseOp
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
@@ -83,7 +82,7 @@ def permuted_properties(op: Operation, p: Permutation) -> Mapping[str, Attribute
     if any(_is_per_axis(v) for v in (*op.operands, *op.results)):
         return None
     match op:
-        case UnaryOp() | BinaryOp() | CastOp():
+        case PointwiseOp() | CastOp():
             return op.properties
         case SoftmaxOp() | ConcatOp():
             return {**op.properties, "axis": IntegerAttr(p[op.axis.value.data], i64)}
@@ -107,7 +106,7 @@ def is_input_side(value: SSAValue) -> bool:
         owner = value.owner
         if isinstance(value, BlockArgument) or isinstance(owner, ConstantOp) or owner in seen:
             continue
-        if not isinstance(owner, UnaryOp | BinaryOp) or len(seen) == INPUT_SIDE_REACH:
+        if not isinstance(owner, PointwiseOp) or len(seen) == INPUT_SIDE_REACH:
             return False
         seen.add(owner)
         waiting += owner.operands
@@ -265,7 +264,7 @@ class RaiseTransposeTowardsInput(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
         above = op.x.owner
-        if not isinstance(above, UnaryOp | BinaryOp) or not used_once(above) or not rises(op):
+        if not isinstance(above, PointwiseOp) or not used_once(above) or not rises(op):
             return
         new = untransposed(above, inverse(permutation_of(op)))
         if new is not None:

@@ -1,0 +1,98 @@
+"""Operations on bits: of integers bit by bit, of i1 the logical ones."""
+
+import abc
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.irdl import irdl_op_definition
+
+from qmlir.dialects.elementary.lanes import N
+from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.nn.base import Elements
+from qmlir.dialects.nn.pointwise import OperandPairOp, UnaryOp
+
+
+class BitwiseOp(OperandPairOp, abc.ABC):
+    """An operation on the bits of two operands."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.INTEGERS | Elements.BOOL
+
+
+@irdl_op_definition
+class AndOp(BitwiseOp):
+    """The bits that both have."""
+
+    name = "nn.and"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0] & operands[1]
+
+
+@irdl_op_definition
+class OrOp(BitwiseOp):
+    """The bits that either has."""
+
+    name = "nn.or"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0] | operands[1]
+
+
+@irdl_op_definition
+class XorOp(BitwiseOp):
+    """The bits that one of both has."""
+
+    name = "nn.xor"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0] ^ operands[1]
+
+
+@irdl_op_definition
+class NotOp(UnaryOp):
+    """The bits that x lacks."""
+
+    name = "nn.not"
+
+    ELEMENTS: ClassVar[Elements] = Elements.INTEGERS | Elements.BOOL
+
+    def formula(self, *operands: N) -> N:
+        (x,) = operands
+        return x ^ (1 if element_of(self.x) == i1 else -1)
+
+
+class ShiftOp(OperandPairOp, abc.ABC):
+    """lhs moved by rhs bits, zeros brought in; 0 where rhs is no less than the width."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.INTEGERS
+
+    def formula(self, *operands: N) -> N:
+        lhs, rhs = operands
+        element = element_of(self.lhs)
+        assert isinstance(element, IntegerType)
+        inside = rhs.less(element.width.data, unsigned=True)
+        return inside.choose(self.shift(lhs, inside.choose(rhs, rhs.same(0))), lhs.same(0))
+
+    @abc.abstractmethod
+    def shift(self, lhs: N, rhs: N) -> N:
+        """The shift by fewer bits than the width."""
+
+
+@irdl_op_definition
+class ShiftLeftOp(ShiftOp):
+    """Toward the leading bits: times 2^rhs."""
+
+    name = "nn.shift_left"
+
+    def shift(self, lhs: N, rhs: N) -> N:
+        return lhs << rhs
+
+
+@irdl_op_definition
+class ShiftRightOp(ShiftOp):
+    """Toward the trailing bits: of unsigned integers the quotient by 2^rhs."""
+
+    name = "nn.shift_right"
+
+    def shift(self, lhs: N, rhs: N) -> N:
+        return lhs.logical_shift(rhs)
