@@ -58,6 +58,7 @@ from qmlir.dialects.nn.logic import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightO
 from qmlir.dialects.nn.normalization import SoftmaxOp
 from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp
 from qmlir.dialects.nn.resize import ResizeOp
+from qmlir.dialects.nn.sampling import SampleOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
 
 NN = Dialect(
@@ -146,5 +147,6 @@ NN = Dialect(
         ScatterReduceNDOp,
         TopKOp,
         ResizeOp,
+        SampleOp,
     ],
 )

@@ -17,6 +17,7 @@ from qmlir.lowering.nn_to_loops import (
     pointwise,
     pooling,
     resize,
+    sampling,
     shape,
 )
 
@@ -42,6 +43,7 @@ RULES: Rules = {
     **shape.RULES,
     **indexing.RULES,
     **resize.RULES,
+    **sampling.RULES,
     **casts.RULES,
     **conversion.RULES,
 }
