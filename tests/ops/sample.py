@@ -167,6 +167,11 @@ def summed(multipliers: Sequence[int], shift: int) -> dict[str, Any]:
     return {"multipliers": DenseArrayBase.from_list(i64, list(multipliers)), "shift": int32(shift)}
 
 
+def epsilon(value: float) -> dict[str, Attribute | None]:
+    """What keeps a normalization from dividing by nothing."""
+    return {"epsilon": bound(value)}
+
+
 def axis(value: int) -> dict[str, Attribute | None]:
     return {"axis": IntegerAttr(value, i64)}
 

@@ -14,6 +14,7 @@ from qmlir.dialects.nn.base import bound
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
+from tests.ops import samples_contraction, samples_movement, samples_normalization
 from tests.ops.sample import (
     Array,
     Operand,
@@ -83,13 +84,6 @@ NN_SAMPLES = (
     Sample(nn.MaxPool2DOp, "halving", (f(1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
     Sample(nn.MaxPool2DOp, "padded", (f(2, 5, 7, 3, low=-9, high=-1),), window((2, 1), (1, 1, 0, 1), window=(3, 2))),
     Sample(nn.MaxPool2DOp, "dilated", (f(1, 7, 7, 2),), window(dilations=(2, 3), window=(3, 2))),
-    Sample(nn.MaxPoolIndices2DOp, "halving", (f(1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
-    Sample(
-        nn.MaxPoolIndices2DOp,
-        "padded and dilated",
-        (f(2, 7, 7, 3, low=-9, high=-1),),
-        window((2, 1), (1, 1, 0, 1), (2, 1), (3, 2)),
-    ),
     Sample(nn.AveragePool2DOp, "halving", (f(1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
     Sample(nn.AveragePool2DOp, "padded", (f(2, 5, 7, 3),), window((2, 1), (1, 1, 2, 1), window=(3, 3))),
     Sample(
@@ -116,6 +110,9 @@ NN_SAMPLES = (
     Sample(nn.PadOp, "zeros", (f(1, 3, 3, 2),), pads([0, 1, 0, 0], [0, 2, 1, 0], bound(0))),
     Sample(nn.PadOp, "another value", (f(2, 3),), pads([1, 0], [0, 2], bound(-0.7))),
     Sample(nn.PadOp, "saturated value", (f(2, 3),), pads([1, 0], [0, 2], bound(99))),
+    *samples_contraction.FLOAT_SAMPLES,
+    *samples_normalization.FLOAT_SAMPLES,
+    *samples_movement.FLOAT_SAMPLES,
 )
 
 MOVEMENT_SAMPLES = (
@@ -126,6 +123,7 @@ MOVEMENT_SAMPLES = (
     Sample(nn.ConcatOp, "i32", (i(32, 2, 3), i(32, 2, 1)), axis(1)),
     Sample(nn.PadOp, "i8", (i(8, 2, 3),), pads([1, 0], [0, 2], IntegerAttr(-128, i8))),
     Sample(nn.PadOp, "i16", (i(16, 3),), pads([1], [2], IntegerAttr(32767, i16))),
+    *samples_movement.INTEGER_SAMPLES,
 )
 """Data movement on plain integers, beside the samples of it on floats above."""
 
@@ -239,7 +237,14 @@ QINT_SAMPLES = (
     Sample(qint.LookupOp, "i32", (i(8, 7),), {"table": WIDE_TABLE}),
 )
 
-SAMPLES = (*NN_SAMPLES, *MOVEMENT_SAMPLES, *QINT_SAMPLES)
+SAMPLES = (
+    *NN_SAMPLES,
+    *MOVEMENT_SAMPLES,
+    *QINT_SAMPLES,
+    *samples_movement.OTHER_SAMPLES,
+    *samples_contraction.OTHER_SAMPLES,
+    *samples_normalization.OTHER_SAMPLES,
+)
 OPERATIONS: tuple[type[TensorOp], ...] = tuple(
     op for dialect in (nn.NN, qint.QINT) for op in dialect.operations if issubclass(op, TensorOp)
 )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.traits import OpTrait
 
 from qmlir.backends.reference import evaluate
@@ -25,6 +25,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
 from qmlir.dialects.quant.schemas import SCHEMAS, Schema, choose_quantization, choose_weight_quantization, weight_range
 from qmlir.dialects.quant.types import UniformType
+from qmlir.legality import data_operands
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
 
@@ -36,25 +37,42 @@ STEPS: dict[type[TensorOp], int] = {
     nn.TransposeOp: 0,
     nn.ConcatOp: 0,
     nn.PadOp: 0,
+    nn.BroadcastOp: 0,
+    nn.SliceOp: 0,
+    nn.GatherOp: 0,
+    nn.GatherNDOp: 0,
+    nn.ScatterNDOp: 0,
 }
 """How far the stored integers may be off, where not one step."""
 
+NO_ROOTS = "it stays float: its root and its division have no integer form yet"
+
 NO_INTEGERS: dict[type[TensorOp], str] = {
     nn.SoftmaxOp: "it stays float: its exponentials and its division have no integer form yet",
+    nn.ScatterReduceNDOp: "it combines numbers where it puts them",
+    nn.TopKOp: "its result is indices, and its operand is never quantized",
+    nn.ResizeOp: "its weights have no integer form yet",
     nn.ConstantOp: "its integers are given",
+    nn.LayerNormOp: NO_ROOTS,
+    nn.RMSNormOp: NO_ROOTS,
+    nn.LpNormalizationOp: NO_ROOTS,
+    nn.LocalResponseNormalizationOp: NO_ROOTS,
+    nn.MaxPoolIndices2DOp: "it yields places, which no scale makes real numbers",
 }
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """A value of a quantized type: its stored integers."""
+    """A value of a quantized type: its stored integers. Or indices, which are plain."""
 
-    type: UniformType
+    type: Attribute
     stored: Array
 
     @property
     def real(self) -> Array:
-        """What the integers stand for, f32."""
+        """What the integers stand for, f32; indices themselves."""
+        if not isinstance(self.type, UniformType):
+            return self.stored
         return numerics.dequantize(self.stored, *self.type.parameters_along(self.stored.ndim))
 
     @staticmethod
@@ -84,8 +102,10 @@ def quantized_operands(op: TensorOp, arrays: Sequence[Array], schema: Schema, pe
         (rule,) = op.get_traits_of_type(AccumulatorScale)
         return [data, Quantized.of(w, type), *(Quantized.of(b, rule.bias_type(data.type, type)) for b in bias)]
     if op.has_trait(SameScale, value_if_unregistered=False):
-        shared = type_for(np.concatenate([a.reshape(-1) for a in arrays]), schema)
-        return [Quantized.of(a, shared) for a in arrays]
+        count = len(data_operands(op))
+        shared = type_for(np.concatenate([a.reshape(-1) for a in arrays[:count]]), schema)
+        indices = [Quantized(element_of(o), a) for o, a in list(zip(op.operands, arrays, strict=True))[count:]]
+        return [*(Quantized.of(a, shared) for a in arrays[:count]), *indices]
     return [Quantized.of(a, type_for(a, schema)) for a in arrays]
 
 
@@ -96,6 +116,7 @@ def result_type(op: TensorOp, operands: Sequence[Quantized], real: Array, schema
         case [FixedScale() as rule]:
             return UniformType.per_tensor(i8, *rule.result_parameters(schema, "int8"))
         case [SameScale()]:
+            assert isinstance(operands[0].type, UniformType)
             return operands[0].type
         case _:
             return type_for(real * np.float32(0.9), schema)

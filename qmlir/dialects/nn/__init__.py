@@ -55,8 +55,14 @@ from qmlir.dialects.nn.elementary import (
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, ModOp, MulOp, PowOp, PReluOp, SubOp
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
 from qmlir.dialects.nn.logic import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
-from qmlir.dialects.nn.normalization import SoftmaxOp
-from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp
+from qmlir.dialects.nn.normalization import (
+    LayerNormOp,
+    LocalResponseNormalizationOp,
+    LpNormalizationOp,
+    RMSNormOp,
+    SoftmaxOp,
+)
+from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp, MaxPoolIndices2DOp
 from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.nn.sampling import SampleOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
@@ -131,9 +137,14 @@ NN = Dialect(
         ThresholdedReluOp,
         ShrinkOp,
         MaxPool2DOp,
+        MaxPoolIndices2DOp,
         AveragePool2DOp,
         GlobalAveragePoolOp,
         SoftmaxOp,
+        LayerNormOp,
+        RMSNormOp,
+        LpNormalizationOp,
+        LocalResponseNormalizationOp,
         ConstantOp,
         ReshapeOp,
         TransposeOp,

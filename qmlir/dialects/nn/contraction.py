@@ -28,8 +28,8 @@ from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 class WeightedOp(Clamped, abc.ABC):
     """A contraction of data with weights and an optional bias.
 
-    The bias is [O], of the data's type, or quantized i32 with scale s_x·s_w[o] and zero point 0 (rule AccumulatorScale);
-    between `quantize-ops` and `quantize-bias` a quantized operation has an f32 bias.
+    The bias is [O], of the data's type, or quantized i32 with scale s_x·s_w[o] and zero point 0 (rule
+    AccumulatorScale); between `quantize-ops` and `quantize-bias` a quantized operation has an f32 bias.
 
     (C1) the bias has one element for each output channel
     (C3) weights quantized per axis have one scale for each output channel

@@ -316,9 +316,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     if not isinstance(packed, SSAValue):
         packed = state.constant(pack_weights(packed, lanes, arithmetic.group, task.groups))
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
-    buffers = [
-        g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given
-    ]
+    buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
     y = state.allocate_result(result)
     line = window.width * window.channels
     source = state.view(x, (prod(memref_shape(x)) // line, line))
