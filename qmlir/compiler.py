@@ -42,6 +42,8 @@ PASSES: dict[str, str] = {
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
+    "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
+    "signed-storage": "qmlir.transforms.quantize.signed_storage:SignedStoragePass",
     "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
     "lower-quant-ops": "qmlir.lowering.lower_quant_ops:LowerQuantOpsPass",
@@ -66,7 +68,7 @@ SIMPLIFY = ("simplify",)
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: a tap on each activation that is still one after fusing."""
 
-TO_INTEGERS = ("nn-to-qint",)
+TO_INTEGERS = ("signed-storage", "nn-to-qint")
 """nn on !quant → qint: integers only, and exact from here on."""
 
 TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")

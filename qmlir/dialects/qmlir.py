@@ -39,7 +39,10 @@ BLOCK = "qmlir.block"
 """The attribute key of the block size of a float constant that its model stores as integers with a scale a block."""
 
 NUMERICS = "qmlir.numerics"
-"""The attribute key, on a module, of the runtime whose rounding it follows (numerics.py)."""
+"""The attribute key, on a module, of the runtime whose rounding it follows (runtimes.py)."""
+
+UNSIGNED = "qmlir.unsigned"
+"""The attribute key, on an operation, of how much larger its stored integers were before they became signed."""
 
 
 def _parse_text(parser: AttrParser) -> str:

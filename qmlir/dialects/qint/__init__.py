@@ -3,7 +3,7 @@
 from xdsl.ir import Dialect
 
 from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
-from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
 from qmlir.dialects.qint.lookup import LookupOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
@@ -17,6 +17,7 @@ QINT = Dialect(
         MatMulOp,
         RequantizeOp,
         AddOp,
+        FloatAddOp,
         MulOp,
         MaxPool2DOp,
         AveragePool2DOp,

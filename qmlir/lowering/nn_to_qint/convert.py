@@ -14,7 +14,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -24,7 +24,7 @@ from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, NAME
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from qmlir.ledger import decide
@@ -35,9 +35,10 @@ from qmlir.lowering.nn_to_qint.elementwise import lower_mul, lower_sum
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.rewriting import node_name
+from qmlir.runtimes import Rounding, rounding_of, runtime_of
 from qmlir.target import Target
 
-LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], str], list[Operation]]] = {
+LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], list[Operation]]] = {
     **{op: lower_by_table for op in nn.NN.operations if issubclass(op, ScalarOp)},
     nn.Conv2DOp: lower_weighted,
     nn.DepthwiseConv2DOp: lower_weighted,
@@ -62,7 +63,7 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], str], list[O
     nn.GatherNDOp: lower_movement,
     nn.ScatterNDOp: lower_movement,
 }
-"""Operation class → (operation, integer operands, contract) → operations, the last of which yields the result."""
+"""Operation class → (operation, integer operands, rounding) → operations, the last of which yields the result."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,9 @@ class NNToQIntPass(ModulePass):
     name = "nn-to-qint"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = target_of(ctx)
+        target, runtime = target_of(ctx), runtime_of(op)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
-            _Converter(function.body.block, target).run()
+            _Converter(function.body.block, target, runtime).run()
 
 
 class _Converter:
@@ -94,8 +95,8 @@ class _Converter:
     restored   quantized value whose operation is gone → the cast that gives its type back to its integers
     """
 
-    def __init__(self, block: Block, target: Target):
-        self.block, self.target = block, target
+    def __init__(self, block: Block, target: Target, runtime: str):
+        self.block, self.target, self.runtime = block, target, runtime
         self.integers: dict[SSAValue, SSAValue] = {}
         self.restored: dict[SSAValue, SSAValue] = {}
 
@@ -113,6 +114,9 @@ class _Converter:
         for op in reversed(converted):
             Rewriter.erase_op(op)
         self._erase_unread_casts()
+        if rounding_of(QuantizeCastOp.name, self.runtime, self.target.contract).float32:
+            for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
+                cast.attributes[FLOAT32] = UnitAttr()
 
     def _lower(self, op: Operation) -> None:
         try:
@@ -120,7 +124,8 @@ class _Converter:
             if (lowering := LOWERINGS.get(type(op))) is None:
                 raise NoIntegerForm("target", "it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
-            self._finish(op, lowering(op, operands, self.target.contract))
+            rounding = rounding_of(op.name, self.runtime, self.target.contract)
+            self._finish(op, lowering(op, operands, rounding))
         except NoIntegerForm as why:
             self._keep_float(op, why)
 

@@ -9,9 +9,10 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.legality import uniform
 from qmlir.lowering.nn_to_qint.scales import stored
+from qmlir.runtimes import Rounding
 
 
-def lower_movement(op: MovementOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
+def lower_movement(op: MovementOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """reshape, concat, slice, gather and the like: nothing is computed, so only the element type changes."""
     element = uniform(op.y)
     properties = dict(op.properties)
