@@ -25,7 +25,7 @@ from qmlir.dialects.nn.activation import (
     TanhOp,
     ThresholdedReluOp,
 )
-from qmlir.dialects.nn.casts import CastOp
+from qmlir.dialects.nn.casts import BitcastOp, CastOp
 from qmlir.dialects.nn.comparison import EqualOp, IsInfOp, IsNaNOp, LessEqualOp, LessOp, WhereOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementary import (
@@ -75,6 +75,7 @@ NN = Dialect(
         FullyConnectedOp,
         MatMulOp,
         CastOp,
+        BitcastOp,
         AddOp,
         SubOp,
         MulOp,

@@ -2,7 +2,6 @@
 
 import abc
 import math
-from typing import ClassVar
 
 from xdsl.dialects.builtin import AnyFloat, BoolAttr, FloatAttr
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
@@ -10,7 +9,7 @@ from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from qmlir.dialects.elementary.error_function import erfc
 from qmlir.dialects.elementary.exponential import expm1, sigmoid, softplus, tanh
 from qmlir.dialects.elementary.lanes import N
-from qmlir.dialects.nn.base import Clamped, Elements
+from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.elementary import FreeFunctionOp, SignOfOp, UnitFunctionOp
 from qmlir.dialects.nn.pointwise import FunctionOp, StepOp
 from qmlir.dialects.quant.rules import FixedScale, FreeScale

@@ -5,7 +5,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, TensorType
+from xdsl.dialects.builtin import AnyFloat, BoolAttr, IntegerType, TensorType
 from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -59,6 +59,45 @@ class CastOp(TensorOp):
         return (converted(x, dtype_of(element_of(self.y)), saturate=bool(self.saturate)),)
 
 
+@irdl_op_definition
+class BitcastOp(TensorOp):
+    """The same bits under another element type.
+
+    (C1) both types have as many bits, and numpy has a form of both
+    """
+
+    name = "nn.bitcast"
+    x = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [shape_of(self.x)]
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [None]
+
+    def verify_(self) -> None:
+        super().verify_()
+        widths = [_width(element_of(v)) for v in (self.x, self.y)]
+        if None in widths or len(set(widths)) != 1:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs types of as many bits, got {element_of(self.x)} and {element_of(self.y)}"
+            )
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (inputs[0].view(dtype_of(element_of(self.y))),)
+
+
+def _width(element: Attribute) -> int | None:
+    """Bits of a plain element type."""
+    if isinstance(element, IntegerType):
+        return element.width.data
+    return element.bitwidth if isinstance(element, AnyFloat) else None
+
+
 def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array:
     """An array as another type, as `CastOp` says."""
     with np.errstate(all="ignore"):
@@ -92,3 +131,17 @@ def _truncated(x: Array, dtype: np.dtype[Any]) -> Array:
     kept = np.where(inside, whole, 0.0)
     wide = kept.astype(np.uint64 if low == 0 else np.int64)
     return np.where(inside, wide, np.where(whole < 0, low, high).astype(wide.dtype)).astype(dtype)
+
+
+def power_of_two(x: Array, *, up: bool, saturate: bool) -> Array:
+    """Positive numbers as the next power of two above or below, in float8_e8m0fnu.
+
+    Beyond its range the largest or smallest power if it saturates, else NaN; NaN and what is not positive is NaN.
+    """
+    dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
+    fraction, exponent = np.frexp(x.astype(np.float64))
+    bits = exponent - 1 + ((fraction > 0.5) if up else 0) + 127
+    limited = np.clip(bits, 0, 254) if saturate else np.where((bits < 0) | (bits > 254), 255, bits)
+    limited = np.where(np.isposinf(x.astype(np.float64)), 254 if saturate else 255, limited)
+    limited = np.where(x.astype(np.float64) > 0, limited, 255)
+    return limited.astype(np.uint8).view(dtype)

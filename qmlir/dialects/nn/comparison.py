@@ -7,14 +7,13 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, TensorType, i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.elementary.lanes import N
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.base import Elements
 from qmlir.dialects.nn.pointwise import OperandPairOp, PointwiseOp, UnaryOp
-from qmlir.dialects.quant.rules import SameScale
 
 
 class ComparisonOp(OperandPairOp, abc.ABC):

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, Tensor
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.dtypes import dtype_of, element_type_of
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
@@ -191,6 +191,8 @@ class Node:
         op_type: type[TensorOp],
         operands: Sequence[Operand],
         properties: Mapping[str, Attribute | None] | None = None,
+        *,
+        element: Attribute | None = None,
     ) -> SSAValue:
         """Adds an operation without names: one that moves data around the one that computes.
 
@@ -204,7 +206,7 @@ class Node:
             self.shape(value)
         half = next((element_of(v) for v in flat if _is_half(v)), None)
         if half is None or not issubclass(op_type, NNOp):
-            return self._append(op_type, values, properties)
+            return self._append(op_type, values, properties, element)
         # Halves are for storage: computed in f32, rounded once.
         wide = [self._widened(v) if isinstance(v, SSAValue) else [self._widened(e) for e in v] for v in values]
         result = self._append(op_type, wide, properties)
@@ -242,12 +244,13 @@ class Node:
         *,
         output: int = 0,
         part: str | None = None,
+        element: Attribute | None = None,
     ) -> SSAValue:
         """Adds, as `insert` does, the operation that computes an output, and gives it the node's and the output's name.
 
         With `part` its result is only a step on the way to the output, and is called `<output>.<part>`.
         """
-        result = self.insert(op_type, operands, properties)
+        result = self.insert(op_type, operands, properties, element=element)
         assert isinstance(result, OpResult)
         tensor = self.outputs[output]
         if part is None:
@@ -264,6 +267,11 @@ class Node:
         op = op_type(x, TensorType(element, self.shape(x)))
         self._pending.append(op)
         return op.result
+
+    def number(self, value: float, like: Value) -> Constant:
+        """A scalar constant of the element type that an input is computed in."""
+        dtype = like.array.dtype if isinstance(like, Constant) else dtype_of(element_of(like))
+        return Constant(np.array(value, np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype))
 
     def add(self, op: Operation) -> None:
         """Adds an operation made elsewhere, its names on it."""

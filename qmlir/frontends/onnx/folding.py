@@ -6,7 +6,7 @@ the converter is asked, and its operations evaluated if they are small. Large on
 `fold-constants` finds them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -19,7 +19,6 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.frontends.onnx.converters import folds
 from qmlir.frontends.onnx.shape import reshaped
-from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
 
 LIMIT = 1 << 26
@@ -36,91 +35,10 @@ def _bounded(shape: Shape) -> Shape:
     return shape
 
 
-def _binary(function: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Array]:
-    def fold(a: Array, b: Array) -> Array:
-        _bounded(np.broadcast_shapes(a.shape, b.shape))
-        with np.errstate(all="ignore"):
-            return np.asarray(function(a, b))
-
-    return fold
-
-
-def _divide(a: Array, b: Array) -> Array:
-    """a / b, integers rounded toward zero."""
-    if a.dtype.kind == "f":
-        return a / b
-    if np.any(b == 0):
-        raise ZeroDivisionError("division by zero")
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient).astype(a.dtype)
-
-
-for _operator, _since, _function in (
-    ("Add", 7, np.add),
-    ("Sub", 7, np.subtract),
-    ("Mul", 7, np.multiply),
-    ("Div", 7, _divide),
-    ("Equal", 7, np.equal),
-    ("Less", 7, np.less),
-    ("Greater", 7, np.greater),
-    ("And", 7, np.logical_and),
-    ("Or", 7, np.logical_or),
-):
-    folds(_operator, since=_since)(_binary(_function))
-
-
 @folds("Identity")
 def identity(x: Array) -> Array:
     """x."""
     return x
-
-
-@folds("Not")
-def logical_not(x: Array) -> Array:
-    """Not x."""
-    return np.logical_not(x)
-
-
-@folds("Neg")
-def negative(x: Array) -> Array:
-    """−x."""
-    return np.negative(x)
-
-
-@folds("Floor")
-def floor(x: Array) -> Array:
-    """x rounded down."""
-    return np.floor(x)
-
-
-@folds("Ceil")
-def ceil(x: Array) -> Array:
-    """x rounded up."""
-    return np.ceil(x)
-
-
-@folds("Sqrt")
-def sqrt(x: Array) -> Array:
-    """The square root."""
-    with np.errstate(all="ignore"):
-        return np.sqrt(x)
-
-
-@folds("Cast", since=6)
-def cast(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Array:
-    """x as another type; types that numpy lacks are left to others."""
-    dtype = element_dtype(to)
-    if dtype is None or {dtype.kind, x.dtype.kind} - set("biuf"):
-        raise Refusal(f"it casts {x.dtype} to {element_name(to)}")
-    with np.errstate(all="ignore"):
-        return x.astype(dtype)
-
-
-@folds("Where", since=9)
-def where(condition: Array, x: Array, y: Array) -> Array:
-    """x where the condition holds, else y."""
-    _bounded(np.broadcast_shapes(condition.shape, x.shape, y.shape))
-    return np.where(condition, x, y).astype(x.dtype)
 
 
 @folds("Gather")

@@ -1,4 +1,4 @@
-"""nn.cast: between element types, one element at a time.
+"""nn.cast and nn.bitcast: between element types, one element at a time.
 
 Buffers hold the bits of types that only store (kernel.py), so halves are taken apart and put together here with
 integers and exact f64 arithmetic: every processor does that alike.
@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
-from qmlir.dialects.nn import CastOp
+from qmlir.dialects.nn import BitcastOp, CastOp
 from qmlir.dialects.nn.base import is_unsigned
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import lower_elementwise
@@ -142,4 +142,19 @@ def _cast(state: MainLowering, op: CastOp) -> None:
     lower_elementwise(state, "nn_cast", Cast(source, target), [state.buffer(op.x)], op.y, ())
 
 
-RULES: Rules = {CastOp: _cast}
+@dataclass(frozen=True)
+class Bitcast:
+    """The same bits under another element type of a buffer."""
+
+    target: Attribute
+
+    def __call__(self, x: Value) -> Value:
+        return x if x.element == self.target else x.bits(self.target)
+
+
+def _bitcast(state: MainLowering, op: BitcastOp) -> None:
+    target = state.buffer_type(op.y).element_type
+    lower_elementwise(state, "nn_bitcast", Bitcast(target), [state.buffer(op.x)], op.y, ())
+
+
+RULES: Rules = {CastOp: _cast, BitcastOp: _bitcast}

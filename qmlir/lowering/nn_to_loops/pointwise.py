@@ -25,7 +25,7 @@ VECTORS: dict[type[PointwiseOp], tuple[int, ...]] = {
     nn.SigmoidOp: F64_WIDTHS,
     nn.TanhOp: F64_WIDTHS,
 }
-"""Formulas without comparisons, which xDSL has of scalars only, as vectors; all others are left to LLVM's vectorizer."""
+"""Formulas without comparisons, which xDSL has of scalars only, are vectors; all others are left to LLVM to widen."""
 
 
 @dataclass(frozen=True)
