@@ -46,6 +46,11 @@ def tables(sizes: dict[int, tuple[int, int]], taps: int = 2) -> Properties:
     }
 
 
+def sampled(method: str, padding: str) -> Properties:
+    """The properties of nn.sample."""
+    return {"method": StringAttr(method), "padding": StringAttr(padding)}
+
+
 def u8(*sizes: int) -> Operand:
     return Operand(sizes, IntegerType(8, Signedness.UNSIGNED), 0, 255)
 
@@ -73,6 +78,12 @@ FLOAT_SAMPLES = (
     Sample(nn.ResizeOp, "one axis", (f(2, 5, 3),), tables({1: (5, 7)})),
     Sample(nn.ResizeOp, "rows and columns", (f(2, 4, 5, 18),), tables({1: (4, 7), 2: (5, 3)}, 4)),
     Sample(nn.ResizeOp, "channels first", (f(1, 2, 4, 5),), tables({3: (5, 9), 2: (4, 8)})),
+    Sample(nn.SampleOp, "linear", (f(2, 4, 5, 18), f(2, 3, 2, 2, low=-2, high=7)), sampled("linear", "zeros")),
+    Sample(nn.SampleOp, "nearest", (f(1, 4, 5, 2), f(1, 20, 2, 2, low=-9, high=9)), sampled("nearest", "border")),
+    Sample(nn.SampleOp, "cubic", (f(1, 6, 5, 3), f(1, 20, 2, 2, low=-9, high=9)), sampled("cubic", "reflect_edges")),
+    Sample(
+        nn.SampleOp, "mirrored", (f(1, 6, 5, 3), f(1, 20, 2, 2, low=-9, high=9)), sampled("linear", "reflect_centres")
+    ),
 )
 
 INTEGER_SAMPLES = (
@@ -95,6 +106,8 @@ OTHER_SAMPLES = (
     Sample(nn.ScatterReduceNDOp, "ui8", (u8(6), u8(20), at(64, 20, 1, size=6)), reduced("max")),
     Sample(nn.TopKOp, "ui8", (u8(3, 40),), order(1, 7, largest=False)),
     Sample(nn.TopKOp, "f64", (Operand((3, 40), f64, -9, 9),), order(1, 7)),
+    Sample(nn.SampleOp, "volume", (f(1, 3, 4, 5, 2), f(1, 20, 3, low=-2, high=6)), sampled("linear", "reflect_edges")),
+    Sample(nn.SampleOp, "far away", (f(1, 3, 2, 2), f(1, 20, 2, low=-1e30, high=1e30)), sampled("linear", "border")),
     Sample(nn.ResizeOp, "f64", (Operand((2, 5, 3), f64, -9, 9),), tables({1: (5, 7)})),
 )
 """On elements of other types."""

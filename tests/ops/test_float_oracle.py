@@ -154,6 +154,19 @@ def over_trailing(kind: str) -> Oracle:
     return oracle
 
 
+def sampled(op: nn.SampleOp, inputs: Sequence[Array]) -> Array:
+    """onnxruntime takes places in [−1, 1], columns first."""
+    x, places = inputs
+    lengths = np.array(x.shape[1:-1], np.float32)
+    centres = op.padding.data == "reflect_centres"
+    grid = places * 2 / (lengths - 1) - 1 if centres else (places * 2 + 1) / lengths - 1
+    grid = np.ascontiguousarray(grid[..., ::-1]).astype(np.float32)
+    modes = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}
+    padding = "reflection" if op.padding.data.startswith("reflect") else op.padding.data
+    attributes = {"mode": modes[op.method.data], "padding_mode": padding, "align_corners": int(centres)}
+    return run("GridSample", channels_first(x), grid, **attributes).transpose(0, 2, 3, 1)
+
+
 def node(kind: str) -> Oracle:
     """The ONNX operation of the same operands."""
     return lambda op, inputs: run(kind, *inputs)
@@ -196,6 +209,7 @@ ORACLES: dict[type[TensorOp], Oracle] = {
     nn.ScatterReduceNDOp: scattered,
     nn.TopKOp: ordered,
     nn.ResizeOp: resized,
+    nn.SampleOp: sampled,
 }
 
 NO_ORACLE: dict[type[TensorOp], str] = {nn.ConstantOp: "it has no operand: its value is its meaning"}

@@ -52,6 +52,7 @@ NO_INTEGERS: dict[type[TensorOp], str] = {
     nn.ScatterReduceNDOp: "it combines numbers where it puts them",
     nn.TopKOp: "its result is indices, and its operand is never quantized",
     nn.ResizeOp: "its weights have no integer form yet",
+    nn.SampleOp: "its weights are computed at run time",
     nn.ConstantOp: "its integers are given",
     nn.LayerNormOp: NO_ROOTS,
     nn.RMSNormOp: NO_ROOTS,

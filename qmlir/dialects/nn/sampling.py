@@ -47,13 +47,13 @@ class Sampling:
     method: str
     padding: str
 
-    def taps(self, place: N, length: int) -> list[tuple[N, N]]:
-        """(place, i64, and weight) of each element along an axis that counts at a place."""
+    def neighbours(self, place: N, length: int) -> tuple[N, list[N]]:
+        """Where the first element that counts at a place lies, a whole number, and the weights of it and the next."""
         first, weigh = METHODS[self.method]
         place = self._inside(place.round_even() if weigh is None else place, length)
         before = place if weigh is None else place.floor()
         weights = [place.same(1.0)] if weigh is None else weigh(place - before)
-        return [self._tap(before + float(first + k), weight, length) for k, weight in enumerate(weights)]
+        return before + float(first), weights
 
     def _inside(self, place: N, length: int) -> N:
         """The place to read instead of one that lies outside."""
@@ -76,7 +76,8 @@ class Sampling:
         within = place.same(low).less_equal(place) & place.less_equal(high)
         return within.choose(place, odd.choose(high - rest, rest + low))
 
-    def _tap(self, neighbour: N, weight: N, length: int) -> tuple[N, N]:
+    def tap(self, neighbour: N, weight: N, length: int) -> tuple[N, N]:
+        """Where to read for a neighbour, i64, and what it weighs there."""
         if self.padding == "zeros":
             inside = neighbour.same(0.0).less_equal(neighbour) & neighbour.less_equal(length - 1.0)
             weight = inside.choose(weight, weight.same(0.0))
@@ -131,10 +132,7 @@ class SampleOp(NNOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, places = inputs
         batch = np.arange(x.shape[0]).reshape(-1, *[1] * (places.ndim - 2))
-        axes = [
-            [(at.array, weight.array) for at, weight in self.sampling().taps(Lanes(places[..., a]), x.shape[a + 1])]
-            for a in range(places.shape[-1])
-        ]
+        axes = [self._taps(places[..., a], x.shape[a + 1]) for a in range(places.shape[-1])]
 
         def summed(at: tuple[Array, ...]) -> Array:
             if len(at) == len(axes):
@@ -146,3 +144,9 @@ class SampleOp(NNOp):
 
         with np.errstate(all="ignore"):
             return (summed(()),)
+
+    def _taps(self, places: Array, length: int) -> list[tuple[Array, Array]]:
+        """(where, weight) of each neighbour along an axis."""
+        first, weights = self.sampling().neighbours(Lanes(places), length)
+        found = [self.sampling().tap(first + float(k), weight, length) for k, weight in enumerate(weights)]
+        return [(at.array, weight.array) for at, weight in found]

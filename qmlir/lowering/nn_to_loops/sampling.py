@@ -30,12 +30,17 @@ class Sample(Kernel):
         with code.loop(begin, end, name="row") as row:
             tables: list[tuple[Buffer, Buffer]] = []
             for a in axes:
-                found = self.sampling.taps(places.load(row, a), x.shape[a + 1])
-                table = code.stack((len(found),), i64, "taps"), code.stack((len(found),), x.element, "weights")
-                for k, (at, weight) in enumerate(found):
-                    table[0].store(at, k)
-                    table[1].store(weight, k)
-                tables.append(table)
+                first, found = self.sampling.neighbours(places.load(row, a), x.shape[a + 1])
+                taps = code.stack((len(found),), i64, "taps")
+                weights = code.stack((len(found),), x.element, "weights")
+                for k, weight in enumerate(found):
+                    weights.store(weight, k)
+                with code.loop(0, len(found), name="k") as k:
+                    neighbour = first + k.to(i64).to(x.element)
+                    at, weight = self.sampling.tap(neighbour, weights.load(k), x.shape[a + 1])
+                    taps.store(at, k)
+                    weights.store(weight, k)
+                tables.append((taps, weights))
 
             def value(at: Sequence[Value], i: Value, lanes: int | None) -> Value:
                 if len(at) == len(tables):
