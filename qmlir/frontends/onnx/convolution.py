@@ -147,28 +147,35 @@ def _spread(node: Node, image: SSAValue, strides: Ints) -> SSAValue:
 
 
 def convolved(
-    node: Node, image: SSAValue, weights: Value, bias: Value | None, windows: Geometry, groups: int = 1
+    node: Node,
+    image: SSAValue,
+    weights: Value,
+    bias: Value | None,
+    windows: Geometry,
+    groups: int = 1,
+    *,
+    part: str | None = None,
 ) -> SSAValue:
-    """The operation that computes a node: image [N, …, C] with weights [O, …, C/groups] → [N, …, O]."""
+    """The operation that computes a node, or a `part` of it: [N, …, C] with weights [O, …, C/groups] → [N, …, O]."""
     image, windows = cropped(node, image, windows)
     rank = len(windows.kernel)
     if rank == 1:
         (batch, columns, channels), (outputs, extent, inputs) = node.shape(image), node.shape(weights)
         row = node.builder.ssa(node.reshaped(image, (batch, 1, columns, channels)))
         of_row = node.reshaped(weights, (outputs, 1, extent, inputs))
-        y = convolved(node, row, of_row, bias, windows.of_rows(), groups)
+        y = convolved(node, row, of_row, bias, windows.of_rows(), groups, part=part)
         return node.builder.ssa(node.reshaped(y, (batch, *node.shape(y)[2:])))
     if rank > 2:
         batch, outermost = node.shape(image)[0], windows.outputs(node.shape(image)[1:-1])[0]
         image, weights = _outermost_as_channels(node, image, weights, windows.along(slice(1)), groups)
-        y = convolved(node, image, weights, bias, windows.along(slice(1, None)), groups)
+        y = convolved(node, image, weights, bias, windows.along(slice(1, None)), groups, part=part)
         return node.builder.ssa(node.reshaped(y, (batch, outermost, *node.shape(y)[1:])))
     properties = windows.properties()
     if groups > 1 and node.shape(weights)[3] == 1:
-        return node.compute(DepthwiseConv2DOp, [image, node.moved(weights, (3, 1, 2, 0)), bias], properties)
+        return node.compute(DepthwiseConv2DOp, [image, node.moved(weights, (3, 1, 2, 0)), bias], properties, part=part)
     if groups > 1:
         properties["groups"] = IntegerAttr(groups, i64)
-    return node.compute(Conv2DOp, [image, weights, bias], properties)
+    return node.compute(Conv2DOp, [image, weights, bias], properties, part=part)
 
 
 def _outermost_as_channels(
@@ -182,7 +189,7 @@ def _outermost_as_channels(
     batch, size, *others, channels = node.shape(image)
     (outputs,) = windows.outputs([size])
     rest = [0] * (len(others) + 1)
-    image = padded(node, image, [0, *windows.low, *rest], [0, *windows.high, *rest])
+    image = padded(node, image, [0, *windows.low, *rest], [0, windows.high[0] + windows.extra[0], *rest])
     sizes, steps = [batch, outputs, *others, channels], [1, stride, *(1 for _ in rest)]
     parts: list[Value] = [
         node.reshaped(

@@ -8,15 +8,26 @@ mean of means, whose counts are products of counts along each dimension.
 from dataclasses import dataclass, field
 from math import prod
 
+import numpy as np
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp, PoolOp
+from qmlir.dialects.interfaces import Shape
+from qmlir.dialects.nn.elementary import AbsOp, SqrtOp
+from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, PowOp, SubOp
+from qmlir.dialects.nn.pooling import (
+    AveragePool2DOp,
+    GlobalAveragePoolOp,
+    MaxPool2DOp,
+    MaxPoolIndices2DOp,
+    WindowPoolOp,
+)
 from qmlir.dialects.windows import ints
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.convolution import convolved
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.onnx.values import Ints, Refusal, Value
+from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
 from qmlir.frontends.onnx.windows import Geometry, cropped, geometry, padded
 
 
@@ -32,16 +43,91 @@ def max_pool(
     pads: Ints = (),
     storage_order: int = 0,
     strides: Ints = (),
-) -> Value:
-    """The maximum over each window; `storage_order` is about the indices, which qmlir does not give."""
+) -> Value | tuple[Value, Value]:
+    """The maximum over each window, and where it lies; `storage_order` 1 counts columns before rows there."""
     windows = geometry(
         node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
         ceil_mode=bool(ceil_mode),
     )  # fmt: skip
     if _overlooks_image(windows):
         raise Refusal("its padding is as large as its window, which then may see no element")
+    wants_places = bool(node.outputs[1:2] and node.outputs[1])
+    if wants_places and (len(windows.kernel) > 2 or min(windows.low + windows.high) < 0):
+        raise Refusal("the places of its maxima are used, which qmlir gives in one or two dimensions, not cropped")
     image, windows = cropped(node, channels_last(node, x), windows)
-    return channels_first(node, _Pool(node, MaxPool2DOp).over(image, windows))
+    y = channels_first(node, _Pool(node, MaxPool2DOp).over(image, windows))
+    if not wants_places:
+        return y
+    places = channels_first(node, _Pool(node, MaxPoolIndices2DOp).over(image, windows, "places"))
+    return y, _counted_through(node, places, node.shape(x), bool(storage_order))
+
+
+def _counted_through(node: Node, places: SSAValue, shape: Shape, columns_first: bool) -> SSAValue:
+    """Places in an image, row · width + column, as places in the whole tensor [N, C, …]."""
+
+    def number(value: int) -> Constant:
+        return Constant(np.array(value, np.int64))
+
+    size = prod(shape[2:])
+    if columns_first and len(shape) == 4:
+        row = node.insert(DivOp, [places, number(shape[3])])
+        column = node.insert(SubOp, [places, node.insert(MulOp, [row, number(shape[3])])])
+        places = node.insert(AddOp, [node.insert(MulOp, [column, number(shape[2])]), row])
+    before = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(*shape[:2], *(1 for _ in shape[2:])) * size
+    return node.compute(AddOp, [places, Constant(before)], output=1)
+
+
+@converts("LpPool")
+def lp_pool(
+    node: Node,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints = (),
+    kernel_shape: Ints,
+    p: int = 2,
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """(Σ |x|^p)^(1/p) over each window: the sum is a convolution with ones."""
+    windows = geometry(
+        node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
+        ceil_mode=bool(ceil_mode),
+    )  # fmt: skip
+    return _lp_pool(node, x, windows, p)
+
+
+@converts("GlobalLpPool")
+def global_lp_pool(node: Node, x: Value, *, p: int = 2) -> Value:
+    """(Σ |x|^p)^(1/p) over each image."""
+    size = spatial(node, x)
+    windows = geometry(node, size, size, strides=(), pads=(), dilations=(), auto_pad="")
+    return _lp_pool(node, x, windows, p)
+
+
+def _lp_pool(node: Node, x: Value, windows: Geometry, p: int) -> Value:
+    if p < 1:
+        raise node.error("its attribute p must be at least 1", str(p))
+    image, channels = channels_last(node, x), node.shape(x)[1]
+    match p:
+        case 1:
+            powers = node.compute(AbsOp, [image], part="powers")
+        case 2:
+            powers = node.compute(MulOp, [image, image], part="powers")
+        case _:
+            size = node.insert(AbsOp, [image])
+            powers = node.compute(PowOp, [size, node.number(p, size)], part="powers")
+    ones = Constant(np.ones((channels, *windows.kernel, 1), node.number(1, powers).array.dtype))
+    sums = convolved(node, powers, ones, None, windows, channels, part=None if p == 1 else "sums")
+    match p:
+        case 1:
+            y = sums
+        case 2:
+            y = node.compute(SqrtOp, [sums])
+        case _:
+            y = node.compute(PowOp, [sums, node.number(1 / p, sums)])
+    return channels_first(node, y)
 
 
 @converts("AveragePool")
@@ -100,7 +186,7 @@ class _Pool:
     """A pool of a node, over images of any rank."""
 
     node: Node
-    op_type: type[PoolOp]
+    op_type: type[WindowPoolOp]
     properties: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
 
     def over(self, image: SSAValue, windows: Geometry, part: str | None = None) -> SSAValue:

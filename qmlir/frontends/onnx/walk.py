@@ -133,7 +133,8 @@ class Walk:
         while outputs and not outputs[-1]:
             outputs.pop()
         kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
-        called = [self.names.get(o, self.prefix + o) if o else "" for o in outputs]
+        # An output beyond the first that nobody reads is as good as left out: no converter need compute it.
+        called = [self.names.get(o, self.prefix + o) if o in needed or not i else "" for i, o in enumerate(outputs)]
         name = self.node if self.depth else proto.name
         node = Node(kind, name, called, self.shared.builder, self.shared.model.file)
         node.bodies = _Bodies(self, node)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from qmlir.backends.reference import evaluate
@@ -117,11 +118,35 @@ def test_a_pool_needs_a_spatial_dimension() -> None:
             load_onnx(model(proto, {"x": [1, 2]}))
 
 
-def test_max_pool_refuses_indices() -> None:
+PLACES = [
+    ([1, 2, 4, 4], {"kernel_shape": [2, 2]}),
+    ([2, 3, 5, 6], {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 1, 0, 0], "storage_order": 1}),
+    ([2, 3, 7], {"kernel_shape": [3], "pads": [1, 1]}),
+]
+
+
+@pytest.mark.parametrize(("shape", "window"), PLACES)
+def test_max_pool_indices(shape: list[int], window: dict[str, Any]) -> None:
+    proto = model(node("MaxPool", "x", "y indices", **window), {"x": shape}, outputs=("y", "indices"))
+    proto.graph.output[1].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    agree(proto)
+
+
+def test_max_pool_indices_that_are_not_given() -> None:
     proto = model(node("MaxPool", "x", "y indices", kernel_shape=[2, 2]), {"x": [1, 2, 4, 4]})
     assert kinds(agree(proto)) == ["nn.max_pool2d"]  # nobody reads them
-    proto = model(node("MaxPool", "x", "y indices", kernel_shape=[2, 2]), {"x": [1, 2, 4, 4]}, outputs=("y", "indices"))
-    assert "indices" in reason(proto)
+    window = {"kernel_shape": [2, 2, 2]}
+    proto = model(node("MaxPool", "x", "y indices", **window), {"x": [1, 2, 4, 4, 4]}, outputs=("y", "indices"))
+    assert "one or two dimensions" in reason(proto)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("shape", [[1, 3, 9], [2, 3, 7, 8], [1, 1, 4, 5], [1, 2, 4, 5, 4]])
+def test_lp_pool(shape: list[int], p: int) -> None:
+    rank = len(shape) - 2
+    window = {"kernel_shape": [3, 2, 2][:rank], "strides": [2, 1, 1][:rank], "pads": [1, 0, 1][:rank] * 2}
+    agree(model(node("LpPool", "x", p=p, **window), {"x": shape}))
+    agree(model(node("GlobalLpPool", "x", p=p), {"x": shape}))
 
 
 @pytest.mark.parametrize("opset", [7, 22])
