@@ -1,0 +1,362 @@
+"""How a converter writes nn operations: `Node` is the node being imported, `Builder` the function that grows.
+
+    conv = node.compute(Conv2DOp, [x, w, b], {...})       the operation that computes: carries node and tensor name
+    return node.insert(TransposeOp, [conv], {...})        one that only moves data: carries none
+
+so that the value with a source tensor's name is always the one whose elements are that tensor, if in another layout.
+Operations of a node enter the function when its converter has returned: one that refuses leaves nothing behind.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, TensorType, f32, i64
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.dtypes import dtype_of, element_type_of
+from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
+from qmlir.dialects.nn.casts import CastOp
+from qmlir.dialects.nn.indexing import SliceOp
+from qmlir.dialects.nn.shape import ConstantOp, ReshapeOp, TransposeOp
+from qmlir.dialects.qmlir import BLOCK, NAME, NameAttr, names_of
+from qmlir.dialects.quant.ops import CastOp as QuantCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.windows import ints
+from qmlir.errors import NodeError
+from qmlir.frontends.onnx.values import Blocked, Constant, Dequantized, Ints, Refusal, Value
+from qmlir.rewriting import name_hint, names_of_value, set_names, tensor_name
+
+_Key = tuple[int, Ints | None]
+
+Operand = Value | None | Sequence[Value]
+"""None is an absent optional operand, a sequence a variadic one."""
+
+
+@dataclass
+class Builder:
+    """The function's block and the constants in it."""
+
+    block: Block
+    constants: dict[_Key, tuple[Constant | Array, SSAValue]] = field(
+        default_factory=dict[_Key, tuple[Constant | Array, SSAValue]]
+    )
+
+    def ssa(self, value: Value) -> SSAValue:
+        """The value in the IR; a constant enters it at its first use."""
+        return value if isinstance(value, SSAValue) else self.constant(value)
+
+    def constant(self, constant: Constant, permutation: Ints | None = None) -> SSAValue:
+        """The `nn.constant` of an array, its dimensions permuted if asked for; one for all its uses."""
+        # Only a constant's array says whether two are the same; that of a quantized one need not exist.
+        identity = constant if isinstance(constant, Dequantized) else constant.array
+        key = id(identity), permutation
+        # The entry keeps the array alive: its id stays its own.
+        if key not in self.constants:
+            moved = constant if permutation is None else constant.transposed(permutation)
+            self.constants[key] = identity, self._add_constant(moved)
+        return self.constants[key][1]
+
+    def _add_constant(self, constant: Constant) -> SSAValue:
+        quantized = constant if isinstance(constant, Dequantized) else None
+        array = constant.array if quantized is None else quantized.stored
+        type = None if quantized is None else TensorType(quantized.type, array.shape)
+        try:
+            op = ConstantOp(np.ascontiguousarray(array).reshape(array.shape), type)
+        except KeyError:
+            raise Refusal(f'"{constant.name}" is of type {array.dtype}') from None
+        if constant.name:
+            op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
+            op.y.name_hint = name_hint(constant.name)
+        if isinstance(constant, Blocked):
+            op.attributes[BLOCK] = IntegerAttr(constant.block, i64)
+        self.block.add_op(op)
+        if quantized is None:
+            return op.y
+        cast = DequantizeCastOp(op.y, TensorType(quantized.type.expressed, array.shape))
+        self.block.add_op(cast)
+        return cast.result
+
+    def finish(self) -> None:
+        """Erases constants that nothing uses after all."""
+        for _, value in self.constants.values():
+            while value.first_use is None and isinstance(value, OpResult):
+                op = value.op
+                value = op.operands[0] if op.operands else value
+                op.detach()
+                op.erase()
+                if not isinstance(op, DequantizeCastOp):
+                    break
+
+
+class Bodies(Protocol):
+    """What a converter may import in the place of its node (walk.py)."""
+
+    def run(self, graph: onnx.GraphProto, arguments: Sequence[Value], step: str = "") -> list[Value]:
+        """The outputs of a subgraph; `step` tells one run of several apart."""
+        ...
+
+    def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
+        """The output of an operator as it is in operator set `since`."""
+        ...
+
+
+@dataclass
+class Node:
+    """A node of the source model, as its converter sees it.
+
+    kind     operator, with its domain unless that is ONNX's own
+    name     the node's name, empty where the exporter gave none
+    outputs  names of its outputs; empty for one that is left out
+    file     the model's file, for errors
+    bodies   imports its subgraphs
+    """
+
+    kind: str
+    name: str
+    outputs: Sequence[str]
+    builder: Builder
+    file: str
+    bodies: "Bodies | None" = None
+    _pending: list[Operation] = field(default_factory=list[Operation])
+    _named: set[int] = field(default_factory=set[int])
+
+    # ------------------------------------------------------------------------------------------------------------
+    # Reading inputs
+
+    def shape(self, x: Value) -> Shape:
+        """The static shape of an input."""
+        if isinstance(x, Constant):
+            return x.shape
+        if not isinstance(x.type, TensorType):
+            raise Refusal(f'the shape of its input "{tensor_name(x)}" is not known')
+        return shape_of(x)
+
+    def rank(self, x: Value) -> int:
+        """The number of dimensions of an input."""
+        return len(self.shape(x))
+
+    def element(self, x: Value) -> str:
+        """The element type of an input, as MLIR writes it."""
+        if isinstance(x, Constant):
+            try:
+                return str(element_type_of(x.array.dtype))
+            except KeyError:
+                return x.array.dtype.name
+        return str(element_of(x)) if isinstance(x.type, TensorType) else str(x.type)
+
+    def array(self, x: Value, what: str) -> Array:
+        """The values of an input that must be known at import."""
+        if isinstance(x, Constant):
+            return x.array
+        raise Refusal(f'its {what} "{tensor_name(x)}" is computed at run time and must be constant')
+
+    def ints(self, x: Value, what: str) -> Ints:
+        """The values of an input of integers that must be known at import, as a flat tuple."""
+        array = self.array(x, what)
+        if array.dtype.kind not in "iu":
+            raise self.error(f"its {what} must be integers", str(array.dtype))
+        return tuple(int(v) for v in array.reshape(-1))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front; a negative one counts from the end."""
+        if not -rank <= axis < max(rank, 1):
+            raise self.error(f"its axis must lie in [{-rank}, {rank - 1}]", str(axis))
+        return axis % max(rank, 1)
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Axes counted from the front, in order."""
+        found = sorted(self.axis(a, rank) for a in axes)
+        if len(set(found)) != len(found):
+            raise self.error("its axes must differ", str(list(axes)))
+        return found
+
+    def error(self, need: str, got: str | None = None) -> NodeError:
+        """An error about this node: the model is wrong, not merely beyond qmlir."""
+        return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=got, remedy="export the model again")
+
+    def called(self) -> str:
+        """What to call this node: its name, else its first output's."""
+        return self.name or next(filter(None, self.outputs), "")
+
+    # ------------------------------------------------------------------------------------------------------------
+    # Writing operations
+
+    def insert(
+        self,
+        op_type: type[TensorOp],
+        operands: Sequence[Operand],
+        properties: Mapping[str, Attribute | None] | None = None,
+        *,
+        element: Attribute | None = None,
+    ) -> SSAValue:
+        """Adds an operation without names: one that moves data around the one that computes.
+
+        Raises:
+            Refusal: An operand is not of a type that the operation takes.
+            NodeError: The operands' shapes do not fit each other.
+        """
+        values = [self._operand(o) for o in operands]
+        flat = [v for group in values for v in ([group] if isinstance(group, SSAValue) else group)]
+        for value in flat:
+            self.shape(value)
+        half = next((element_of(v) for v in flat if _is_half(v)), None)
+        if half is None or not issubclass(op_type, NNOp):
+            return self._append(op_type, values, properties, element)
+        # Halves are for storage: computed in f32, rounded once.
+        wide = [self._widened(v) if isinstance(v, SSAValue) else [self._widened(e) for e in v] for v in values]
+        result = self._append(op_type, wide, properties)
+        return self.converted(result, half) if is_float(result) else result
+
+    def _append(
+        self,
+        op_type: type[TensorOp],
+        operands: Sequence[SSAValue | Sequence[SSAValue]],
+        properties: Mapping[str, Attribute | None] | None,
+        element: Attribute | None = None,
+    ) -> SSAValue:
+        try:
+            op = op_type.make(operands, properties, element=element)
+        except ElementsError as error:
+            raise Refusal(f"its types are not computed on: {error}") from None
+        except VerifyException as error:
+            raise self.error("its inputs and attributes must fit", str(error)) from None
+        self._pending.append(op)
+        return op.results[0]
+
+    def converted(self, x: Value, element: Attribute) -> SSAValue:
+        """The input in another element type, by `nn.cast`."""
+        value = self.builder.ssa(x)
+        return value if element_of(value) == element else self._append(CastOp, [value], None, element)
+
+    def _widened(self, value: SSAValue) -> SSAValue:
+        return self.converted(value, f32) if _is_half(value) else value
+
+    def compute(
+        self,
+        op_type: type[TensorOp],
+        operands: Sequence[Operand],
+        properties: Mapping[str, Attribute | None] | None = None,
+        *,
+        output: int = 0,
+        part: str | None = None,
+        element: Attribute | None = None,
+    ) -> SSAValue:
+        """Adds, as `insert` does, the operation that computes an output, and gives it the node's and the output's name.
+
+        With `part` its result is only a step on the way to the output, and is called `<output>.<part>`.
+        """
+        result = self.insert(op_type, operands, properties, element=element)
+        assert isinstance(result, OpResult)
+        tensor = self.outputs[output]
+        if part is None:
+            self._named.add(output)
+            result.op.attributes[NAME] = NameAttr.of([self.name], [tensor])
+        else:
+            tensor = f"{tensor}.{part}"
+            result.op.attributes[NAME] = NameAttr.of(tensors=[tensor])
+        result.name_hint = name_hint(tensor)
+        return result
+
+    def cast(self, op_type: type[QuantCastOp], x: SSAValue, element: Attribute) -> SSAValue:
+        """Adds a cast from or to a quantized type, without names: the value is the same tensor's."""
+        op = op_type(x, TensorType(element, self.shape(x)))
+        self._pending.append(op)
+        return op.result
+
+    def number(self, value: float, like: Value) -> Constant:
+        """A scalar constant of the element type that an input is computed in."""
+        dtype = like.array.dtype if isinstance(like, Constant) else dtype_of(element_of(like))
+        return Constant(np.array(value, np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype))
+
+    def add(self, op: Operation) -> None:
+        """Adds an operation made elsewhere, its names on it."""
+        self._pending.append(op)
+        self._named.update(range(len(op.results)))
+
+    def permuted(self, x: Value, permutation: Sequence[int]) -> SSAValue:
+        """The input with its dimensions permuted: at import if it is constant, else by `nn.transpose`."""
+        if list(permutation) == list(range(self.rank(x))):
+            return self.builder.ssa(x)
+        if isinstance(x, Constant):
+            return self.builder.constant(x, tuple(permutation))
+        return self.insert(TransposeOp, [x], {"permutation": ints(list(permutation))})
+
+    def moved(self, x: Value, permutation: Sequence[int]) -> Value:
+        """As `permuted`; a constant does not enter the IR yet."""
+        return x.transposed(permutation) if isinstance(x, Constant) else self.permuted(x, permutation)
+
+    def reversed(self, x: Value, axes: Sequence[int]) -> Value:
+        """The input with its elements in reverse order along some axes: at import if it is constant."""
+        if isinstance(x, Constant):
+            return x.reversed(axes)
+        shape = self.shape(x)
+        properties = {
+            "offsets": ints([size - 1 if axis in axes else 0 for axis, size in enumerate(shape)]),
+            "sizes": ints(list(shape)),
+            "strides": ints([-1 if axis in axes else 1 for axis in range(len(shape))]),
+        }
+        return self.insert(SliceOp, [x], properties)
+
+    def reshaped(self, x: Value, shape: Sequence[int]) -> Value:
+        """The input under another shape: at import if it is constant, else by `nn.reshape`."""
+        if tuple(shape) == self.shape(x):
+            return x
+        if isinstance(x, Constant):
+            return x.reshaped(shape)
+        return self.insert(ReshapeOp, [x], {"shape": ints(list(shape))})
+
+    def _operand(self, operand: Operand) -> SSAValue | Sequence[SSAValue]:
+        if operand is None:
+            return []
+        if isinstance(operand, SSAValue | Constant):
+            return self.builder.ssa(operand)
+        return [self.builder.ssa(o) for o in operand]
+
+    # ------------------------------------------------------------------------------------------------------------
+    # The end of a converter
+
+    @property
+    def pending(self) -> list[Operation]:
+        """The operations that wait for the converter to return."""
+        return self._pending
+
+    def commit(
+        self, results: Sequence[Value], add: Callable[[Sequence[Operation]], object], *, rename: bool = True
+    ) -> None:
+        """Gives the operations to `add`; an output that none of them carries is another name of its value."""
+        add(self._pending)
+        for index, (output, value) in enumerate(zip(self.outputs, results, strict=False)):
+            if rename and output and index not in self._named and isinstance(value, SSAValue):
+                _rename(value, self.name, output)
+
+    def discard(self) -> None:
+        """Forgets the operations of a converter that refused."""
+        for op in reversed(self._pending):
+            op.erase()
+        self._pending.clear()
+        self._named.clear()
+
+
+def _is_half(value: SSAValue) -> bool:
+    return isinstance(element_of(value), Float16Type | BFloat16Type)
+
+
+def _rename(value: SSAValue, node: str, tensor: str) -> None:
+    """Adds names to the operation or argument that computes a value: it also stands for this node and this tensor."""
+    while isinstance(value, OpResult) and NAME not in value.op.attributes:
+        if not isinstance(value.op, TransposeOp | ReshapeOp):
+            break
+        value = value.op.x
+    own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
+    if any(s.data == tensor for s in own.tensors):  # the last operation of a body
+        return
+    nodes, tensors, absorbed = ([s.data for s in strings] for strings in (own.nodes, own.tensors, own.absorbed))
+    if not tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp):
+        set_names(value, NameAttr.of([*nodes, node], [tensor], absorbed))  # a cast has no other name
+        return
+    set_names(value, NameAttr.of([*nodes, node], tensors, [*absorbed, tensor]))
