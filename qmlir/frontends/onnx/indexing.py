@@ -204,20 +204,6 @@ def gather_known(node: Node, x: Value, places: Array, axis: int) -> Value:
     return gather(node, x, Constant(places), axis=axis)
 
 
-@converts("ReverseSequence", since=10)
-def reverse_sequence(node: Node, x: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Value:
-    """The first elements of each sequence in reverse."""
-    shape, lengths = node.shape(x), node.array(sequence_lens, "sequence_lens").astype(np.int64)
-    if sorted((batch_axis, time_axis)) != [0, 1]:
-        raise node.error("its batch_axis and time_axis must be 0 and 1", f"{batch_axis} and {time_axis}")
-    time, batch = (np.arange(shape[axis]) for axis in (time_axis, batch_axis))
-    length = lengths[None, :]
-    turned = np.where(time[:, None] < length, length - 1 - time[:, None], time[:, None])
-    pair = [turned, np.broadcast_to(batch, turned.shape)]
-    places = np.stack(pair, -1) if time_axis == 0 else np.stack(pair[::-1], -1).transpose(1, 0, 2)
-    return node.compute(GatherNDOp, [x, Constant(np.ascontiguousarray(places))])
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Scatters
 
@@ -243,24 +229,6 @@ def scatter_rows(node: Node, x: Value, updates: Value, places: Value, reduction:
     if reduction == "none":
         return node.compute(ScatterNDOp, [x, updates, places])
     return node.compute(ScatterReduceNDOp, [x, updates, places], {"reduction": StringAttr(reduction)})
-
-
-@converts("TensorScatter", since=24)
-def tensor_scatter(
-    node: Node, x: Value, update: Value, write_indices: Value | None = None, *, axis: int = -2, mode: str = "linear"
-) -> Value:
-    """A cache with an update written along an axis, at a place of its own for each batch."""
-    shape, new = node.shape(x), node.shape(update)
-    axis = node.axis(axis, len(shape))
-    if mode not in ("linear", "circular"):
-        raise node.error("its mode must be linear or circular", mode)
-    first = np.zeros(shape[0], np.int64) if write_indices is None else node.array(write_indices, "write_indices")
-    listed = np.moveaxis(np.indices(new[: axis + 1]), 0, -1)
-    listed[..., axis] += first.reshape(-1, *[1] * axis)
-    if mode == "circular":
-        listed[..., axis] %= shape[axis]
-    known_places(node, listed[..., axis], shape[axis])
-    return scatter_rows(node, x, update, Constant(listed), "none")
 
 
 # ---------------------------------------------------------------------------------------------------------------
