@@ -121,6 +121,8 @@ def _same(a: Any, b: Any) -> bool:
     """Whether two arrays are equal bit for bit, all NaNs being one."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
+    if a.dtype.kind == "V":  # bfloat16 and its like
+        a, b = a.astype(np.float32), b.astype(np.float32)
     different = a != b
     if a.dtype.kind == "f":
         different = (different & ~(np.isnan(a) & np.isnan(b))) | ((np.signbit(a) != np.signbit(b)) & ~np.isnan(a))

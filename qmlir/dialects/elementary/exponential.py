@@ -144,9 +144,17 @@ def softplus(x: N) -> N:
     return x.maximum(0.0) + log1p(exp(0.0 - x.magnitude()))
 
 
+POWER_ERROR = 2.0**-42
+
+
 def power(x: N, y: N) -> N:
-    """x^y as C has it: NaN for a negative base unless the exponent is a whole number; relative error < 2^-42."""
+    """x^y as C has it: NaN for a negative base unless the exponent is a whole number; relative error < 2^-41.
+
+    A result as near as that to a whole number below 2^40 is that number, so that whole powers of whole numbers are.
+    """
     result = exp_unbounded(y * log(x.magnitude()))
+    nearest = result.minimum_number(2.0**40).round_even()
+    result = (result - nearest).magnitude().less(nearest * POWER_ERROR).choose(nearest, result)
     half = y * 0.5
     whole, even = y.floor().equals(y), half.floor().equals(half)
     below = x.less(0.0)

@@ -165,16 +165,18 @@ class Lanes:
         return a, b, np.where(unsafe, b.dtype.type(1), b)
 
     def maximum(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
-        """The greater one; NaN where either is NaN."""
+        """The greater one; NaN where either is NaN, and 0 of 0 and −0."""
+        rhs = self.same(other)
         if unsigned:
-            return Lanes(np.maximum(self._unsigned(), self.same(other)._unsigned()))
-        return self._with(np.maximum, other)
+            return Lanes(np.maximum(self._unsigned(), rhs._unsigned()))
+        return Lanes(_of_zeros(self.array, rhs.array, np.maximum(self.array, rhs.array), np.add))
 
     def minimum(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
-        """The lesser one; NaN where either is NaN."""
+        """The lesser one; NaN where either is NaN, and −0 of 0 and −0."""
+        rhs = self.same(other)
         if unsigned:
-            return Lanes(np.minimum(self._unsigned(), self.same(other)._unsigned()))
-        return self._with(np.minimum, other)
+            return Lanes(np.minimum(self._unsigned(), rhs._unsigned()))
+        return Lanes(_of_zeros(self.array, rhs.array, np.minimum(self.array, rhs.array), lambda a, b: -(-a - b)))
 
     def maximum_number(self, other: "Lanes | float") -> "Lanes":
         """The greater float; `other`, which is no NaN, where self is NaN."""
@@ -254,3 +256,10 @@ class Lanes:
     def bits(self, element: Attribute) -> "Lanes":
         """The same bits under another type of the same width."""
         return Lanes(self.array.view(dtype_of(element)))
+
+
+def _of_zeros(a: Array, b: Array, result: Array, function: Callable[[Array, Array], Any]) -> Array:
+    """The result, but that of a function where both operands are zeros of a float, whose order numpy leaves open."""
+    if result.dtype.kind != "f" or (b.ndim == 0 and b != 0):
+        return result
+    return np.where((a == 0) & (b == 0), function(a, b), result)

@@ -47,12 +47,10 @@ class ClampOp(FreeFunctionOp, Clamped):
     name = "nn.clamp"
 
     def function(self, x: N) -> N:
-        low, high = self.bounds()
-        x = x if low is None else x.maximum(low)
-        return x if high is None else x.minimum(high)
+        return self.clamped(x)
 
     def formula(self, *operands: N) -> N:
-        return self.function(*operands)
+        return self.clamped(*operands)
 
 
 @irdl_op_definition

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, TensorOp, element_of
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
@@ -159,9 +160,13 @@ class Clamped(NNOp, abc.ABC):
 
     def clamp(self, y: Array) -> Array:
         """Applies the fused clamp to float values."""
+        return self.clamped(Lanes(y)).array
+
+    def clamped(self, y: N) -> N:
+        """Applies the fused clamp to floats, in arrays or in kernels."""
         low, high = self.bounds()
-        y = y if low is None else np.maximum(y, y.dtype.type(low))
-        return y if high is None else np.minimum(y, y.dtype.type(high))
+        y = y if low is None else y.maximum(low)
+        return y if high is None else y.minimum(high)
 
     def verify_(self) -> None:
         super().verify_()

@@ -20,7 +20,7 @@ class CastOp(TensorOp):
     """The same numbers in another element type.
 
     to an integer      from an integer the low bits; from a float rounded toward zero, the nearest integer of the type
-                       for what lies beyond its range, 0 for NaN
+                       for what lies beyond its range, 0 for NaN; below 8 bits the low bits of the i32
     to i1              whether it is not zero; NaN is not
     to a float         rounded to nearest, ties to even; to bf16 and narrower by way of f32; beyond the range ±inf
     to float8, float4  with `saturate` the largest number of the type beyond its range, else what the type has there:
@@ -106,7 +106,9 @@ def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array
         if dtype.kind == "b":
             return x != 0
         if is_integer(dtype):
-            return x.astype(dtype) if x.dtype.kind in "biu" else _truncated(x, dtype)
+            if x.dtype.kind == "f":
+                x = _truncated(x, dtype if is_numpys_own(dtype) else np.dtype(np.int32))
+            return x.astype(dtype)
         if is_numpys_own(dtype):
             return x.astype(dtype)
         x = x.astype(np.float32)
@@ -123,7 +125,7 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 def _truncated(x: Array, dtype: np.dtype[Any]) -> Array:
     """Floats rounded toward zero and saturated; NaN gives 0."""
-    limits = ml_dtypes.iinfo(dtype)
+    limits = np.iinfo(dtype)
     low, high = int(limits.min), int(limits.max)
     whole = np.trunc(x.astype(np.float64))
     whole = np.where(np.isnan(whole), 0.0, whole)

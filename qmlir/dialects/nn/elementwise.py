@@ -8,6 +8,7 @@ from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 
 from qmlir.dialects.elementary.exponential import power
 from qmlir.dialects.elementary.lanes import N
+from qmlir.dialects.elementary.remainder import float_remainder, floored_remainder
 from qmlir.dialects.nn.base import Clamped, Elements
 from qmlir.dialects.nn.pointwise import OperandPairOp
 from qmlir.dialects.quant.rules import FreeScale
@@ -29,10 +30,7 @@ class BinaryOp(OperandPairOp, Clamped, abc.ABC):
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands
-        y = self.combine(lhs, rhs)
-        low, high = self.bounds()
-        y = y if low is None else y.maximum(low)
-        return y if high is None else y.minimum(high)
+        return self.clamped(self.combine(lhs, rhs))
 
 
 @irdl_op_definition
@@ -84,18 +82,22 @@ class DivOp(PlainPairOp):
 
 @irdl_op_definition
 class ModOp(PlainPairOp):
-    """The remainder of lhs / rhs, with the divisor's sign; with `truncated` the dividend's. 0 for a divisor of 0.
+    """The remainder of lhs / rhs, exact, with the divisor's sign; with `truncated` the dividend's.
 
-    Integers only: of floats it is not rounded, but takes as many steps as the exponents are apart.
+    By 0 it is 0 of integers and NaN of floats. The sum that changes the sign of a float's remainder is rounded once.
     """
 
     name = "nn.mod"
     truncated = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
-    ELEMENTS: ClassVar[Elements] = Elements.INTEGERS
+    ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.INTEGERS
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands
+        if isinstance(lhs.element, AnyFloat):
+            rest = float_remainder(lhs.to(f64), rhs.to(f64))
+            signed = rest if bool(self.truncated) else floored_remainder(rest, rhs.to(f64))
+            return signed.to(lhs.element)
         rest = lhs.remainder(rhs, unsigned=self.unsigned)
         if bool(self.truncated) or self.unsigned:
             return rest

@@ -62,37 +62,39 @@ class NotOp(UnaryOp):
 
 
 class ShiftOp(OperandPairOp, abc.ABC):
-    """lhs moved by rhs bits, zeros brought in; 0 where rhs is no less than the width."""
+    """lhs moved by rhs bits; counts that are negative or no less than the width move every bit out."""
 
     ELEMENTS: ClassVar[Elements] = Elements.INTEGERS
 
-    def formula(self, *operands: N) -> N:
-        lhs, rhs = operands
+    def inside(self, count: N) -> N:
+        """Whether a count is less than the width, and not negative."""
         element = element_of(self.lhs)
         assert isinstance(element, IntegerType)
-        inside = rhs.less(element.width.data, unsigned=True)
-        return inside.choose(self.shift(lhs, inside.choose(rhs, rhs.same(0))), lhs.same(0))
-
-    @abc.abstractmethod
-    def shift(self, lhs: N, rhs: N) -> N:
-        """The shift by fewer bits than the width."""
+        return count.less(element.width.data, unsigned=True)
 
 
 @irdl_op_definition
 class ShiftLeftOp(ShiftOp):
-    """Toward the leading bits: times 2^rhs."""
+    """Toward the leading bits, zeros brought in: times 2^rhs."""
 
     name = "nn.shift_left"
 
-    def shift(self, lhs: N, rhs: N) -> N:
-        return lhs << rhs
+    def formula(self, *operands: N) -> N:
+        lhs, count = operands
+        inside = self.inside(count)
+        return inside.choose(lhs << inside.choose(count, count.same(0)), lhs.same(0))
 
 
 @irdl_op_definition
 class ShiftRightOp(ShiftOp):
-    """Toward the trailing bits: of unsigned integers the quotient by 2^rhs."""
+    """Toward the trailing bits, zeros or copies of the sign brought in: the quotient by 2^rhs rounded down."""
 
     name = "nn.shift_right"
 
-    def shift(self, lhs: N, rhs: N) -> N:
-        return lhs.logical_shift(rhs)
+    def formula(self, *operands: N) -> N:
+        lhs, count = operands
+        inside = self.inside(count)
+        moved = inside.choose(count, count.same(0))
+        if self.unsigned:
+            return inside.choose(lhs.logical_shift(moved), lhs.same(0))
+        return inside.choose(lhs >> moved, lhs.less(0).choose(-1, lhs.same(0)))

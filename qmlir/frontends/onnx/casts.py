@@ -1,7 +1,7 @@
 """Cast, CastLike and BitCast: at import where the operand is constant."""
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, NoneType
+from xdsl.dialects.builtin import BoolAttr, NoneType, i8
 from xdsl.ir import Attribute
 
 from qmlir.dialects.dtypes import dtype_of, element_type_of
@@ -55,10 +55,12 @@ def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_m
 def bit_cast(node: Node, x: Value, *, to: int) -> Value:
     """The same bits under another element type."""
     element = element_type(to)
-    if isinstance(element, NoneType) or element == _element(x):
-        if element == _element(x):
-            return x
+    if isinstance(element, NoneType):
         raise Refusal(f"it takes {node.element(x)} for {element_name(to)}")
+    if element == _element(x):
+        return x
+    if node.element(x) == "i1":  # a byte that is 0 or 1
+        x = _converted(node, x, i8, saturate=True, round_mode="up")
     if isinstance(x, Constant) and x.array.dtype.itemsize == np.dtype(dtype_of(element)).itemsize:
         return Constant(x.array.view(dtype_of(element)), x.name)
     return node.compute(BitcastOp, [x], element=element)

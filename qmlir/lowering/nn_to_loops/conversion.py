@@ -60,7 +60,7 @@ class Cast:
         assert is_integer(self.target)
         unsigned, width = is_unsigned(self.target), self.target.width.data
         if not is_integer(self.source):
-            x = _saturated(x.to(f64), width, unsigned)
+            x = _saturated(x.to(f64), *((width, unsigned) if width >= 8 else (32, False)))
         stored = x.to(i8 if width < 8 else _signless(self.target), unsigned=is_unsigned(self.source))
         if width >= 8:
             return stored
