@@ -3,6 +3,8 @@
 import numpy as np
 import onnx
 
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import element_of
 from qmlir.frontends.onnx.builder import Bodies, Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
@@ -57,9 +59,20 @@ def loop(
         for found, value in zip(collected, outputs[len(carried) :], strict=True):
             found.append(value)
         run += 1
-    if run == 0:  # what it collects has no shape
-        return tuple(values)
+    if run == 0 and collected:
+        return (*values, *_nothing(node, body, values))
     return (*values, *(_stacked(node, found) for found in collected))
+
+
+def _nothing(node: Node, body: onnx.GraphProto, carried: list[Value]) -> list[Value]:
+    """What a body that never runs has collected: nothing, of the shapes and types that a run would have given."""
+    arguments = [Constant(np.array(0, np.int64)), Constant(np.array(True)), *carried]
+    outputs = _bodies(node).run(body, arguments, "0.")[1 + len(carried) :]
+    types = [o.array.dtype if isinstance(o, Constant) else dtype_of(element_of(o)) for o in outputs]
+    shapes = [node.shape(o) for o in outputs]
+    empty: list[Value] = [Constant(np.empty((0, *s), t)) for s, t in zip(shapes, types, strict=True)]
+    node.discard()
+    return empty
 
 
 @converts("Scan", since=9)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array
@@ -43,6 +44,9 @@ def convert(
     if converter is None:
         older = version and converts.select(domain, operator, 1 << 30)
         raise Refusal(f"qmlir knows no {node.kind}" + (f" of operator set {version}" if older else ""))
+    for x in inputs:
+        if isinstance(x, SSAValue):
+            node.shape(x)
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
     results = _call(converter, node, inputs, attributes, node)

@@ -13,14 +13,14 @@ import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import external_data_helper, numpy_helper
-from onnx.checker import ValidationError
+from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.dialects.interfaces import Array
 from qmlir.errors import FileError
+from qmlir.frontends.onnx.external import ExternalError, external_array, is_external
 
 OLDEST_OPSET = 7
-"""Before operator set 7 broadcasting was an attribute and BatchNormalization had another form."""
+"""Before operator set 7 broadcasting was an attribute and BatchNormalization had another form; ONNX converts these."""
 
 MOST_ELEMENTS = 1 << 28
 """The most elements of a tensor that a file describes rather than holds."""
@@ -49,16 +49,17 @@ class Model:
         Raises:
             FileError: It does not hold what it says, or its external data is missing or lies outside the folder.
         """
-        external = external_data_helper.uses_external_data(tensor)
-        if external and self.folder is None:
-            raise FileError(
-                self.file, f'keeps "{tensor.name}" in a file beside it', remedy="load the model by its path"
-            )
         try:
             if min(tensor.dims, default=0) < 0:
                 raise ValueError(f"a shape of {list(tensor.dims)}")
-            return numpy_helper.to_array(_private_copy(tensor) if external else tensor, str(self.folder or ""))
-        except (OSError, ValidationError) as error:
+            if not is_external(tensor):
+                return numpy_helper.to_array(tensor)
+            if self.folder is None:
+                raise FileError(
+                    self.file, f'keeps "{tensor.name}" in a file beside it', remedy="load the model by its path"
+                )
+            return external_array(tensor, self.folder)
+        except (OSError, ExternalError) as error:
             raise FileError(
                 self.file,
                 f'needs the external data of "{tensor.name}"',
@@ -119,6 +120,9 @@ def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
         source = _read_bytes(path)
     proto = source if isinstance(source, onnx.ModelProto) else _decode(source, file)
     opsets = _opsets(proto, file)
+    if opsets.get("", OLDEST_OPSET) < OLDEST_OPSET:
+        proto = _modern(proto, opsets[""], file)
+        opsets = _opsets(proto, file)
     return Model(proto, file, folder, opsets)
 
 
@@ -180,26 +184,25 @@ def _opsets(proto: onnx.ModelProto, file: str) -> dict[str, int]:
     default, newest = opsets.get(""), onnx.defs.onnx_opset_version()
     if default is None and any(n.domain in ("", "ai.onnx") for n in proto.graph.node):
         raise FileError(file, "must say which operator set it uses", got="none", remedy=_SAVE_AGAIN)
-    if default is not None and default < OLDEST_OPSET:
+    if default is not None and not 1 <= default <= newest:
         raise FileError(
-            file,
-            f"must use operator set {OLDEST_OPSET} or newer",
-            got=str(default),
-            remedy="convert it with onnx.version_converter.convert_version",
-        )
-    if default is not None and default > newest:
-        raise FileError(
-            file, f"must use an operator set up to {newest}, the newest that the installed onnx knows",
-            got=str(default), remedy="install a newer onnx",
+            file, f"must use an operator set from 1 to {newest}, the newest that the installed onnx knows",
+            got=str(default), remedy="install a newer onnx" if default > newest else _SAVE_AGAIN,
         )  # fmt: skip
     return opsets
 
 
-def _private_copy(tensor: onnx.TensorProto) -> onnx.TensorProto:
-    """A copy for onnx to load external data into: the model stays as it was. Small, as the data is elsewhere."""
-    copy = onnx.TensorProto()
-    copy.CopyFrom(tensor)
-    return copy
+def _modern(proto: onnx.ModelProto, version: int, file: str) -> onnx.ModelProto:
+    """An old model in the oldest operator set that qmlir has, as ONNX itself converts it."""
+    try:
+        return version_converter.convert_version(shape_inference.infer_shapes(proto), OLDEST_OPSET)
+    except Exception as error:  # C++: its exceptions have no common type
+        raise FileError(
+            file,
+            f"must use operator set {OLDEST_OPSET} or newer, or be one that ONNX can convert to it",
+            got=f"operator set {version}, and {_one_line(error)}",
+            remedy="export the model again",
+        ) from None
 
 
 def _one_line(error: BaseException) -> str:

@@ -32,10 +32,12 @@ def constant(
     value_floats: Floats | None = None,
     value_int: int | None = None,
     value_ints: Ints | None = None,
+    sparse_value: Array | None = None,
 ) -> Value:
     """The one of its attributes that is there."""
     attributes = (
         (value, None),
+        (sparse_value, None),
         (value_float, np.float32),
         (value_floats, np.float32),
         (value_int, np.int64),

@@ -32,8 +32,8 @@ _SAVE_AGAIN = "export the model again"
 DEEPEST = 64
 """Bodies in bodies; functions that call each other in a circle go deeper."""
 
-MOST_NODES = 100_000
-"""Nodes of bodies; loops in loops soon have more."""
+MOST_NODES = 5_000
+"""Nodes of bodies, all together: some seconds of import. Loops in loops soon have more."""
 
 
 class _TooMuch(Refusal):
