@@ -42,6 +42,7 @@ PASSES: dict[str, str] = {
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
+    "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",
     "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
     "signed-storage": "qmlir.transforms.quantize.signed_storage:SignedStoragePass",
     "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
@@ -64,6 +65,9 @@ PASSES: dict[str, str] = {
 
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
+
+IMPORTED = (*SIMPLIFY, "fold-qdq")
+"""nn as a model file has it → nn, on quantized types where the model was quantized."""
 
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: a tap on each activation that is still one after fusing."""
@@ -263,7 +267,7 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
 
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
-    source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
+    source = module if isinstance(module, ModuleOp) else Pipeline(*IMPORTED)(load(module))
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source)
     function = main_function(lowered)

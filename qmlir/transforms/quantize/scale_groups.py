@@ -149,7 +149,7 @@ class ScaleGroups:
         else:
             return None
         assert isinstance(type, UniformType)
-        return type if type.storage == self._storage and not type.is_per_axis else None
+        return type if not type.is_per_axis else None
 
     def _is_observed(self, value: SSAValue) -> bool:
         """Whether a value's range is known from an observer on it, or on the same values in another shape."""
