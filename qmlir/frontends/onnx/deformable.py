@@ -114,9 +114,10 @@ def roi_align(
         raise Refusal(f"it takes the {mode} of weighted neighbours, and qmlir means")
     if sampling_ratio < 1:
         raise Refusal("how many places its bins have depends on the regions; it needs a sampling_ratio")
-    count, element = node.shape(rois)[0], dtype_of(element_of(node.builder.ssa(x)))
+    batch, count = node.shape(x)[0], node.shape(rois)[0]
+    element = dtype_of(element_of(node.builder.ssa(x)))
     image = channels_last(node, x)
-    if node.shape(x)[0] > 1:
+    if batch > 1:
         image = node.insert(GatherOp, [image, batch_indices], {"axis": IntegerAttr(0, i64)})
     shift = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
     scaled = node.insert(MulOp, [rois, Constant(np.array(spatial_scale, element))])
