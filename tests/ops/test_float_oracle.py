@@ -109,7 +109,7 @@ def scattered(op: Any, inputs: Sequence[Array]) -> Array:
     """Row by row: onnxruntime leaves open in which order it writes to one place."""
     y, updates, indices = inputs
     depth = indices.shape[-1]
-    how = {"reduction": op.reduction.data} if isinstance(op, nn.ScatterReduceNDOp) else {}
+    how: dict[str, Any] = {"reduction": op.reduction.data} if isinstance(op, nn.ScatterReduceNDOp) else {}
     listed = inside(indices, y.shape[:depth]).astype(np.int64).reshape(-1, depth)
     for at, row in zip(listed, updates.reshape(len(listed), *y.shape[depth:]), strict=True):
         y = run("ScatterND", y, at[None], row[None], **how)

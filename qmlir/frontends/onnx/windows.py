@@ -7,10 +7,11 @@ who uses the windows (convolution.py, pooling.py).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.indexing import SliceOp
 from qmlir.dialects.nn.shape import PadOp
 from qmlir.dialects.windows import ints
@@ -172,5 +173,5 @@ def padded(
     if not any(low) and not any(high):
         return x
     element = element_of(x)
-    fill = IntegerAttr(integer, element) if isinstance(element, IntegerType) else FloatAttr(value, f32)
+    fill = IntegerAttr(integer, element) if is_integer(element) else FloatAttr(value, f32)
     return node.insert(PadOp, [x], {"low": ints(list(low)), "high": ints(list(high)), "value": fill})

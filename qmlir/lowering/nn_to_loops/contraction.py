@@ -99,8 +99,10 @@ def _weights(state: MainLowering, op: WeightedOp, groups: int, shape: Shape) -> 
 
 def _bias(state: MainLowering, op: WeightedOp, groups: int = 1) -> Array | SSAValue | None:
     """The bias of a contraction; one that is computed has its blocks filled up with zeros already."""
-    if op.b is None or (array := constant_array(op.b)) is not None:
-        return None if op.b is None else array
+    if op.b is None:
+        return None
+    if (array := constant_array(op.b)) is not None:
+        return array
     arithmetic = PlainArithmetic(element=_element(state, op.b))
     rows = state.view(state.buffer(op.b), (groups, 1, op.output_channels() // groups))
     return pack_columns(state, "nn_pack_bias", rows, arithmetic)
