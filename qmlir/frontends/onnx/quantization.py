@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, TensorType, f32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import Float32Type, IntegerType, TensorType, UnitAttr, f32
+from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import Array, Shape, element_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
@@ -123,8 +123,11 @@ def dequantized(node: Node, x: Value, type: UniformType) -> Value:
 
 
 def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
-    """Floats as stored integers."""
-    return node.cast(QuantizeCastOp, node.builder.ssa(y), type)
+    """Floats as stored integers; ONNX divides in float32, whatever runtime is followed."""
+    result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
+    assert isinstance(result, OpResult)
+    result.op.attributes[FLOAT32] = UnitAttr()
+    return result
 
 
 def plain(node: Node, x: SSAValue) -> SSAValue:
@@ -217,9 +220,7 @@ def quantize_linear(
 def quantized_array(x: Array, type: UniformType) -> Array:
     """Floats as stored integers, divided in float32 as ONNX says."""
     scale, zero_point = type.parameters_along(x.ndim)
-    with np.errstate(all="ignore"):
-        steps = x.astype(np.float32) / scale.astype(np.float32)
-    return numerics.quantize(steps, 1.0, zero_point, type.storage_min, type.storage_max, type.numpy_dtype)
+    return numerics.quantize_in_float32(x, scale, zero_point, type.storage_min, type.storage_max, type.numpy_dtype)
 
 
 def _output_storage(zero_point: Constant | None, output_dtype: int) -> IntegerType:

@@ -41,7 +41,15 @@ from qmlir.ledger import decide, decision_of
 from qmlir.legality import bias_constant, data_operands, data_values, is_weight, storage_name, target_of
 from qmlir.passes import option
 from qmlir.target import Target
-from qmlir.transforms.quantize.reasons import COMPUTED_BIAS, COMPUTED_WEIGHTS, Reason, blocked, called, no_range, source_of
+from qmlir.transforms.quantize.reasons import (
+    COMPUTED_BIAS,
+    COMPUTED_WEIGHTS,
+    Reason,
+    blocked,
+    called,
+    no_range,
+    source_of,
+)
 from qmlir.transforms.quantize.scale_groups import ScaleGroups
 
 BIAS_LIMIT = 2.0**30

@@ -26,7 +26,7 @@ from qmlir.dialects.nn import MaxPool2DOp, PadOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands
@@ -123,6 +123,8 @@ class RaiseQuantizeAboveMovement(RewritePattern):
         if element.is_per_axis or not alike:
             return
         casts = [QuantizeCastOp(v, TensorType(element, shape_of(v))) for v in data_operands(mover)]
+        for cast in casts:
+            cast.attributes.update({k: v for k, v in op.attributes.items() if k == FLOAT32})
         moved = _on(mover, [c.result for c in casts], element)
         for observer in [u.operation for u in op.input.uses if isinstance(u.operation, ObserveOp)]:
             rewriter.erase(observer)

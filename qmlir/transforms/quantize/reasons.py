@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from xdsl.ir import Operation, SSAValue
-
 from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp
