@@ -5,9 +5,11 @@
 Children are forked, so `work` and the tasks may be anything; results are sent back and have to be picklable.
 """
 
+import math
 import multiprocessing
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,9 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+PATIENCE = 6
+"""Seconds of the clock for each second of processor time."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class _Child(Generic[T, R]):
     work: Callable[[T], R]
     tasks: Sequence[T]
     memory: int
+    seconds: float
     task: int | None = None
     since: float = 0.0
     _process: Any = field(init=False)
@@ -60,6 +66,9 @@ class _Child(Generic[T, R]):
                 index = pipe.recv()
             except EOFError:
                 os._exit(0)
+            spent = resource.getrusage(resource.RUSAGE_SELF)
+            most = math.ceil(spent.ru_utime + spent.ru_stime + self.seconds)
+            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
             pipe.send(self.work(self.tasks[index]))
 
     def give(self, index: int) -> None:
@@ -85,7 +94,7 @@ def isolated(
     Args:
         work: What to do with a task; an exception it lets out ends its process, and is a `Died`.
         tasks: The tasks.
-        seconds: The most that one task may take.
+        seconds: The most processor time that one task may take; of the clock's, which other work holds up, six times that.
         memory: The most bytes of private memory a process may have; 0 for no limit.
         jobs: Processes at a time; by default one for each processor.
     """
@@ -93,7 +102,7 @@ def isolated(
     children: list[_Child[T, R]] = []
 
     def start() -> None:
-        child = _Child(work, tasks, memory)
+        child = _Child(work, tasks, memory, seconds)
         child.give(waiting.pop())
         children.append(child)
 
@@ -104,10 +113,10 @@ def isolated(
             ready = connection.wait([c.pipe for c in children], timeout=0.2)
             for child in list(children):
                 assert child.task is not None
-                late = time.monotonic() - child.since > seconds
+                late = time.monotonic() - child.since > PATIENCE * seconds
                 if child.pipe not in ready and not late:
                     continue
-                result = _result(child) if child.pipe in ready else Died(f"it took more than {seconds:g} s")
+                result = _result(child) if child.pipe in ready else Died(f"it took more than {PATIENCE * seconds:g} s")
                 yield child.task, result
                 if isinstance(result, Died):
                     child.stop()
@@ -130,4 +139,6 @@ def _result(child: _Child[T, R]) -> R | Died:
         return child.pipe.recv()
     except EOFError:
         code = child.stop()
+        if code == -signal.SIGXCPU:
+            return Died(f"it took more than {child.seconds:g} s of processor time")
         return Died("its process ended" if code is None else f"its process ended with exit status {code}")

@@ -154,6 +154,9 @@ class Walk:
             if self.strict or (self.depth and isinstance(refusal, _TooMuch)):
                 raise
             results = import_opaque(node, version, inputs, names, attributes, self.shared.types, refusal.reason)
+        except QmlirError:  # a body may be tried: nothing of it stays
+            node.discard()
+            raise
         node.commit(results, self.add, rename=not self.depth)
         for output, value in zip(outputs, results, strict=False):
             if output:
