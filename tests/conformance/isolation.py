@@ -94,7 +94,7 @@ def isolated(
     Args:
         work: What to do with a task; an exception it lets out ends its process, and is a `Died`.
         tasks: The tasks.
-        seconds: The most processor time that one task may take; of the clock's, which other work holds up, six times that.
+        seconds: The most processor time that one task may take; it may take `PATIENCE` times that by the clock.
         memory: The most bytes of private memory a process may have; 0 for no limit.
         jobs: Processes at a time; by default one for each processor.
     """
