@@ -32,7 +32,19 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.nn import ConcatOp, ConstantOp, FullyConnectedOp, PadOp, ReshapeOp, SoftmaxOp, TransposeOp
+from qmlir.dialects.nn import (
+    BroadcastOp,
+    ConcatOp,
+    ConstantOp,
+    FullyConnectedOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ResizeOp,
+    SliceOp,
+    SoftmaxOp,
+    TransposeOp,
+)
 from qmlir.dialects.nn.pointwise import PointwiseOp
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
@@ -89,6 +101,15 @@ def permuted_properties(op: Operation, p: Permutation) -> Mapping[str, Attribute
         case PadOp():
             low, high = (transposed(side.get_values(), inverse(p)) for side in (op.low, op.high))
             return {**op.properties, "low": ints(low), "high": ints(high)}
+        case SliceOp():
+            sides = {"offsets": op.offsets, "sizes": op.sizes, "strides": op.strides}
+            return {name: ints(transposed(side.get_values(), inverse(p))) for name, side in sides.items()}
+        case BroadcastOp():
+            return {"shape": ints(transposed(op.shape.get_values(), inverse(p)))}
+        case GatherOp() if len(shape_of(op.indices)) == 1:
+            return {"axis": IntegerAttr(p[op.axis.value.data], i64)}
+        case ResizeOp():
+            return {**op.properties, "axes": ints([p[a] for a in op.axes.get_values()])}
         case _:
             return None
 
@@ -181,7 +202,8 @@ def untransposed(op: Operation, p: Permutation) -> list[Operation] | None:
     if properties is None:
         return None
     before = Untransposed(p, [])
-    operands = [before.operand(o) for o in op.operands]
+    follow = 1 if isinstance(op, GatherOp) else len(op.operands)  # indices have dimensions of their own
+    operands = [before.operand(o) if n < follow else o for n, o in enumerate(op.operands)]
     found = [o for o in operands if o is not None]
     if len(found) < len(operands):
         for unused in reversed(before.new):
