@@ -63,6 +63,16 @@ from qmlir.dialects.nn.normalization import (
     SoftmaxOp,
 )
 from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp, MaxPoolIndices2DOp
+from qmlir.dialects.nn.reduction import (
+    ArgMaxOp,
+    ArgMinOp,
+    CumulativeProductOp,
+    CumulativeSumOp,
+    ReduceMaxOp,
+    ReduceMinOp,
+    ReduceProdOp,
+    ReduceSumOp,
+)
 from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.nn.sampling import SampleOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
@@ -141,6 +151,14 @@ NN = Dialect(
         MaxPoolIndices2DOp,
         AveragePool2DOp,
         GlobalAveragePoolOp,
+        ReduceSumOp,
+        ReduceProdOp,
+        ReduceMaxOp,
+        ReduceMinOp,
+        ArgMaxOp,
+        ArgMinOp,
+        CumulativeSumOp,
+        CumulativeProductOp,
         SoftmaxOp,
         LayerNormOp,
         RMSNormOp,

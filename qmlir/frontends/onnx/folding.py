@@ -8,7 +8,6 @@ the converter is asked, and its operations evaluated if they are small. Large on
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -147,13 +146,6 @@ def arange(start: Array, limit: Array, delta: Array) -> Array:
         raise ZeroDivisionError("division by zero")
     count = max(int(np.ceil((float(last) - float(first)) / float(step))), 0)
     return (np.arange(_bounded((count,))[0], dtype=start.dtype) * step + first).astype(start.dtype)
-
-
-@folds("ReduceProd")
-def reduce_product(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    """The product over axes."""
-    result: Any = np.prod(x, axis=axes, keepdims=bool(keepdims), dtype=x.dtype)
-    return np.asarray(result)
 
 
 def evaluated(ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str]) -> list[Value] | None:

@@ -202,7 +202,7 @@ class _Pool:
             case _:
                 *outer, rows, columns = sizes
                 planes = self._seen_as(image, (batch * prod(outer), rows, columns, channels))
-                planes = self.over(planes, windows.along(slice(-2, None)), f"{part or 'pooled'}.planes")
+                planes = self.over(planes, windows.along(slice(-2, None)), f"{part}.planes" if part else "planes")
                 inner = self.node.shape(planes)[1:]
                 stack = self._seen_as(planes, (batch, *outer, prod(inner)))
                 y = self.over(stack, windows.along(slice(-2)), part)
@@ -240,31 +240,3 @@ def _of_rank(node: Node, y: SSAValue, rank: int) -> Value:
     """A result [N, 1, 1, C] as [N, C, 1, …]."""
     batch, _, _, channels = node.shape(y)
     return channels_first(node, node.builder.ssa(node.reshaped(y, (batch, *(1,) * (rank - 2), channels))))
-
-
-@converts("ReduceMean")
-def reduce_mean(node: Node, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
-    """The mean over axes."""
-    return _mean(node, x, axes, bool(keepdims))
-
-
-@converts("ReduceMean", since=18)
-def reduce_mean_axes_input(
-    node: Node, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Value:
-    """The mean over axes, which are an input."""
-    values = () if axes is None else node.ints(axes, "axes")
-    return x if not values and noop_with_empty_axes else _mean(node, x, values, bool(keepdims))
-
-
-def _mean(node: Node, x: Value, axes: Ints, keepdims: bool) -> Value:
-    """A global average pool, where the axes are the spatial ones of [N, C, H, W] or of [N, H, W, C]."""
-    shape = node.shape(x)
-    over = node.axes(axes, len(shape)) or list(range(len(shape)))
-    if len(shape) != 4 or over not in ([2, 3], [1, 2]):
-        raise Refusal(f"it averages over axes {over} of {len(shape)}, and qmlir over the two of an image")
-    image = channels_last(node, x) if over == [2, 3] else x
-    y = node.compute(GlobalAveragePoolOp, [image])
-    if not keepdims:
-        return node.reshaped(y, (shape[0], node.shape(y)[3]))
-    return channels_first(node, y) if over == [2, 3] else y

@@ -16,6 +16,7 @@ from qmlir.lowering.nn_to_loops import (
     normalization,
     pointwise,
     pooling,
+    reduction,
     resize,
     sampling,
     shape,
@@ -26,6 +27,7 @@ FLOAT_RULES: Rules = {
     **normalization.RULES,
     **pointwise.RULES,
     **pooling.RULES,
+    **reduction.RULES,
 }
 """Operations of the network, on plain types: on quantized ones their exact meaning is that of nn-to-qint."""
 

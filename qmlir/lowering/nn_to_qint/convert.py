@@ -53,6 +53,8 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
     nn.MaxPool2DOp: lower_max_pool,
     nn.AveragePool2DOp: lower_average_pool,
     nn.GlobalAveragePoolOp: lower_global_average_pool,
+    nn.ReduceMaxOp: lower_movement,
+    nn.ReduceMinOp: lower_movement,
     nn.ReshapeOp: lower_movement,
     nn.TransposeOp: lower_movement,
     nn.ConcatOp: lower_movement,
