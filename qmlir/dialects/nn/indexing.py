@@ -179,6 +179,7 @@ class ScatterNDOp(IndexedOp):
 
     (C1) the last dimension of the indices counts no more dimensions than x has, none of them empty; the updates are
          as many rows of x as the indices name
+    (C2) the updates are of the type of x
     """
 
     name = "nn.scatter_nd"
@@ -191,7 +192,7 @@ class ScatterNDOp(IndexedOp):
     )
 
     def infer_shapes(self) -> Sequence[Shape]:
-        if element_of(self.x) != element_of(self.updates):
+        if element_of(self.x) != element_of(self.updates):  # C2
             raise VerifyException(
                 f"'{self.name}' needs updates of {element_of(self.x)}, got {element_of(self.updates)}"
             )

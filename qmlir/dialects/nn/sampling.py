@@ -117,7 +117,9 @@ class SampleOp(NNOp):
     def infer_shapes(self) -> Sequence[Shape]:
         x, places = shape_of(self.x), shape_of(self.places)
         if len(x) < 3 or len(places) < 2 or x[0] != places[0] or places[-1] != len(x) - 2 or 0 in x[1:-1]:  # C1
-            raise VerifyException(f"'{self.name}' needs images [N, …, C] and places [N, …, d], got {x} and {places}")
+            raise VerifyException(
+                f"'{self.name}' needs images [N, …, C] and places [N, …, d], got {list(x)} and {list(places)}"
+            )
         if self.method.data not in METHODS or self.padding.data not in PADDINGS:  # C2
             raise VerifyException(
                 f"'{self.name}' samples by {', '.join(METHODS)} with {', '.join(PADDINGS)}, "
