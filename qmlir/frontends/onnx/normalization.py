@@ -115,7 +115,9 @@ def layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Value:
-    """Over all dimensions from `axis` on. Whoever wants its mean and deviation too gets them from ONNX's own body."""
+    """Over all dimensions from `axis` on."""
+    if any(node.outputs[1:]):
+        raise Refusal("its mean and its deviation are used, which only ONNX's own body gives")
     return _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
 
 
