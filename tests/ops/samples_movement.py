@@ -1,13 +1,24 @@
 """Samples of selection and interpolation: slices, gathers, scatters, order, resizing."""
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, IntegerAttr, IntegerType, Signedness, StringAttr, f16, f64, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    f16,
+    f64,
+    i64,
+)
 from xdsl.ir import Attribute
 
 from qmlir.dialects import nn
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
-from tests.ops.sample import Operand, Sample, axis, f, i
+from tests.ops.sample import Operand, Sample, axis, f, i, pads
 
 Properties = dict[str, Attribute | None]
 
@@ -99,6 +110,10 @@ INTEGER_SAMPLES = (
 """On integers, beside those on floats above."""
 
 OTHER_SAMPLES = (
+    Sample(nn.PadOp, "ui8", (u8(2, 3),), pads([1, 0], [0, 2], IntegerAttr(200, IntegerType(8, Signedness.UNSIGNED)))),
+    Sample(nn.PadOp, "i1", (Operand((2, 3), IntegerType(1), 0, 1),), pads([1, 0], [0, 2], IntegerAttr(1, 1))),
+    Sample(nn.PadOp, "f16", (Operand((2, 3), f16, -9, 9),), pads([1, 0], [0, 2], FloatAttr(-0.7, f16))),
+    Sample(nn.PadOp, "f64", (Operand((2, 3), f64, -9, 9),), pads([1, 0], [0, 2], FloatAttr(0.1, f64))),
     Sample(nn.BroadcastOp, "f16", (Operand((3, 1), f16, -9, 9),), shape(3, 20)),
     Sample(nn.SliceOp, "i1", (Operand((3, 40), IntegerType(1), 0, 1),), steps([0, 3], [2, 33], [2, 1])),
     Sample(nn.GatherOp, "f64", (Operand((3, 4), f64, -9, 9), at(64, 5, size=3)), axis(0)),

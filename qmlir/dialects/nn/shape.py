@@ -243,9 +243,9 @@ class PadOp(MovementOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        return (np.pad(x, self.pads(), constant_values=self._stored(x.dtype)),)
+        return (np.pad(x, self.pads(), constant_values=self.stored(x.dtype)),)
 
-    def _stored(self, dtype: np.dtype[Any]) -> Array:
+    def stored(self, dtype: np.dtype[Any]) -> Array:
         """The value as an element of the operand's array, 0-d."""
         value, element = np.array(self.value.value.data), element_of(self.x)
         if not isinstance(element, UniformType):

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, Signedness, i1
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
 
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.code import WIDTHS, Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules, constant_array
@@ -162,7 +161,7 @@ def _pad(state: MainLowering, op: PadOp) -> None:
     result = [low + size + high for size, (low, high) in zip(shape, pads, strict=True)]
     y = state.allocate_result(op.y)
     arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
-    state.call(Pad(pads, _stored_value(state, op), widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
+    state.call(Pad(pads, _stored_value(op), widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
     state.replace(op.y, y)
 
 
@@ -182,28 +181,12 @@ def merge_pads(
     return tuple(size for size, _ in merged), tuple(pad for _, pad in merged)
 
 
-def _stored_value(state: MainLowering, op: PadOp) -> int | float:
-    """The padding as it is stored: the integer that stands for the real value where elements are quantized."""
-    element, value = element_of(op.x), op.value.value.data
-    if isinstance(element, UniformType):
-        stored = numerics.quantize(
-            np.array(value), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
-        )
-        return _signless(int(stored), element.storage_width)
-    if isinstance(op.value, FloatAttr):
-        return float(value)
-    _refuse_unsigned(state, op, element)
-    return int(value)
-
-
-def _signless(value: int, bits: int) -> int:
-    """The signed integer with the same bits."""
-    return value - (1 << bits) if value >= 1 << (bits - 1) else value
-
-
-def _refuse_unsigned(state: MainLowering, op: PadOp, element: Attribute) -> None:
-    if is_integer(element) and element.signedness.data is Signedness.UNSIGNED:
-        state.refuse(op, "needs signless integers", got=str(element))
+def _stored_value(op: PadOp) -> int | float:
+    """The padding as memory holds it: a number of the element type, or its bits."""
+    element = element_of(op.x)
+    stored = op.stored(element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element))
+    is_float = stored.dtype in (np.float32, np.float64)
+    return float(stored) if is_float else int(stored.view(f"i{stored.itemsize}"))
 
 
 @dataclass(frozen=True)
