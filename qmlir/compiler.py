@@ -19,6 +19,7 @@ from qmlir.context import QmlirContext, make_context
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
 from qmlir.near_misses import near_misses
 from qmlir.passes import check_option
+from qmlir.runtimes import follow
 from qmlir.verify import verify
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
 
+EXPORT_FORMATS = ("onnx-qdq",)
+"""What `export` writes."""
+
 VERIFY_LOOPS = False
 """Whether `compile` verifies the module between the passes below qint."""
 
@@ -142,7 +146,11 @@ def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
 
 
 def load(
-    path: str | Path, bind: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None
+    path: str | Path,
+    bind: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    *,
+    numerics: str | None = None,
 ) -> ModuleOp:
     """Reads a network.
 
@@ -150,14 +158,22 @@ def load(
         path: An `.onnx` file, or an `.mlir` file with its side file beside it.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file that become constants.
+        numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime` or
+            `onnxruntime-vnni`; by default what an .mlir file says.
     """
-    path = Path(path)
+    module = _load(Path(path), bind or {}, constants or {})
+    if numerics is not None:
+        follow(module, numerics)
+    return module
+
+
+def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array]) -> ModuleOp:
     if path.suffix == ".mlir":
         return _load_mlir(path)
     if path.suffix == ".onnx":
         from qmlir.frontends.onnx import load_onnx
 
-        return load_onnx(path, bind=bind or {}, constants=constants or {})
+        return load_onnx(path, bind=bind, constants=constants)
     raise FileError(path, "must be an .onnx or an .mlir file", remedy="rename it if it is one of these")
 
 
@@ -284,6 +300,29 @@ def save(module: ModuleOp, path: str | Path) -> None:
     from qmlir.storage import write_module
 
     write_module(module, Path(path))
+
+
+def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opset: int | None = None) -> list[Path]:
+    """Writes a network on the nn level, float or quantized, in another runtime's format.
+
+    Args:
+        module: A network; it stays as it was.
+        path: The file.
+        format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized.
+        opset: The version of ONNX's operators; the newest that onnxruntime runs by default.
+
+    Returns:
+        The files written: weights of more than 2 GB have one of their own.
+    """
+    from qmlir.frontends.opaque import refuse_opaque
+
+    if format not in EXPORT_FORMATS:
+        remedy = near_misses(format, EXPORT_FORMATS) or f"known: {', '.join(EXPORT_FORMATS)}"
+        raise OptionError("format", "there is no such format", got=format, remedy=remedy)
+    from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
+
+    refuse_opaque(module, "the network")
+    return export_onnx(main_function(module), Path(path), opset=DEFAULT_OPSET if opset is None else opset)
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:
