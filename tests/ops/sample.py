@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import test
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseArrayBase,
-    Float32Type,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -46,8 +46,8 @@ class Operand:
 
     def array(self, rng: np.random.Generator) -> Array:
         """Random values; integers begin with the ends of the range."""
-        if isinstance(self.element, Float32Type):
-            return rng.uniform(self.low, self.high, self.shape).astype(np.float32)
+        if isinstance(self.element, AnyFloat):
+            return rng.uniform(self.low, self.high, self.shape).astype(dtype_of(self.element))
         low, high = int(self.low), int(self.high)
         array = rng.integers(low, high, self.shape, np.int64, endpoint=True)
         array.reshape(-1)[:2] = [low, high][: array.size]

@@ -14,7 +14,13 @@ from qmlir.dialects.nn.base import bound
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
-from tests.ops import samples_contraction, samples_movement, samples_normalization
+from tests.ops import (
+    samples_contraction,
+    samples_movement,
+    samples_normalization,
+    samples_pointwise,
+    samples_reduction,
+)
 from tests.ops.sample import (
     Array,
     Operand,
@@ -112,6 +118,8 @@ NN_SAMPLES = (
     Sample(nn.PadOp, "saturated value", (f(2, 3),), pads([1, 0], [0, 2], bound(99))),
     *samples_contraction.FLOAT_SAMPLES,
     *samples_normalization.FLOAT_SAMPLES,
+    *samples_pointwise.FLOAT_SAMPLES,
+    *samples_reduction.FLOAT_SAMPLES,
     *samples_movement.FLOAT_SAMPLES,
 )
 
@@ -244,6 +252,8 @@ SAMPLES = (
     *samples_movement.OTHER_SAMPLES,
     *samples_contraction.OTHER_SAMPLES,
     *samples_normalization.OTHER_SAMPLES,
+    *samples_pointwise.OTHER_SAMPLES,
+    *samples_reduction.OTHER_SAMPLES,
 )
 OPERATIONS: tuple[type[TensorOp], ...] = tuple(
     op for dialect in (nn.NN, qint.QINT) for op in dialect.operations if issubclass(op, TensorOp)

@@ -160,7 +160,7 @@ class Clamped(NNOp, abc.ABC):
 
     def clamp(self, y: Array) -> Array:
         """Applies the fused clamp to float values."""
-        return self.clamped(Lanes(y)).array
+        return y if self.bounds() == (None, None) else self.clamped(Lanes(y)).array
 
     def clamped(self, y: N) -> N:
         """Applies the fused clamp to floats, in arrays or in kernels."""
