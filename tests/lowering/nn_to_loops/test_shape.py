@@ -7,11 +7,11 @@ import numpy.typing as npt
 import pytest
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, Signedness, TensorType, f32, i64
 
+from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.nn import AddOp, ConcatOp, ConstantOp, PadOp, ReluOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import element_type_of
 from qmlir.dialects.windows import ints
-from qmlir.lowering.nn_to_loops.shape import merge_pads, merge_permutation, merge_repeats
+from qmlir.lowering.nn_to_loops.shape import merge_pads, merge_permutation
 from tests.lowering.both import check, network, quantized, to_loops
 
 Array = npt.NDArray[Any]
@@ -82,13 +82,6 @@ def test_a_quantized_tensor_is_padded_with_the_integer_that_stands_for_the_value
     properties = {"low": ints([1]), "high": ints([1]), "value": FloatAttr(0.0, f32)}
     x = np.array([3, 4], np.uint8)
     check(lambda x: PadOp.make([x], properties).y, x, types=[quantized([2], type)])
-
-
-def test_repetitions_merge() -> None:
-    assert merge_repeats((3, 4), (2, 3, 4)) == ((1, 12), (2, 12))
-    assert merge_repeats((1, 1, 5), (6, 7, 5)) == ((1, 5), (42, 5))
-    assert merge_repeats((2, 1, 3, 1), (2, 4, 3, 1)) == ((2, 1, 3), (2, 4, 3))
-    assert merge_repeats((), ()) == ((1,), (1,))
 
 
 def test_pads_of_dimensions_without_any_merge() -> None:
