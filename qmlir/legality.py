@@ -148,7 +148,7 @@ def _accumulator(op: Operation) -> tuple[int, str]:
         case WeightedOp():
             bounds = _weight_sums(op) * widest(uniform(op.x))
             if (bias := stored_bias(op)) is not None:
-                bounds = bounds + np.abs(bias)
+                bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 has one number more below zero
             channel = int(bounds.argmax()) if bounds.size else 0
             return int(bounds.max(initial=0)), f"the sum of products in channel {channel}"
         case nn.MatMulOp():
@@ -200,7 +200,7 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
     exact = np.abs(ratios - 1) < SAME_SCALE
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         stored = np.rint(array.astype(np.float64) * np.where(exact, 1.0, ratios))
-    fits = np.abs(stored) <= ACCUMULATOR_MAX  # false for NaN too
+    fits = (stored <= ACCUMULATOR_MAX) & (stored >= -ACCUMULATOR_MAX - 1)  # false for NaN too
     if not fits.all():
         channel = int((~fits).argmax())
         step = (uniform(op.x).scale * np.array(uniform(op.w).scales))[channel % len(uniform(op.w).scales)]

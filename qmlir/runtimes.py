@@ -4,10 +4,14 @@ A module says so in its attribute `qmlir.numerics`; without one the target's own
 listed for onnxruntime was measured against its CPU provider: a contraction's accumulator is converted to float32,
 multiplied by x_scale · w_scale / y_scale in float32, rounded half to even, and then the zero point is added; a product
 adds it before; a sum is made of two fused multiply-adds; quantization divides in float32.
+
+Its operators on integers, QLinearConv and the like, saturate where u8 meets s8 on processors without VNNI, and models
+were published with what they then give: `onnxruntime` does so too, `onnxruntime-vnni` computes the sums exactly. A
+model in floats between casts (QDQ) never saturates here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -16,7 +20,7 @@ from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError
 from qmlir.near_misses import near_misses
 
-Runtime = Literal["default", "onnxruntime"]
+Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni"]
 
 
 @dataclass(frozen=True)
@@ -25,31 +29,38 @@ class Rounding:
 
     contract  a name in numerics.CONTRACTS
     float32   whether factors between scales, divisions and functions of one element are computed in float32
+    pairs     whether products of u8 by s8 are added in pairs that saturate at 16 bits, where the source model's
+              operator is one on integers
     """
 
     contract: str
     float32: bool = False
+    pairs: bool = False
 
 
 FLOAT = Rounding("float_even", float32=True)
+PAIRS = Rounding("float_even", float32=True, pairs=True)
+
+ONNXRUNTIME: Mapping[str, Rounding] = {
+    "nn.conv2d": PAIRS,
+    "nn.depthwise_conv2d": FLOAT,
+    "nn.fully_connected": PAIRS,
+    "nn.matmul": FLOAT,
+    "nn.global_average_pool": FLOAT,
+    "nn.add": FLOAT,
+    "nn.mul": Rounding("float_sum", float32=True),
+    "nn.relu": FLOAT,
+    "nn.clamp": FLOAT,
+    "nn.requantize": FLOAT,
+    "nn.sigmoid": FLOAT,
+    "nn.tanh": FLOAT,
+    "quant.qcast": FLOAT,
+}
 
 RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
     "default": {},
-    "onnxruntime": {
-        "nn.conv2d": FLOAT,
-        "nn.depthwise_conv2d": FLOAT,
-        "nn.fully_connected": FLOAT,
-        "nn.matmul": FLOAT,
-        "nn.global_average_pool": FLOAT,
-        "nn.add": FLOAT,
-        "nn.mul": Rounding("float_sum", float32=True),
-        "nn.relu": FLOAT,
-        "nn.clamp": FLOAT,
-        "nn.requantize": FLOAT,
-        "nn.sigmoid": FLOAT,
-        "nn.tanh": FLOAT,
-        "quant.qcast": FLOAT,
-    },
+    "onnxruntime": ONNXRUNTIME,
+    "onnxruntime-vnni": {operation: replace(rounding, pairs=False) for operation, rounding in ONNXRUNTIME.items()},
 }
 """Runtime → operation → rounding; what is not listed follows the target."""
 

@@ -41,6 +41,9 @@ BLOCK = "qmlir.block"
 NUMERICS = "qmlir.numerics"
 """The attribute key, on a module, of the runtime whose rounding it follows (runtimes.py)."""
 
+INTEGER_OPERATOR = "qmlir.integer_operator"
+"""The attribute key on an operation that an operator on integers, such as QLinearConv, computes in the source model."""
+
 UNSIGNED = "qmlir.unsigned"
 """The attribute key, on an operation, of how much larger its stored integers were before they became signed."""
 

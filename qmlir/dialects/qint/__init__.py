@@ -2,7 +2,13 @@
 
 from xdsl.ir import Dialect
 
-from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.qint.contraction import (
+    Conv2DOp,
+    DepthwiseConv2DOp,
+    FullyConnectedOp,
+    MatMulOp,
+    SaturatingFullyConnectedOp,
+)
 from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
 from qmlir.dialects.qint.lookup import LookupOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
@@ -14,6 +20,7 @@ QINT = Dialect(
         Conv2DOp,
         DepthwiseConv2DOp,
         FullyConnectedOp,
+        SaturatingFullyConnectedOp,
         MatMulOp,
         RequantizeOp,
         AddOp,

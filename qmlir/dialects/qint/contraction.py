@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i8, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -147,8 +147,23 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         return (acc,)
 
 
+class MatrixOp(WeightedOp, abc.ABC):
+    """A contraction of the rows of a matrix with those of another: x [N,I], w [O,I], b [O], acc [N,O] i32.
+
+    (C2) x and w have rank 2 and the same last dimension
+    """
+
+    def output_channels(self) -> int:
+        return shape_of(self.w)[0]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape = fully_connected_shape(self, shape_of(self.x), shape_of(self.w))  # C2
+        self.check_bias()
+        return [shape]
+
+
 @irdl_op_definition
-class FullyConnectedOp(WeightedOp):
+class FullyConnectedOp(MatrixOp):
     """acc[n,o] = b[o] + Σ_i (x[n,i] − zero_point) · w[o,i].
 
     x [N,I], w [O,I], b [O], acc [N,O] i32.
@@ -159,18 +174,39 @@ class FullyConnectedOp(WeightedOp):
 
     name = "qint.fully_connected"
 
-    def output_channels(self) -> int:
-        return shape_of(self.w)[0]
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        shape = fully_connected_shape(self, shape_of(self.x), shape_of(self.w))  # C2
-        self.check_bias()
-        return [shape]
-
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
         dtype = self.exact_float(w.shape[1])
         return (self.accumulate(self.centred(x, dtype) @ w.astype(dtype).T, tuple(bias)),)
+
+
+@irdl_op_definition
+class SaturatingFullyConnectedOp(MatrixOp):
+    """acc[n,o] = b[o] + Σ_i sat16((x[n,2i] − z)·w[o,2i] + (x[n,2i+1] − z)·w[o,2i+1]), z the zero point.
+
+    x [N,I], w [O,I], b [O], acc [N,O] i32; sat16 is the nearest number of 16 bits. A last element without a neighbour
+    saturates by itself.
+
+    (C1) the bias is i32 with one element for each output channel
+    (C2) x and w have rank 2 and the same last dimension
+    (C3) x and w are i8, so that a pair of products fits 32 bits
+    """
+
+    name = "qint.saturating_fully_connected"
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, *bias = inputs
+        centred = x.astype(np.int32) - self.zero_point.value.data
+        acc = np.zeros((x.shape[0], w.shape[0]), np.int32)
+        for i in range(0, w.shape[1], 2):
+            pair = centred[:, i : i + 2].astype(np.float64) @ w[:, i : i + 2].T.astype(np.float64)
+            acc += np.clip(pair, -(1 << 15), (1 << 15) - 1).astype(np.int32)
+        return (acc + bias[0] if bias else acc,)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if element_of(self.x) != i8 or element_of(self.w) != i8:  # C3
+            raise VerifyException(f"'{self.name}' multiplies i8 by i8, got {self.x.type} and {self.w.type}")
 
 
 @irdl_op_definition

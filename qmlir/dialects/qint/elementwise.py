@@ -113,8 +113,8 @@ class FloatAddOp(NarrowingOp):
     def verify_(self) -> None:
         super().verify_()
         parts = [*self.ratios.get_values(), *self.constant.get_values()]
-        fits = len(self.ratios) == 4 and len(self.constant) == 2
-        if not fits or any(abs(m) > 1 << 24 for m in parts[::2]) or any(not -256 <= e <= 104 for e in parts[1::2]):  # A2
+        floats = all(abs(m) <= 1 << 24 for m in parts[::2]) and all(-256 <= e <= 104 for e in parts[1::2])
+        if len(self.ratios) != 4 or len(self.constant) != 2 or not floats:  # A2
             raise VerifyException(
                 f"'{self.name}' needs two ratios and a constant, each a significand of 24 bits and an exponent, "
                 f"got {list(self.ratios.get_values())} and {list(self.constant.get_values())}"

@@ -57,8 +57,8 @@ class RequantizeOp(NarrowingOp):
     """y = clamp(zero_point + round((x − input_zero_point) · multiplier · 2^(shift − 31)), min, max).
 
     multiplier and shift hold one entry, or one for each element of x's last axis; `contract` names the rounding
-    (dialects/quant/numerics.py). A contract that rounds a sum adds `before` first and takes it away after. Data beyond the contract's limit, which only i32 reaches, has no result: `evaluate`
-    raises.
+    (dialects/quant/numerics.py). A contract that rounds a sum adds `before` first and takes it away after. Data beyond
+    the contract's limit, which only i32 reaches, has no result: `evaluate` raises.
 
     (R1) min ≤ max, and both fit the result's element type
     (R2) multiplier and shift have 1 entry or one for each channel

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
+from xdsl.ir import OpResult, SSAValue
 
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.shape import ReshapeOp, TransposeOp
+from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
@@ -67,7 +70,17 @@ def qlinear_conv(
         node, "Conv", [data, weights, bias], auto_pad=auto_pad, dilations=dilations, group=group,
         kernel_shape=kernel_shape, pads=pads, strides=strides,
     )  # fmt: skip
-    return _stored(node, y, y_scale, y_zero_point, x)
+    return _stored(node, on_integers(y), y_scale, y_zero_point, x)
+
+
+def on_integers(y: Value) -> Value:
+    """A result whose contraction is marked as one of an operator on integers; a runtime may compute those otherwise."""
+    value = y
+    while isinstance(value, OpResult) and isinstance(value.op, TransposeOp | ReshapeOp):
+        value = value.op.x
+    if isinstance(value, OpResult) and isinstance(value.op, WeightedOp):
+        value.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+    return y
 
 
 def _bias(node: Node, b: Value, x_scale: Value, w_scale: Value, factor: float = 1.0) -> Value:
@@ -95,7 +108,7 @@ def qlinear_matmul(
     """A matrix product; scales of b, if several, are those of its columns."""
     lhs = _float(node, a, a_scale, a_zero_point, axis=max(node.rank(a) - 2, 0))
     rhs = _float(node, b, b_scale, b_zero_point, axis=node.rank(b) - 1)
-    return _stored(node, as_floats(node, "MatMul", [lhs, rhs]), y_scale, y_zero_point, a)
+    return _stored(node, on_integers(as_floats(node, "MatMul", [lhs, rhs])), y_scale, y_zero_point, a)
 
 
 @converts("QGemm", domain=MICROSOFT)
@@ -108,7 +121,7 @@ def qgemm(
     lhs = _float(node, a, a_scale, a_zero_point)
     rhs = _float(node, b, b_scale, b_zero_point, axis=0 if transB else 1)
     bias = None if c is None else _bias(node, c, a_scale, b_scale, alpha)
-    y = as_floats(node, "Gemm", [lhs, rhs, bias], alpha=alpha, transA=transA, transB=transB)
+    y = on_integers(as_floats(node, "Gemm", [lhs, rhs, bias], alpha=alpha, transA=transA, transB=transB))
     return y if y_scale is None else _stored(node, y, y_scale, y_zero_point, a)
 
 
@@ -143,7 +156,7 @@ def _sums(node: Node, operator: str, lhs: Factor, rhs: Factor, **attributes: Any
     known = all(zero is None or isinstance(zero, Constant) for _, zero, _ in (lhs, rhs))
     if not known or (operator == "Conv" and not isinstance(rhs[0], Constant)):
         return as_floats(node, operator, [_centred(node, *lhs), _centred(node, *rhs)], **attributes)
-    y = as_floats(node, operator, [_counted(node, *lhs), _counted(node, *rhs)], **attributes)
+    y = on_integers(as_floats(node, operator, [_counted(node, *lhs), _counted(node, *rhs)], **attributes))
     return requantized(node, y, UniformType.per_tensor(i32, 1.0))
 
 

@@ -10,6 +10,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.base import int32
 from qmlir.legality import NoIntegerForm, centred_weights, is_accumulator, uniform
+from qmlir.lowering.nn_to_qint.saturation import lower_saturating, saturates
 from qmlir.lowering.nn_to_qint.scales import requantize
 from qmlir.runtimes import Rounding
 
@@ -24,6 +25,8 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
     """acc = Σ (x − z_x)·w + b, then y = z_y + acc · s_x·s_w / s_y."""
     if op.b is not None and is_float(op.b):
         raise NoIntegerForm("bias", "its bias is still float; run --quantize-bias")
+    if saturates(op, rounding):
+        return lower_saturating(op, operands, rounding)
     properties: dict[str, Attribute] = {"zero_point": int32(uniform(op.x).zero_point)}
     properties |= {k: op.properties[k] for k in ("strides", "padding", "dilations", "groups") if k in op.properties}
     x, w, *b = operands

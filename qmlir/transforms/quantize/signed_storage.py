@@ -9,19 +9,21 @@ unsigned integers. The function's own arguments and results, and storage casts, 
 `nn.requantize`, stands beside them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i8, i16, i32
-from xdsl.ir import Block, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import AddOp, ConstantOp, MulOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp
+from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import UNSIGNED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
@@ -81,7 +83,7 @@ def _sign(block: Block) -> None:
         for o in others for i, v in enumerate(o.operands) if _changes(v) and v not in entering
     ]  # fmt: skip
     for op in [o for o in block.ops if isinstance(o, Computing)]:
-        if isinstance(op, AddOp | MulOp) and (moved := max(map(_displacement, (*op.operands, *op.results)))):
+        if isinstance(op, AddOp | MulOp | WeightedOp) and (moved := max(map(_displacement, _activations(op)))):
             op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
         for result in [r for r in op.results if _changes(r)]:
             if isinstance(op, ConstantOp):
@@ -93,6 +95,10 @@ def _sign(block: Block) -> None:
         change = RequantizeOp.make([op.operands[index]], element=type)
         Rewriter.insert_op(change, InsertPoint.before(op))
         op.operands[index] = change.y
+
+
+def _activations(op: Operation) -> Sequence[SSAValue]:
+    return (*op.operands[:1], *op.results) if isinstance(op, WeightedOp) else (*op.operands, *op.results)
 
 
 def _displacement(value: SSAValue) -> int:
