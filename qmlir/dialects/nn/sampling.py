@@ -60,6 +60,8 @@ class Sampling:
         match self.padding:
             case "zeros":
                 return place
+            case "border" if self.method == "cubic":  # each neighbour by itself, as PyTorch has it
+                return place
             case "border":
                 return place.maximum_number(0.0).minimum_number(length - 1.0)
             case _:

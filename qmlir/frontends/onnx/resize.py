@@ -62,7 +62,7 @@ def _half_pixel_symmetric(axis: Axis, o: Float64s) -> Float64s:
 
 
 def _pytorch_half_pixel(axis: Axis, o: Float64s) -> Float64s:
-    return _half_pixel(axis, o) if axis.scale * axis.length != 1 else np.full_like(o, -0.5)
+    return _half_pixel(axis, o) if axis.size > 1 else np.zeros_like(o)
 
 
 def _align_corners(axis: Axis, o: Float64s) -> Float64s:
@@ -90,11 +90,12 @@ TRANSFORMATIONS: dict[str, Callable[[Axis, Float64s], Float64s]] = {
     "tf_crop_and_resize": _crop_and_resize,
 }
 
-ROUNDINGS: dict[str, Callable[[Float64s], Float64s]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
+ROUNDINGS: dict[str, Callable[[Axis, Float64s], Float64s]] = {
+    "round_prefer_floor": lambda axis, x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda axis, x: np.floor(x + 0.5),
+    "floor": lambda axis, x: np.floor(x),
+    "ceil": lambda axis, x: np.ceil(x),
+    "before version 11": lambda axis, x: np.ceil(x) if axis.scale < 1 else np.floor(x),
 }
 """The nearest of neighbours by `nearest_mode`."""
 
@@ -160,7 +161,7 @@ class Filter:
 def upsample_attribute(node: Node, x: Value, *, scales: Floats, mode: str = "nearest") -> Value:
     """Larger by factors."""
     axes = _by_scales(node, node.shape(x), range(node.rank(x)), scales)
-    return _resize(node, x, axes, mode, "asymmetric", "floor", Filter(_triangle, 1, False, False), 0.0)
+    return _resize(node, x, axes, mode, "asymmetric", "before version 11", Filter(_triangle, 1, False, False), 0.0)
 
 
 @converts("Upsample", since=9)
@@ -274,7 +275,7 @@ def _resize(
             low[axis.axis], high[axis.axis] = int(first), int(axis.size - last)
             places = places[first:last]
         if mode == "nearest":
-            taps = np.clip(ROUNDINGS[nearest](places), 0, axis.length - 1).astype(np.int64)
+            taps = np.clip(ROUNDINGS[nearest](axis, places), 0, axis.length - 1).astype(np.int64)
             tables.append((axis.axis, taps, np.ones(0)))
         else:
             tables.append((axis.axis, *kind.table(axis, places)))
