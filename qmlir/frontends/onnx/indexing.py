@@ -5,6 +5,7 @@ from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
@@ -18,7 +19,7 @@ Steps = Sequence[tuple[int, int, int]]
 """(offset, size, stride) for each dimension."""
 
 
-def slice_properties(steps: Steps) -> dict[str, object]:
+def slice_properties(steps: Steps) -> dict[str, Attribute]:
     """The properties of nn.slice."""
     offsets, sizes, strides = zip(*steps, strict=True) if steps else ((), (), ())
     return {"offsets": ints(offsets), "sizes": ints(sizes), "strides": ints(strides)}

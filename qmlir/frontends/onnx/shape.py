@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i64
 from xdsl.ir import Attribute
 
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Array, Shape, element_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.indexing import GatherOp, SliceOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.windows import ints
@@ -256,7 +257,7 @@ def pad_constant(node: Node, x: Value, low: Sequence[int], high: Sequence[int], 
     """The node's output: x between elements of one value."""
     element = element_of(node.builder.ssa(x))
     attribute: Attribute
-    if isinstance(element, IntegerType):
+    if is_integer(element):
         attribute = IntegerAttr(int(value), element)
     elif isinstance(element, AnyFloat):
         attribute = FloatAttr(value, element)

@@ -185,7 +185,7 @@ def _stored_value(op: PadOp) -> int | float:
     """The padding as memory holds it: a number of the element type, or its bits."""
     element = element_of(op.x)
     stored = op.stored(element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element))
-    is_float = stored.dtype in (np.float32, np.float64)
+    is_float = stored.dtype == np.float32 or stored.dtype == np.float64
     return float(stored) if is_float else int(stored.view(f"i{stored.itemsize}"))
 
 

@@ -24,7 +24,7 @@ def test_modes_and_transformations(mode: str, transformation: str, sizes: list[i
     if mode == "nearest" and transformation != "asymmetric":
         # Elsewhere onnxruntime computes places in f32, and takes another neighbour where they lie in the middle.
         sizes = [10, 12] if sizes == [10, 9] else sizes
-    attributes = {"mode": mode, "coordinate_transformation_mode": transformation}
+    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": transformation}
     module = agree(resized(sizes, **attributes))
     assert set(kinds(module)) == {"nn.gather" if mode == "nearest" else "nn.resize"}
 
@@ -32,7 +32,7 @@ def test_modes_and_transformations(mode: str, transformation: str, sizes: list[i
 @pytest.mark.parametrize("nearest_mode", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 def test_nearest_modes(nearest_mode: str) -> None:
     agree(resized([10, 3], mode="nearest", nearest_mode=nearest_mode))
-    half = {"coordinate_transformation_mode": "asymmetric"}
+    half: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric"}
     agree(resized([10, 12], mode="nearest", nearest_mode=nearest_mode, **half))
 
 
