@@ -34,7 +34,7 @@ PARAMETERS = frozenset(
 """Formal names of the inputs that say what an operator does rather than what it does it to: shapes, axes, pads, bounds,
 counts. Where they are not constant a network has no static shapes, or no fixed meaning."""
 
-COUNTS = {"TopK": "K"}
+COUNTS = {"TopK": "K", "Compress": "condition", "ConstantOfShape": "input"}
 """The same, where another operator calls its data so."""
 
 QUANTIZATION = re.compile(r".*(scale|zero_point|zero_points)")

@@ -1,7 +1,7 @@
 """Interpolation: images of another size, and images read at computed places."""
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, TensorType, i64
@@ -42,7 +42,7 @@ class ResizeOp(NNOp):
 
     def tables(self) -> list[tuple[int, Array, Array]]:
         """(axis, taps, weights) for each axis."""
-        taps, weights = ([cast(WeightsAttr, t).array for t in tables] for tables in (self.taps, self.weights))
+        taps, weights = ([t.array for t in tables] for tables in (self.taps, self.weights))
         return list(zip(self.axes.get_values(), taps, weights, strict=True))
 
     def infer_shapes(self) -> Sequence[Shape]:

@@ -135,7 +135,8 @@ class SampleOp(NNOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, places = inputs
-        batch = np.arange(x.shape[0]).reshape(-1, *[1] * (places.ndim - 2))
+        batch: Array = np.arange(x.shape[0])
+        batch = batch.reshape(-1, *[1] * (places.ndim - 2))
         axes = [self._taps(places[..., a], x.shape[a + 1]) for a in range(places.shape[-1])]
 
         def summed(at: tuple[Array, ...]) -> Array:

@@ -68,7 +68,9 @@ def non_max_suppression(
     found = [
         (batch, kind, box)
         for batch, kind in np.ndindex(*values.shape[:2])
-        for box in _selected(_corners(known[batch], bool(center_point_box)), values[batch, kind], most, overlap, least)
+        for box in _selected(
+            _corners(known[batch], bool(center_point_box)), values[batch, kind], int(most), overlap, least
+        )
     ]
     return Constant(np.array(found, np.int64).reshape(-1, 3))
 
