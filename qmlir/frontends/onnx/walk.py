@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx
 from xdsl.ir import Operation
 
@@ -36,6 +37,9 @@ MOST_NODES = 5_000
 """Nodes of bodies, all together: some seconds of import. Loops in loops soon have more."""
 
 
+_NOTHING = Constant(np.empty(0, np.float32))
+
+
 class _TooMuch(Refusal):
     """A refusal that goes through to the node of the graph: what is below it is without end."""
 
@@ -49,6 +53,7 @@ class _Shared:
     types: InferredTypes
     functions: Mapping[Key, onnx.FunctionProto]
     walked: int = 0
+    operators: int = 0
 
 
 @dataclass
@@ -146,9 +151,8 @@ class Walk:
         attributes = {a.name: attribute_value(a, self.shared.model) for a in proto.attribute}
         _check_schema(proto, node, domain, version)
         try:
-            results = self._meaning(proto, node, domain, version, inputs, attributes)
-            if missing := [o for o in outputs[len(results) :] if o in needed]:
-                raise Refusal(f'its output "{missing[0]}" is used, which qmlir does not give')
+            used = [o in needed for o in outputs]
+            results = self._meaning(proto, node, domain, version, inputs, attributes, used)
         except Refusal as refusal:
             node.discard()
             if self.strict or (self.depth and isinstance(refusal, _TooMuch)):
@@ -170,13 +174,18 @@ class Walk:
         version: int,
         inputs: Sequence[Value | None],
         attributes: Mapping[str, AttributeValue],
+        used: Sequence[bool],
     ) -> Sequence[Value]:
-        """The value of each output: folded, converted, or those of a function's body."""
+        """The value of each output, at least of those used: folded, converted, or those of a function's body."""
         function = self.shared.functions.get(key_of(proto))
         if function is not None:
-            return self._call(proto, node, function, inputs, strict=self.strict)
+            return self._call(proto, node, function, inputs, used, strict=self.strict)
         try:
-            return convert(node, domain, proto.op_type, version, inputs, attributes)
+            results = convert(node, domain, proto.op_type, version, inputs, attributes)
+            if any(used[len(results) :]):
+                missing = node.outputs[used.index(True, len(results))]
+                raise Refusal(f'its output "{missing}" is used, which qmlir does not give')
+            return results
         except _TooMuch:
             raise
         except Refusal as refusal:
@@ -185,7 +194,7 @@ class Walk:
             if function is None:
                 raise
             try:
-                return self._call(proto, node, function, inputs, strict=True)
+                return self._call(proto, node, function, inputs, used, strict=True)
             except _TooMuch:
                 raise
             except (Refusal, QmlirError) as inner:
@@ -198,10 +207,14 @@ class Walk:
         node: Node,
         function: onnx.FunctionProto,
         inputs: Sequence[Value | None],
+        used: Sequence[bool],
         *,
         strict: bool,
     ) -> Sequence[Value]:
-        """The outputs of a function's body, whose nodes are imported in the place of the node that calls it."""
+        """The outputs of a function's body, whose nodes are imported in the place of the node that calls it.
+
+        The body of an operator may lack outputs that the node leaves out; those that are not used are some constant.
+        """
         if len(inputs) > len(function.input):
             raise node.error(f"the function has {len(function.input)} inputs", str(len(inputs)))
         opsets = dict(self.opsets) | {
@@ -211,7 +224,11 @@ class Walk:
         given = [*inputs, *[None] * (len(function.input) - len(inputs))]
         for name, value in zip(function.input, given, strict=True):
             body.define(name, value)
-        return body.run(bound_body(function, {a.name: a for a in proto.attribute}), function.output)
+        # A body need not define the outputs that its node leaves out.
+        wanted = [o for o, name in zip(function.output, node.outputs, strict=False) if name]
+        nodes = bound_body(function, {a.name: a for a in proto.attribute})
+        results = dict(zip(wanted, body.run(nodes, wanted), strict=True))
+        return [results.get(o, results[wanted[0]]) for o, _ in zip(function.output, node.outputs, strict=False)]
 
     def _body(
         self, node: Node, outputs: Iterable[str], *, step: str, strict: bool, opsets: Mapping[str, int]
@@ -249,7 +266,9 @@ class Walk:
     ) -> Value:
         """The output of an operator of ONNX; see `Bodies`."""
         names = [f"input{i}" for i in range(len(inputs))]
-        walk = self._body(node, (), step=f"{operator}.", strict=True, opsets={"": version})
+        self.shared.operators += 1
+        step = f"{operator}{self.shared.operators}."
+        walk = self._body(node, (), step=step, strict=True, opsets={"": version})
         walk.values.update(zip(names, inputs, strict=True))
         (result,) = walk.run([onnx.helper.make_node(operator, names, ["output"], **attributes)], ["output"])
         return result
