@@ -9,7 +9,7 @@ Operations of a node enter the function when its converter has returned: one tha
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import onnx
@@ -46,14 +46,25 @@ class Builder:
         default_factory=dict[_Key, tuple[Constant | Array, SSAValue]]
     )
 
+    derived: dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]] = field(
+        default_factory=dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]]
+    )
+
+    def rearranged(self, constant: Constant, how: Literal["reshaped", "transposed", "reversed"], to: Ints) -> Constant:
+        """A constant's elements in another order or shape: the same constant whenever asked for."""
+        identity = _identity(constant)
+        key = id(identity), how, to
+        if key not in self.derived:
+            self.derived[key] = identity, getattr(constant, how)(to)
+        return self.derived[key][1]
+
     def ssa(self, value: Value) -> SSAValue:
         """The value in the IR; a constant enters it at its first use."""
         return value if isinstance(value, SSAValue) else self.constant(value)
 
     def constant(self, constant: Constant, permutation: Ints | None = None) -> SSAValue:
         """The `nn.constant` of an array, its dimensions permuted if asked for; one for all its uses."""
-        # Only a constant's array says whether two are the same; that of a quantized one need not exist.
-        identity = constant if isinstance(constant, Dequantized) else constant.array
+        identity = _identity(constant)
         key = id(identity), permutation
         # The entry keeps the array alive: its id stays its own.
         if key not in self.constants:
@@ -103,6 +114,11 @@ class Bodies(Protocol):
     def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
         """The output of an operator as it is in operator set `since`."""
         ...
+
+
+def _identity(constant: Constant) -> Constant | Array:
+    """What says whether two constants are the same: the array; that of a quantized one need not exist."""
+    return constant if isinstance(constant, Dequantized) else constant.array
 
 
 @dataclass
@@ -288,12 +304,14 @@ class Node:
 
     def moved(self, x: Value, permutation: Sequence[int]) -> Value:
         """As `permuted`; a constant does not enter the IR yet."""
-        return x.transposed(permutation) if isinstance(x, Constant) else self.permuted(x, permutation)
+        if isinstance(x, Constant):
+            return self.builder.rearranged(x, "transposed", tuple(permutation))
+        return self.permuted(x, permutation)
 
     def reversed(self, x: Value, axes: Sequence[int]) -> Value:
         """The input with its elements in reverse order along some axes: at import if it is constant."""
         if isinstance(x, Constant):
-            return x.reversed(axes)
+            return self.builder.rearranged(x, "reversed", tuple(axes))
         shape = self.shape(x)
         properties = {
             "offsets": ints([size - 1 if axis in axes else 0 for axis, size in enumerate(shape)]),
@@ -307,7 +325,7 @@ class Node:
         if tuple(shape) == self.shape(x):
             return x
         if isinstance(x, Constant):
-            return x.reshaped(shape)
+            return self.builder.rearranged(x, "reshaped", tuple(shape))
         return self.insert(ReshapeOp, [x], {"shape": ints(list(shape))})
 
     def _operand(self, operand: Operand) -> SSAValue | Sequence[SSAValue]:
