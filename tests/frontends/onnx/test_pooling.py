@@ -160,14 +160,12 @@ def test_global_pools(opset: int, operator: str) -> None:
 def test_reduce_mean_over_the_image(keepdims: int, axes: list[int]) -> None:
     for opset in (7, 11, 13):
         proto = model(node("ReduceMean", "x", axes=axes, keepdims=keepdims), {"x": [2, 3, 5, 4]}, opset=opset)
-        assert kinds(agree(proto))[0] == "nn.global_average_pool"
+        assert "nn.global_average_pool" in kinds(agree(proto))
     constants = {"axes": np.array(axes)}
     agree(model(node("ReduceMean", "x axes", keepdims=keepdims), {"x": [2, 3, 5, 4]}, constants, opset=18))
 
 
 def test_reduce_mean_over_nothing_and_over_other_axes() -> None:
-    assert kinds(agree(model(node("ReduceMean", "x", noop_with_empty_axes=1), {"x": [2, 3]}))) == []
-    assert "averages over axes [1] of 4" in reason(
-        model(node("ReduceMean", "x", axes=[1]), {"x": [2, 3, 5, 4]}, opset=13)
-    )
-    assert "averages over axes [0, 1, 2, 3]" in reason(model(node("ReduceMean", "x"), {"x": [2, 3, 5, 4]}, opset=13))
+    agree(model(node("ReduceMean", "x", noop_with_empty_axes=1), {"x": [2, 3]}))
+    agree(model(node("ReduceMean", "x", axes=[1]), {"x": [2, 3, 5, 4]}, opset=13))
+    agree(model(node("ReduceMean", "x"), {"x": [2, 3, 5, 4]}, opset=13))
