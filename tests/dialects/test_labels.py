@@ -15,6 +15,7 @@ LABEL = re.compile(r"^\s*\(([A-Z][0-9])\) ", re.MULTILINE)
 ELSEWHERE = {
     "windows.py": ("nn/pooling", "nn/contraction", "qint/pooling", "qint/contraction"),
     "nn/base.py": ("nn/contraction",),
+    "nn/pointwise.py": ("nn/elementwise", "nn/comparison"),
     "qint/base.py": ("qint/contraction",),
 }
 """Modules without operations of their own: the files of those that inherit their constraints."""

@@ -104,7 +104,6 @@ class IsInfOp(PredicateOp):
 class WhereOp(PointwiseOp):
     """y = lhs where the condition holds, else rhs.
 
-    (C1) the shapes broadcast
     (C2) the condition is i1
     """
 

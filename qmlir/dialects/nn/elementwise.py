@@ -15,10 +15,7 @@ from qmlir.dialects.quant.rules import FreeScale
 
 
 class BinaryOp(OperandPairOp, Clamped, abc.ABC):
-    """An elementwise operation of two tensors, then the clamp.
-
-    (C1) the shapes broadcast
-    """
+    """An elementwise operation of two tensors, then the clamp."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
