@@ -1,5 +1,7 @@
 """If, Loop and Scan, where what runs is known at import: the branch taken, the body as often as it runs."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 
@@ -87,14 +89,39 @@ def scan(
     scan_output_directions: Ints = (),
 ) -> tuple[Value, ...]:
     """The body, run for each slice of the scanned inputs."""
+    return _scanned(
+        node,
+        "",
+        inputs,
+        body,
+        num_scan_inputs,
+        scan_input_axes,
+        scan_input_directions,
+        scan_output_axes,
+        scan_output_directions,
+    )
+
+
+def _scanned(
+    node: Node,
+    step: str,
+    inputs: Sequence[Value],
+    body: onnx.GraphProto,
+    num_scan_inputs: int,
+    axes_in: Ints = (),
+    directions: Ints = (),
+    axes_out: Ints = (),
+    directions_out: Ints = (),
+) -> tuple[Value, ...]:
+    """One scan; `step` tells it from others of the node."""
     if not 1 <= num_scan_inputs <= len(inputs):
         raise node.error(f"its attribute num_scan_inputs must lie in [1, {len(inputs)}]", str(num_scan_inputs))
     states, scanned = list(inputs[:-num_scan_inputs]), inputs[-num_scan_inputs:]
     count = len(body.output) - len(states)
     if count < 0:
         raise node.error(f"its body must have at least {len(states)} outputs", str(len(body.output)))
-    into = _each(node, scan_input_axes, num_scan_inputs, "scan_input_axes")
-    backwards = _each(node, scan_input_directions, num_scan_inputs, "scan_input_directions")
+    into = _each(node, axes_in, num_scan_inputs, "axes of the inputs")
+    backwards = _each(node, directions, num_scan_inputs, "directions of the inputs")
     axes = [node.axis(a, node.rank(x)) for a, x in zip(into, scanned, strict=True)]
     lengths = {node.shape(x)[a] for a, x in zip(axes, scanned, strict=True)}
     if len(lengths) != 1:
@@ -109,12 +136,12 @@ def scan(
                                    since=13, axis=axis)
             for x, axis, back in zip(scanned, axes, backwards, strict=True)
         ]  # fmt: skip
-        outputs = _bodies(node).run(body, [*states, *slices], f"{run}.")
+        outputs = _bodies(node).run(body, [*states, *slices], f"{step}{run}.")
         states = outputs[: len(states)]
         for found, value in zip(collected, outputs[len(states) :], strict=True):
             found.append(value)
-    out_of = _each(node, scan_output_axes, count, "scan_output_axes")
-    reverse = _each(node, scan_output_directions, count, "scan_output_directions")
+    out_of = _each(node, axes_out, count, "axes of the outputs")
+    reverse = _each(node, directions_out, count, "directions of the outputs")
     stacked = [
         _stacked(node, found[::-1] if back else found, axis)
         for found, axis, back in zip(collected, out_of, reverse, strict=True)
@@ -122,10 +149,34 @@ def scan(
     return (*states, *stacked)
 
 
+@converts("Scan", since=8)
+def scan_batches(
+    node: Node,
+    lengths: Value | None = None,
+    *inputs: Value,
+    body: onnx.GraphProto,
+    num_scan_inputs: int,
+    directions: Ints = (),
+) -> tuple[Value, ...]:
+    """The same for each element of a batch, which is the first axis of everything; the second one is scanned."""
+    if lengths is not None:
+        raise Refusal("its sequences have lengths of their own")
+    sizes = {node.shape(x)[:1] for x in inputs}
+    if len(sizes) != 1 or sizes & {(), (0,)}:
+        raise node.error("its inputs must have a first axis of one size", str(sorted(sizes)))
+    ((batch,),) = sizes
+    found: list[tuple[Value, ...]] = []
+    for each in range(batch):
+        index = Constant(np.array(each, np.int64))
+        part = [_bodies(node).operator("Gather", [x, index], since=13, axis=0) for x in inputs]
+        found.append(_scanned(node, f"{each}.", part, body, num_scan_inputs, directions=directions))
+    return tuple(_stacked(node, list(values)) for values in zip(*found, strict=True))
+
+
 def _each(node: Node, values: Ints, count: int, what: str) -> Ints:
     """A value for each of `count` inputs or outputs; 0 by default."""
     if len(values) not in (0, count):
-        raise node.error(f"its attribute {what} needs {count} values", str(len(values)))
+        raise node.error(f"its {what} need {count} values", str(len(values)))
     return values or (0,) * count
 
 

@@ -11,6 +11,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import control, load_onnx, walk
 from qmlir.frontends.opaque import opaque_report
+from qmlir.rewriting import tensor_name
 from tests.frontends.onnx.agreement import FLOAT, INT64, floats, kinds, load, main_of, node, onnxruntime_run, ops_of
 
 BOOL = TensorProto.BOOL
@@ -128,6 +129,13 @@ def test_loop_that_never_runs() -> None:
     assert kinds(module) == []
 
 
+def test_tensors_have_names_of_their_own() -> None:
+    constants = {"count": np.array(3), "go": np.array(True), "start": floats(3, seed=1)}
+    module = load(network([counting()], [info("x", FLOAT, [3])], "last", "all", **constants))
+    names = [tensor_name(o.results[0]) for o in ops_of(module) if o.name != "nn.constant"]
+    assert len(names) == len(set(names))
+
+
 def test_a_loop_refused_at_last_leaves_nothing_behind() -> None:
     constants = {"count": np.array(3), "go": np.array(True), "start": floats(3, seed=1)}
     proto = network([counting("flag")], [info("x", FLOAT, [3]), info("flag", BOOL, [])], "last", **constants)
@@ -198,3 +206,21 @@ def test_scan(axis: int, backwards: int) -> None:
     shape = [3, 4] if axis == 0 else [4, 3]
     proto = network([scan], [info("x", FLOAT, shape)], "last", "all", start=floats(4, seed=1))
     same_as_onnxruntime(proto, x=floats(*shape))
+
+
+def test_scan_over_a_batch() -> None:
+    body = graph(
+        "body",
+        [node("Add", "state slice", "next"), node("Identity", "next", "seen")],
+        [info("state", FLOAT, [2]), info("slice", FLOAT, [2])],
+        [info("next", FLOAT, [2]), info("seen", FLOAT, [2])],
+    )
+    scan = node("Scan", "_ start x", "last all", body=body, num_scan_inputs=1)
+    main = graph(
+        "main", [scan], [info("start", FLOAT, [2, 2]), info("x", FLOAT, [2, 3, 2])], [info("last"), info("all")]
+    )
+    proto = helper.make_model(main, opset_imports=[helper.make_opsetid("", 8)], ir_version=8)
+    start, x = floats(2, 2), floats(2, 3, 2, seed=1)
+    last, every = evaluate(main_of(load(proto)), [start, x])
+    np.testing.assert_allclose(every, start[:, None] + np.cumsum(x, axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(last, every[:, -1])

@@ -112,3 +112,15 @@ def test_bodies_depend_on_types_and_attributes() -> None:
     assert onnx_function(node("LeakyRelu", "x", slope=1.0), 16, [x]) is None  # the body would ignore it
     assert onnx_function(node("LeakyRelu", "x"), 6, [x]) is None
     assert onnx_function(node("NonZero", "x"), 13, [x]) is None
+
+
+def test_outputs_that_are_left_out() -> None:
+    """A body lacks what its node does not ask for; a converter that gives less than is used is not asked."""
+    nodes = [node("LayerNormalization", "x w", "y mean _")]
+    module = load(model(nodes, {"x": [3, 4]}, {"w": floats(4)}, outputs=("y", "mean")))
+    x = floats(3, 4)
+    _, mean = evaluate(main_of(module), [x])
+    np.testing.assert_allclose(mean, x.mean(axis=1, keepdims=True), rtol=1e-5, atol=1e-6)
+    function = helper.make_function("mine", "Two", ["a"], ["b", "c"], [node("Relu", "a", "c")], OPSET)
+    call = helper.make_node("Two", ["x"], ["", "y"], domain="mine")
+    assert kinds(load(with_functions(model(call, {"x": [3]}), function))) == ["nn.relu"]
