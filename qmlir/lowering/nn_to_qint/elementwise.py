@@ -43,7 +43,10 @@ def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: R
 
 
 def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
-    """y = rint(a·r_a + (b·r_b + c)), c = z_y − r_a·z_a − r_b·z_b, as stored in the source; each step in float32."""
+    """y = rint(a·r_a + (b·r_b + c)), c = z_y − (r_a·z_a + r_b·z_b), a and b as stored in the source.
+
+    Each bracket is rounded to float32, and r_b·z_b is, but no other product.
+    """
     moved, result = displaced(op), uniform(op.y)
     left, right = factors(op, np.float32).astype(np.float32)
     z_left, z_right, z = (np.float32(uniform(v).zero_point + moved) for v in (op.lhs, op.rhs, op.y))
@@ -52,7 +55,7 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
         operands,
         {
             "ratios": int32s([*float32_parts(left), *float32_parts(right)]),
-            "constant": int32s(float32_parts(z - left * z_left - right * z_right)),
+            "constant": int32s(float32_parts(z - np.float32(np.float64(left) * z_left + right * z_right))),
             "offset": int32(moved),
             "zero_point": int32(-moved),
             "min": int32(low),

@@ -169,6 +169,8 @@ class _Chooser:
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
             return  # it comes through that type already
+        if all(isinstance(u.operation, QuantizeCastOp) and u.operation.quantized_type == element for u in value.uses):
+            return  # the graph says so already
         everyone = value.owner in able
         readers = [u for u in value.uses if everyone or _reads_as_data(u.operation, u.index, able)]
         quantized = QuantizeCastOp(value, TensorType(element, shape_of(value)))
