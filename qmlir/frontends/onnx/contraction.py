@@ -8,7 +8,7 @@ from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Value
+from qmlir.frontends.onnx.values import Constant, Refusal, Value
 
 
 @converts("Gemm")
@@ -27,6 +27,8 @@ def gemm(
     for x in (a, b):
         if node.rank(x) != 2:
             raise node.error("its factors must be matrices", f"rank {node.rank(x)}")
+    if node.element(a)[0] not in "fb" and not (float(alpha).is_integer() and float(beta).is_integer()):
+        raise Refusal(f"it multiplies integers by {alpha} and {beta}")
     data = node.permuted(a, (1, 0)) if transA else node.builder.ssa(a)
     rows, columns = node.shape(data)[0], node.shape(b)[0 if transB else 1]
     addend = None if beta == 0 else c
@@ -42,7 +44,7 @@ def gemm(
             return node.compute(MatMulOp, [data, node.permuted(b, (1, 0)) if transB else b])
         y = node.compute(MatMulOp, [data, node.permuted(b, (1, 0)) if transB else b], part="product")
         if alpha != 1:
-            factor = Constant(np.array(alpha, np.float32))
+            factor = node.number(alpha, y)
             if addend is None:
                 return node.compute(MulOp, [y, factor])
             y = node.compute(MulOp, [y, factor], part="scaled")
@@ -67,7 +69,7 @@ def _scaled(node: Node, c: Value, beta: float) -> Value:
         return c
     if isinstance(c, Constant):
         return Constant(_times(c.array, beta), c.name)
-    return node.compute(MulOp, [c, Constant(np.array(beta, np.float32))], part="addend")
+    return node.compute(MulOp, [c, node.number(beta, c)], part="addend")
 
 
 def _times(array: Array, factor: float) -> Array:

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
+from onnx import TensorProto, helper
 
-from tests.frontends.onnx.agreement import agree, floats, kinds, model, node
+from qmlir.backends.reference import evaluate
+from tests.frontends.onnx.agreement import agree, floats, kinds, load, main_of, model, node, reason
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13])
@@ -44,6 +48,27 @@ def test_gemm_of_two_computed_factors(attributes: dict[str, Any], addend: bool) 
 
 def test_gemm_of_constant_data_and_computed_weights() -> None:
     agree(model(node("Gemm", "a b", transA=1), {"b": [5, 4]}, {"a": floats(5, 3)}))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64])
+@pytest.mark.parametrize("attributes", [{}, {"alpha": 3.0, "beta": 2.0}])
+def test_gemm_and_matmul_of_other_types(dtype: npt.DTypeLike, attributes: dict[str, float]) -> None:
+    arrays = [(floats(*shape, seed=i) * 9).astype(dtype) for i, shape in enumerate([(3, 5), (5, 4), (4,)])]
+    element = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
+    for constants in ({}, {"b": arrays[1], "c": arrays[2]}):
+        inputs = {n: a for n, a in zip("abc", arrays, strict=True) if n not in constants}
+        for nodes in ([node("Gemm", "a b c", **attributes)], [node("MatMul", "a b", "z"), node("Add", "z c", "y")]):
+            proto = model(nodes, {n: a.shape for n, a in inputs.items()}, constants, element=element)
+            (got,) = evaluate(main_of(load(proto)), list(inputs.values()))
+            alpha, beta = (attributes.get(n, 1) if len(nodes) == 1 else 1 for n in ("alpha", "beta"))
+            wanted = dtype(alpha) * (arrays[0] @ arrays[1]) + dtype(beta) * arrays[2]  # type: ignore[operator]
+            assert got.dtype == wanted.dtype
+            np.testing.assert_allclose(got, wanted, rtol=1e-14)
+
+
+def test_gemm_of_integers_by_a_fraction_is_refused() -> None:
+    proto = model(node("Gemm", "a b", alpha=0.5), {"a": [3, 5], "b": [5, 4]}, element=TensorProto.INT32)
+    assert "multiplies integers by 0.5" in reason(proto)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 13])
