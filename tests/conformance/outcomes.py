@@ -25,7 +25,7 @@ BACKENDS = ("reference", "CPU")
 
 
 TWO_UNITS = "f16: up to two units in the last place off ONNX's result, which ONNX allows for bf16 only"
-"""Each operation on halves is computed in f32 and rounded once; ONNX's script rounds elsewhere, and nobody is right."""
+"""Each operation on halves is computed in f32 and rounded once; ONNX's script rounds elsewhere."""
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,12 @@ import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import numpy_helper, shape_inference, version_converter
+from onnx import numpy_helper
 
 from qmlir.dialects.interfaces import Array
 from qmlir.errors import FileError
 from qmlir.frontends.onnx.external import ExternalError, external_array, is_external
-
-OLDEST_OPSET = 7
-"""Before operator set 7 broadcasting was an attribute and BatchNormalization had another form; ONNX converts these."""
+from qmlir.frontends.onnx.old_versions import OLDEST_OPSET, converted
 
 MOST_ELEMENTS = 1 << 28
 """The most elements of a tensor that a file describes rather than holds."""
@@ -121,7 +119,7 @@ def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
     proto = source if isinstance(source, onnx.ModelProto) else _decode(source, file)
     opsets = _opsets(proto, file)
     if opsets.get("", OLDEST_OPSET) < OLDEST_OPSET:
-        proto = _modern(proto, opsets[""], file)
+        proto = converted(proto, opsets[""], file)
         opsets = _opsets(proto, file)
     return Model(proto, file, folder, opsets)
 
@@ -190,19 +188,6 @@ def _opsets(proto: onnx.ModelProto, file: str) -> dict[str, int]:
             got=str(default), remedy="install a newer onnx" if default > newest else _SAVE_AGAIN,
         )  # fmt: skip
     return opsets
-
-
-def _modern(proto: onnx.ModelProto, version: int, file: str) -> onnx.ModelProto:
-    """An old model in the oldest operator set that qmlir has, as ONNX itself converts it."""
-    try:
-        return version_converter.convert_version(shape_inference.infer_shapes(proto), OLDEST_OPSET)
-    except Exception as error:  # C++: its exceptions have no common type
-        raise FileError(
-            file,
-            f"must use operator set {OLDEST_OPSET} or newer, or be one that ONNX can convert to it",
-            got=f"operator set {version}, and {_one_line(error)}",
-            remedy="export the model again",
-        ) from None
 
 
 def _one_line(error: BaseException) -> str:

@@ -147,6 +147,14 @@ def test_old_operator_sets_are_converted() -> None:
     assert old.opset_import[0].version == 1
 
 
+def test_old_slopes_belong_to_channels() -> None:
+    old = model(node("PRelu", "x s"), {"x": [2, 3, 4]}, {"s": floats(3)}, opset=6, ir_version=3)
+    old.graph.input.append(helper.make_tensor_value_info("s", FLOAT, [3]))
+    (y,) = evaluate(main_of(load(old)), [floats(2, 3, 4, seed=1)])
+    x = floats(2, 3, 4, seed=1)
+    np.testing.assert_array_equal(y, np.where(x < 0, x * floats(3).reshape(3, 1), x))
+
+
 @pytest.mark.parametrize("indices", [np.array([1, 5]), np.array([[0, 1], [1, 2]])])
 def test_sparse_constants(indices: Array) -> None:
     values = helper.make_tensor("s", FLOAT, [2], [1.5, -2.0])
