@@ -22,6 +22,7 @@ from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.target import Target, load_target
@@ -233,6 +234,38 @@ def bias_ratios(op: WeightedOp) -> Float64s:
         return own / steps
 
 
+INTERPOLATION_BITS = 15
+"""The most bits behind the point of a weight."""
+
+
+def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int32]]]:
+    """(b, weights of each axis as multiples of 2^−b): as many bits as fit 32-bit sums along all axes.
+
+    Raises:
+        NoIntegerForm: Weights of so few bits are more than half a step of the result away.
+    """
+    real = [weights for _, _, weights in op.tables()]
+    element = uniform(op.x)
+    for bits in range(INTERPOLATION_BITS, 0, -1):
+        stored = [numerics.fixed_point_rows(w, bits) for w in real]
+        sums = math.prod(int(np.abs(w.astype(np.int64)).sum(axis=1).max(initial=0)) for w in stored)
+        if sums * widest(element) <= ACCUMULATOR_MAX:
+            break
+    else:
+        raise NoIntegerForm("accumulator", "its weighted sums do not fit a 32-bit accumulator")
+    norms = [float(np.abs(w).sum(axis=1).max(initial=0)) for w in real]
+    half = (element.storage_max - element.storage_min) / 2
+    away = 0.0
+    for axis, (weights, rounded) in enumerate(zip(real, stored, strict=True)):
+        errors = rounded / (1 << bits) - weights
+        each = np.abs(errors).sum(axis=1) * half + np.abs(errors.sum(axis=1)) * widest(element)
+        away += float(each.max(initial=0)) * math.prod(n for other, n in enumerate(norms) if other != axis)
+    away *= element.scale / uniform(op.y).scale
+    if away > 0.5:
+        raise NoIntegerForm("target", f"its weights in {bits} bits would be up to {away:.2g} steps of its result off")
+    return bits, stored
+
+
 def _require_factors(op: Operation) -> None:
     found = factors(op)
     if isinstance(op, nn.AddOp | nn.SubOp):
@@ -266,6 +299,9 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64) ->
                 found = np.concatenate([scales(op.lhs), scales(op.rhs)]) / scales(op.y)
             case nn.ReluOp() | nn.ClampOp() | nn.RequantizeOp():
                 found = scales(op.x) / scales(op.y)
+            case nn.ResizeOp():
+                bits, weights = interpolation_weights(op)
+                found = scales(op.x) / (scales(op.y) * dtype(1 << bits * len(weights)))
             case nn.GlobalAveragePoolOp():
                 _, rows, columns, _ = shape_of(op.x)
                 found = scales(op.x) / (scales(op.y) * dtype(rows * columns))

@@ -233,7 +233,7 @@ def _observe(function: func.FuncOp, samples: list[Array], skip: int | None) -> N
     values = [trace(function, [s])[1] for s in samples]
     for index, observer in enumerate(o for o in function.body.block.ops if isinstance(o, ObserveOp)):
         assert is_float(observer.value)
-        if skip is None or index % skip:
+        if skip is None or (index + 1) % skip:  # the first always has one
             seen = [v[observer.value] for v in values]
             lo, hi = min(float(a.min()) for a in seen), max(float(a.max()) for a in seen)
             named = ObserveOp(observer.value, observer.tensor.data, (lo, hi))

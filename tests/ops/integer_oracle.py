@@ -285,6 +285,21 @@ def scatter_reduce_nd(op: nn.ScatterReduceNDOp, x: Array, updates: Array, indice
     return result
 
 
+def resize(op: qint.ResizeOp, x: Array) -> Result:
+    tables = {axis: (taps, weights) for axis, taps, weights in op.tables()}
+    result: Result = {}
+    for index in indexes(op.infer_shapes()[0]):
+        ways = [range(tables[d][0].shape[1]) if d in tables else range(1) for d in range(x.ndim)]
+        result[index] = 0
+        for way in product(*ways):
+            place, factor = list(index), 1
+            for axis, (taps, weights) in tables.items():
+                place[axis] = at(taps, index[axis], way[axis])
+                factor *= at(weights, index[axis], way[axis])
+            result[index] += factor * (at(x, *place) - op.zero_point.value.data)
+    return result
+
+
 def top_k(op: nn.TopKOp, x: Array) -> Result:
     axis, sign = op.axis.value.data, -1 if bool(op.largest) else 1
     result: Result = {}
@@ -319,6 +334,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     nn.ScatterNDOp: scatter_nd,
     nn.ScatterReduceNDOp: scatter_reduce_nd,
     nn.TopKOp: top_k,
+    qint.ResizeOp: resize,
 }
 
 

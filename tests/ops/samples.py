@@ -243,6 +243,7 @@ QINT_SAMPLES = (
     Sample(qint.GlobalSumPoolOp, "zero point", (i(8, 1, 7, 7, 2),), zero(-128)),
     Sample(qint.LookupOp, "i8", (i(8, 3, 40),), {"table": SQUARES}),
     Sample(qint.LookupOp, "i32", (i(8, 7),), {"table": WIDE_TABLE}),
+    *samples_movement.QINT_SAMPLES,
 )
 
 SAMPLES = (

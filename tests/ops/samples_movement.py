@@ -15,10 +15,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qmlir.dialects import nn
+from qmlir.dialects import nn, qint
+from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
-from tests.ops.sample import Operand, Sample, axis, f, i, pads
+from tests.ops.sample import Operand, Sample, axis, f, i, pads, zero
 
 Properties = dict[str, Attribute | None]
 
@@ -55,6 +56,15 @@ def tables(sizes: dict[int, tuple[int, int]], taps: int = 2) -> Properties:
         "taps": ArrayAttr([WeightsAttr(rng.integers(0, b, (a, taps))) for b, a in sizes.values()]),
         "weights": ArrayAttr([WeightsAttr(w / w.sum(axis=1, keepdims=True)) for w in weights]),
     }
+
+
+def fixed(sizes: dict[int, tuple[int, int]], bits: int) -> Properties:
+    """The same tables, with weights in multiples of 2^−bits."""
+    made = tables(sizes)
+    weights = made["weights"]
+    assert isinstance(weights, ArrayAttr)
+    rows = [numerics.fixed_point_rows(w.array, bits) for w in weights if isinstance(w, WeightsAttr)]
+    return made | {"weights": ArrayAttr([WeightsAttr(r) for r in rows])}
 
 
 def sampled(method: str, padding: str) -> Properties:
@@ -108,6 +118,12 @@ INTEGER_SAMPLES = (
     Sample(nn.TopKOp, "i8", (i(8, 3, 40, most=9),), order(1, 7)),
 )
 """On integers, beside those on floats above."""
+
+QINT_SAMPLES = (
+    Sample(qint.ResizeOp, "one axis", (i(8, 2, 5, 3),), fixed({1: (5, 7)}, 14)),
+    Sample(qint.ResizeOp, "rows and columns", (i(8, 1, 4, 5, 18),), fixed({1: (4, 7), 2: (5, 3)}, 10) | zero(-128)),
+    Sample(qint.ResizeOp, "i16, channels first", (i(16, 1, 2, 4, 5),), fixed({3: (5, 9), 2: (4, 8)}, 6) | zero(5)),
+)
 
 OTHER_SAMPLES = (
     Sample(nn.PadOp, "ui8", (u8(2, 3),), pads([1, 0], [0, 2], IntegerAttr(200, IntegerType(8, Signedness.UNSIGNED)))),

@@ -13,6 +13,7 @@ from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
 from qmlir.dialects.qint.lookup import LookupOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
+from qmlir.dialects.qint.resize import ResizeOp
 
 QINT = Dialect(
     "qint",
@@ -30,5 +31,6 @@ QINT = Dialect(
         AveragePool2DOp,
         GlobalSumPoolOp,
         LookupOp,
+        ResizeOp,
     ],
 )

@@ -124,6 +124,21 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return multiplier, shift
 
 
+def fixed_point_rows(weights: npt.ArrayLike, bits: int) -> npt.NDArray[np.int32]:
+    """Rows of weights as multiples of 2^−bits, rounded to nearest (half to even), each row's sum rounded likewise.
+
+    What the rounded weights of a row miss of its rounded sum goes to the row's largest one. `bits` is at most 15, the
+    weights are below 2^15 in magnitude.
+    """
+    array = np.asarray(weights, np.float64)
+    scaled = array * (1 << bits)
+    rows = np.rint(scaled).astype(np.int64)
+    if rows.shape[1]:
+        missing = np.rint(scaled.sum(axis=1)).astype(np.int64) - rows.sum(axis=1)
+        rows[np.arange(len(rows)), np.abs(array).argmax(axis=1)] += missing
+    return rows.astype(np.int32)
+
+
 def quantize_multipliers(reals: npt.ArrayLike) -> tuple[Int64s, Int64s]:
     """`quantize_multiplier` of each element: (multipliers, shifts) of the same shape."""
     array = np.asarray(reals, np.float64)

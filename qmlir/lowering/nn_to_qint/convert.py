@@ -33,6 +33,7 @@ from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_mul, lower_sum
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
+from qmlir.lowering.nn_to_qint.resize import lower_resize
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.rewriting import node_name
 from qmlir.runtimes import Rounding, rounding_of, runtime_of
@@ -55,6 +56,7 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
     nn.GlobalAveragePoolOp: lower_global_average_pool,
     nn.ReduceMaxOp: lower_movement,
     nn.ReduceMinOp: lower_movement,
+    nn.ResizeOp: lower_resize,
     nn.ReshapeOp: lower_movement,
     nn.TransposeOp: lower_movement,
     nn.ConcatOp: lower_movement,

@@ -267,3 +267,18 @@ def test_table_of_other_types() -> None:
     table = numerics.lookup_table(negate, 1.0, 128, 0.5, 0, in_range=(0, 255), out_range=(-200, 200), dtype=np.int16)
     assert table.dtype == np.int16
     assert table[[0, 100, 128, 255]].tolist() == [200, 56, 0, -200]
+
+
+def test_fixed_point_rows_keep_their_sums() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(-0.3, 1, (500, 4))
+    weights /= weights.sum(axis=1, keepdims=True)
+    for bits in (3, 7, 15):
+        rows = numerics.fixed_point_rows(weights, bits)
+        assert rows.dtype == np.int32
+        assert (rows.sum(axis=1) == 1 << bits).all()
+        assert np.abs(rows / (1 << bits) - weights).max() <= 2.5 / (1 << bits)
+    np.testing.assert_array_equal(
+        numerics.fixed_point_rows([[1 / 3, 2 / 3], [0.5, 0.5], [0, 0]], 1), [[1, 1], [1, 1], [0, 0]]
+    )
+    assert numerics.fixed_point_rows(np.zeros((3, 0)), 4).shape == (3, 0)
