@@ -20,7 +20,7 @@ func.func @selection(%x: tensor<4x!a>, %i: tensor<5x1xi64>) -> (tensor<5x1x2x!a>
 }
 
 // Where it stays float, its indices stay what they are.
-!wide = !quant.uniform<i16:f32, 0.5>
+!wide = !quant.uniform<i32:f32, 0.5>
 
 // CHECK-LABEL: func.func @wide
 // CHECK: %[[F:.*]] = quant.dcast

@@ -135,8 +135,7 @@ class SampleOp(NNOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, places = inputs
-        batch: Array = np.arange(x.shape[0])
-        batch = batch.reshape(-1, *[1] * (places.ndim - 2))
+        batch = np.arange(x.shape[0], dtype=np.int64).reshape(-1, *[1] * (places.ndim - 2))
         axes = [self._taps(places[..., a], x.shape[a + 1]) for a in range(places.shape[-1])]
 
         def summed(at: tuple[Array, ...]) -> Array:
