@@ -3,7 +3,8 @@
     one dimension      the columns of an image of one row
     two                as they are
     more               outermost dimension by dimension: its taps become channels, its positions a part of the batch
-    transposed         the input with zeros between its elements, and the weights turned around
+    transposed         a convolution for each place between the strides, the results interleaved; where its weights are
+                       dilated or not plain constants, the input with zeros between its elements
 
 Padding, slices and concatenations move elements and compute nothing, so all of these quantize as convolutions do.
 """
@@ -11,6 +12,7 @@ Padding, slices and concatenations move elements and compute nothing, so all of 
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
@@ -19,7 +21,7 @@ from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.onnx.values import Ints, Value
+from qmlir.frontends.onnx.values import Constant, Ints, Value
 from qmlir.frontends.onnx.windows import Geometry, check_window, cropped, geometry, padded, sliced, span
 
 
@@ -87,6 +89,14 @@ def conv_transpose(
         low, high = _surplus([n - size for n, size in zip(full, wanted, strict=True)], auto_pad)
     elif auto_pad == "VALID":
         low = high = (0,) * rank
+    split = node.reshaped(w, (group, inputs // group, each, *kernel))
+    axes = range(3, 3 + rank)
+    by_output = node.reshaped(node.moved(split, (0, 2, *axes, 1)), (group * each, *kernel, inputs // group))
+    if type(by_output) is Constant and max(strides) > 1 == max(dilations) and min(low) >= 0:
+        full = _full_size(image, kernel, strides, dilations, more)
+        size = [n - before - after for n, before, after in zip(full, low, high, strict=True)]
+        y = _by_phases(node, channels_last(node, x), by_output, b, strides, low, size, group)
+        return channels_first(node, y)
     spans = [span(k, d) for k, d in zip(kernel, dilations, strict=True)]
     nothing = (0,) * rank
     windows = Geometry(
@@ -98,9 +108,6 @@ def conv_transpose(
         tuple(s - 1 - p + m - (step - 1) for s, p, m, step in zip(spans, high, more, strides, strict=True)),
         nothing,
     )
-    split = node.reshaped(w, (group, inputs // group, each, *kernel))
-    axes = range(3, 3 + rank)
-    by_output = node.reshaped(node.moved(split, (0, 2, *axes, 1)), (group * each, *kernel, inputs // group))
     weights = node.reversed(by_output, range(1, 1 + rank))
     stuffed = _spread(node, channels_last(node, x), strides)
     return channels_first(node, convolved(node, stuffed, weights, b, windows, group))
@@ -132,6 +139,49 @@ def _surplus(totals: Sequence[int], auto_pad: str) -> tuple[Ints, Ints]:
     less, more = [max(t, 0) // 2 for t in totals], [max(t, 0) - max(t, 0) // 2 for t in totals]
     low, high = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
     return tuple(low), tuple(h + min(t, 0) for h, t in zip(high, totals, strict=True))
+
+
+def _by_phases(
+    node: Node,
+    image: SSAValue,
+    weights: Constant,
+    bias: Value | None,
+    strides: Ints,
+    low: Ints,
+    size: Sequence[int],
+    groups: int,
+) -> SSAValue:
+    """A transposed convolution whose result begins at `low` of all it reaches: weights [O, …, C/groups].
+
+    Element q · stride + r of the result sees element q − j of the input by tap j · stride + r: for each r a convolution
+    of its own. All are one, with output channels [groups, r, …, O/groups], whose result is then interleaved.
+    """
+    outputs, *kernel, inputs = weights.shape
+    rank, each, phases = len(kernel), outputs // groups, prod(strides)
+    taps = [-(-k // step) for k, step in zip(kernel, strides, strict=True)]
+    missing = [(0, n * step - k) for n, step, k in zip(taps, strides, kernel, strict=True)]
+    array = np.pad(weights.array, [(0, 0), *missing, (0, 0)])
+    array = array.reshape(groups, each, *(n for pair in zip(taps, strides, strict=True) for n in pair), inputs)
+    steps, places = range(3, 3 + 2 * rank, 2), range(2, 2 + 2 * rank, 2)
+    array = array.transpose(0, *steps, 1, *places, 2 + 2 * rank).reshape(groups * phases * each, *taps, inputs)
+    turned = Constant(np.flip(array, tuple(range(1, 1 + rank))), weights.name)
+    if isinstance(bias, Constant):
+        each_phase = np.repeat(bias.array.reshape(groups, 1, each), phases, axis=1)
+        bias = Constant(each_phase.reshape(-1), bias.name)
+    elif bias is not None:
+        apart = node.reshaped(bias, (groups, 1, each))
+        bias = node.reshaped(node.insert(ConcatOp, [[apart] * phases], {"axis": IntegerAttr(1, i64)}), (len(array),))
+    counts = [-(-(begin + n) // step) for begin, n, step in zip(low, size, strides, strict=True)]
+    batch, *present, _ = node.shape(image)
+    ones, nothing = (1,) * rank, (0,) * rank
+    before, after = tuple(n - 1 for n in taps), tuple(n - own for n, own in zip(counts, present, strict=True))
+    y = convolved(node, image, turned, bias, Geometry(tuple(taps), ones, ones, before, after, nothing), groups)
+    split = node.reshaped(y, (batch, *counts, groups, *strides, each))
+    interleaved = [axis for i in range(rank) for axis in (1 + i, 2 + rank + i)]
+    together = node.moved(split, (0, *interleaved, 1 + rank, 2 + 2 * rank))
+    shape = (batch, *(n * step for n, step in zip(counts, strides, strict=True)), outputs)
+    whole = node.builder.ssa(node.reshaped(together, shape))
+    return sliced(node, whole, [0, *low, 0], [batch, *size, outputs])
 
 
 def _spread(node: Node, image: SSAValue, strides: Ints) -> SSAValue:
