@@ -14,10 +14,10 @@ JOBS   ?= 2
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint models bench clean
+.PHONY: help demo test check lint models conformance tables bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## the digits network: profile, quantize, compile, run, compare with float
 	$(BIN)/python examples/digits/demo.py
@@ -30,14 +30,21 @@ test: $(READY) ## every test
 check: lint ## what has to hold before each commit: format, style, types, layers, the fast tests
 	$(BIN)/python -m pytest -q -m "not slow and not models"
 
-lint: $(TOOLS) ## format, style, types, layers
+lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -W ignore -m tests.conformance.matrix --check
 
 models: $(READY) ## accuracy of real trained models (QMLIR_SHARED, default ../shared), with the figures
 	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} $(BIN)/python -m pytest tests/models -q -s
+
+conformance: $(READY) ## every test case of ONNX and of others, with a table of what passes (QMLIR_SHARED as above)
+	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest tests/conformance -q
+
+tables: $(READY) ## write the generated pages anew: OPERATORS.md
+	$(BIN)/python -W ignore -m tests.conformance.matrix
 
 bench: $(READY) ## speed: latency of the models and of the compiler itself
 	$(BIN)/python -m pytest tests/benchmarks -q -s

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qmlir.compiler import Pipeline, compile, load, profile, quantize, reference, save, to_integers
+    from qmlir.compiler import Pipeline, compile, export, load, profile, quantize, reference, save, to_integers
     from qmlir.dialects.quant.schemas import choose_quantization
     from qmlir.errors import QmlirError
     from qmlir.ledger import decisions
@@ -26,6 +26,7 @@ __all__ = [
     "choose_quantization",
     "compile",
     "decisions",
+    "export",
     "load",
     "profile",
     "quantize",

@@ -19,6 +19,7 @@ from qmlir.context import QmlirContext, make_context
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
 from qmlir.near_misses import near_misses
 from qmlir.passes import check_option
+from qmlir.runtimes import follow
 from qmlir.verify import verify
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ PASSES: dict[str, str] = {
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
+    "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",
+    "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
+    "signed-storage": "qmlir.transforms.quantize.signed_storage:SignedStoragePass",
     "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
     "inline": "qmlir.transforms.inline:InlinePass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
@@ -66,10 +70,13 @@ PASSES: dict[str, str] = {
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
 
+IMPORTED = (*SIMPLIFY, "fold-qdq")
+"""nn as a model file has it → nn, on quantized types where the model was quantized."""
+
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: a tap on each activation that is still one after fusing."""
 
-TO_INTEGERS = ("nn-to-qint",)
+TO_INTEGERS = ("signed-storage", "nn-to-qint")
 """nn on !quant → qint: integers only, and exact from here on."""
 
 TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
@@ -77,6 +84,9 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 
 TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
+
+EXPORT_FORMATS = ("onnx-qdq",)
+"""What `export` writes."""
 
 VERIFY_LOOPS = False
 """Whether `compile` verifies the module between the passes below qint."""
@@ -139,7 +149,11 @@ def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
 
 
 def load(
-    path: str | Path, bind: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None
+    path: str | Path,
+    bind: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    *,
+    numerics: str | None = None,
 ) -> ModuleOp:
     """Reads a network.
 
@@ -147,14 +161,22 @@ def load(
         path: An `.onnx` file, or an `.mlir` file with its side file beside it.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file that become constants.
+        numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime` or
+            `onnxruntime-vnni`; by default what an .mlir file says.
     """
-    path = Path(path)
+    module = _load(Path(path), bind or {}, constants or {})
+    if numerics is not None:
+        follow(module, numerics)
+    return module
+
+
+def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array]) -> ModuleOp:
     if path.suffix == ".mlir":
         return _load_mlir(path)
     if path.suffix == ".onnx":
         from qmlir.frontends.onnx import load_onnx
 
-        return load_onnx(path, bind=bind or {}, constants=constants or {})
+        return load_onnx(path, bind=bind, constants=constants)
     raise FileError(path, "must be an .onnx or an .mlir file", remedy="rename it if it is one of these")
 
 
@@ -264,7 +286,7 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
 
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
-    source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
+    source = module if isinstance(module, ModuleOp) else Pipeline(*IMPORTED)(load(module))
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source)
     function = main_function(lowered)
@@ -294,6 +316,29 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
     if weights not in modes:
         raise OptionError("weights", f"must be one of {', '.join(modes)}", got=weights)
     write_module(module, Path(path), TextForm(generic=generic, weights=modes[weights]))
+
+
+def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opset: int | None = None) -> list[Path]:
+    """Writes a network on the nn level, float or quantized, in another runtime's format.
+
+    Args:
+        module: A network; it stays as it was.
+        path: The file.
+        format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized.
+        opset: The version of ONNX's operators; the newest that onnxruntime runs by default.
+
+    Returns:
+        The files written: weights of more than 2 GB have one of their own.
+    """
+    from qmlir.frontends.opaque import refuse_opaque
+
+    if format not in EXPORT_FORMATS:
+        remedy = near_misses(format, EXPORT_FORMATS) or f"known: {', '.join(EXPORT_FORMATS)}"
+        raise OptionError("format", "there is no such format", got=format, remedy=remedy)
+    from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
+
+    refuse_opaque(module, "the network")
+    return export_onnx(main_function(module), Path(path), opset=DEFAULT_OPSET if opset is None else opset)
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:

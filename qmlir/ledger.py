@@ -27,6 +27,8 @@ CODES = {
     "accumulator": "its sums do not fit 32 bits",
     "factor": "its scales are too far apart for a multiplier",
     "bias": "its bias is computed, or does not fit the accumulator's scale",
+    "blocked": "its weights have parameters for each block, which sums over blocks cannot share",
+    "shared": "its result is read as floats too, which quantizing it would change",
     "neighbours": "it moves values that only float operations read and write",
     "unknown": "the operation is not known to qmlir",
 }

@@ -8,6 +8,7 @@ zero, sums fit a 32-bit accumulator, changes of scale fit a multiplier and a shi
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +18,13 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.context import QmlirContext
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.interfaces import Array, element_of, shape_of
+from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.target import Target, load_target
 
 Float64s = npt.NDArray[np.float64]
@@ -32,6 +35,9 @@ ACCUMULATOR_MAX = 2**31 - 1
 
 FACTOR_LIMIT = 2.0**30
 """A factor between scales is below this, as a multiplier and a shift can say (dialects/quant/numerics.py)."""
+
+SAME_SCALE = 2.0**-20
+"""Two scales that differ by less than this, relatively, are meant to be the same: float32 has 24 bits."""
 
 SUM_EXPONENTS = (-32, 29)
 """The larger of the two factors of a sum is m · 2^e with m in [1/2, 1) and e between these (qint.add)."""
@@ -63,16 +69,19 @@ def storage_name(storage: IntegerType) -> str:
 
 
 def data_operands(op: Operation) -> Sequence[SSAValue]:
-    """The operands whose types a quantized operation needs: all but a bias; none of an operation off the nn level."""
-    if isinstance(op, NNOp):
-        return op.data_operands()
-    return op.operands if isinstance(op, MovementOp) else ()
+    """The operands whose types a quantized operation needs: all but a bias and indices; none off the nn level."""
+    return op.data_operands() if isinstance(op, NNOp | MovementOp) else ()
 
 
 def data_values(op: Operation) -> Sequence[SSAValue]:
     """The data operands, weights among them, and the results."""
     operands = data_operands(op)
     return (*operands, *op.results) if operands else ()
+
+
+def computed_storage(element: UniformType) -> str:
+    """The storage in which a type's integers are computed: i8, i16 or i32; see the pass `signed-storage`."""
+    return next((f"i{bits}" for bits in (8, 16, 32) if element.storage_width <= bits), str(element.storage))
 
 
 def is_weight(value: SSAValue, op: Operation) -> bool:
@@ -103,7 +112,8 @@ def require_integer_form(op: Operation, target: Target) -> None:
         NoIntegerForm: It has none on this target, or with these scales and sizes.
     """
     for value in data_values(op):
-        if (reason := target.why_float(op.name, storage_name(uniform(value).storage))) is not None:
+        reason = target.why_float(op.name, computed_storage(uniform(value)))
+        if reason is not None and not is_accumulator(value, op):
             raise NoIntegerForm("target", reason)
         if uniform(value).is_per_axis and not is_weight(value, op):
             raise NoIntegerForm("target", "activations with a scale for each channel have no integer form")
@@ -113,9 +123,18 @@ def require_integer_form(op: Operation, target: Target) -> None:
     _require_factors(op)
 
 
+def is_accumulator(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is the sums of a contraction themselves: i32 in steps of s_x · s_w, with zero point 0."""
+    if not isinstance(op, WeightedOp | nn.MatMulOp) or value is not op.results[0]:
+        return False
+    result = uniform(value)
+    plain = result.storage_width == 32 and result.is_signed and result.zero_points == (0,)
+    return plain and not result.is_per_axis and bool((factors(op) == 1).all())
+
+
 def _require_weights(op: WeightedOp) -> None:
-    if any(uniform(op.w).zero_points):
-        raise NoIntegerForm("target", "weights with a zero point have no integer form; quantize them symmetrically")
+    if any(uniform(op.w).zero_points) and not isinstance(op.w.owner, nn.ConstantOp):
+        raise NoIntegerForm("target", "computed weights with a zero point have no integer form")
 
 
 def _require_accumulator(op: Operation) -> None:
@@ -130,7 +149,7 @@ def _accumulator(op: Operation) -> tuple[int, str]:
         case WeightedOp():
             bounds = _weight_sums(op) * widest(uniform(op.x))
             if (bias := stored_bias(op)) is not None:
-                bounds = bounds + np.abs(bias)
+                bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 has one number more below zero
             channel = int(bounds.argmax()) if bounds.size else 0
             return int(bounds.max(initial=0)), f"the sum of products in channel {channel}"
         case nn.MatMulOp():
@@ -149,11 +168,17 @@ def _weight_sums(op: WeightedOp) -> Int64s:
     """Σ |w| for each output channel: exact for constant weights, the most their type allows for others."""
     shape, channels = shape_of(op.w), op.output_channels()
     if isinstance(op.w.owner, nn.ConstantOp):
-        stored = np.moveaxis(op.w.owner.value.array, op.CHANNEL_AXIS, 0).reshape(channels, -1)
-        return np.abs(stored.astype(np.int32)).sum(axis=1, dtype=np.int64)
+        stored = np.moveaxis(centred_weights(op, op.w.owner.value.array), op.CHANNEL_AXIS, 0)
+        return np.abs(stored.reshape(channels, -1)).sum(axis=1, dtype=np.int64)
     weights = uniform(op.w)
     most = max(abs(weights.storage_min), abs(weights.storage_max))
     return np.full(channels, most * (math.prod(shape) // max(channels, 1)), np.int64)
+
+
+def centred_weights(op: WeightedOp, stored: Array) -> Array:
+    """Stored weights minus their zero points, int32."""
+    _, zero_points = uniform(op.w).parameters_along(stored.ndim)
+    return stored.astype(np.int32) - zero_points.astype(np.int32)
 
 
 def stored_bias(op: WeightedOp) -> Int64s | None:
@@ -164,30 +189,86 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
     """
     if op.b is None:
         return None
-    if not isinstance(op.b.owner, nn.ConstantOp):
+    constant = bias_constant(op)
+    if constant is None:
         raise NoIntegerForm("bias", "its bias is computed at run time; only a constant bias can be quantized")
-    array = op.b.owner.value.array
+    array = constant.value.array
     if not is_float(op.b):
         if array.dtype != np.int32:
             raise NoIntegerForm("bias", f"its bias is stored as {array.dtype.name}; accumulators are int32")
         return array.astype(np.int64)
-    steps = uniform(op.x).scale * np.array(uniform(op.w).scales)
+    ratios = bias_ratios(op)
+    exact = np.abs(ratios - 1) < SAME_SCALE
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        stored = np.rint(array.astype(np.float64) / steps)
-    fits = np.abs(stored) <= ACCUMULATOR_MAX  # false for NaN too
+        stored = np.rint(array.astype(np.float64) * np.where(exact, 1.0, ratios))
+    fits = (stored <= ACCUMULATOR_MAX) & (stored >= -ACCUMULATOR_MAX - 1)  # false for NaN too
     if not fits.all():
         channel = int((~fits).argmax())
+        step = (uniform(op.x).scale * np.array(uniform(op.w).scales))[channel % len(uniform(op.w).scales)]
         raise NoIntegerForm(
             "bias",
-            f"its bias {array[channel]:g} in channel {channel} does not fit 32 bits in steps of "
-            f"{steps[channel % len(steps)]:g}; widen that channel's weight scale",
+            f"its bias {array[channel] * ratios[channel % len(ratios)] * step:g} in channel {channel} does not fit "
+            f"32 bits in steps of {step:g}; widen that channel's weight scale",
         )
     return stored.astype(np.int64)
 
 
+def bias_constant(op: WeightedOp) -> nn.ConstantOp | None:
+    """The constant that a bias is, or is a dequantization of; None where it is computed, or there is none."""
+    owner = op.b.owner if op.b is not None else None
+    if isinstance(owner, DequantizeCastOp) and quantized_element(owner.input.type) is not None:
+        owner = owner.input.owner
+    return owner if isinstance(owner, nn.ConstantOp) else None
+
+
+def bias_ratios(op: WeightedOp) -> Float64s:
+    """How many accumulator steps, s_x · s_w, one step of a float bias's constant is: [1] or one for each channel.
+
+    A bias that the model keeps in integers has steps of its own; the product of two scales, rounded to float32 as
+    exporters do, counts as the same (`SAME_SCALE`).
+    """
+    steps = uniform(op.x).scale * np.array(uniform(op.w).scales)
+    constant = bias_constant(op)
+    own = np.array(uniform(constant.y).scales) if constant is not None and is_quantized(constant.y) else np.ones(1)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return own / steps
+
+
+INTERPOLATION_BITS = 15
+"""The most bits behind the point of a weight."""
+
+
+def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int32]]]:
+    """(b, weights of each axis as multiples of 2^−b): as many bits as fit 32-bit sums along all axes.
+
+    Raises:
+        NoIntegerForm: Weights of so few bits are more than half a step of the result away.
+    """
+    real = [weights for _, _, weights in op.tables()]
+    element = uniform(op.x)
+    for bits in range(INTERPOLATION_BITS, 0, -1):
+        stored = [numerics.fixed_point_rows(w, bits) for w in real]
+        sums = math.prod(int(np.abs(w.astype(np.int64)).sum(axis=1).max(initial=0)) for w in stored)
+        if sums * widest(element) <= ACCUMULATOR_MAX:
+            break
+    else:
+        raise NoIntegerForm("accumulator", "its weighted sums do not fit a 32-bit accumulator")
+    norms = [float(np.abs(w).sum(axis=1).max(initial=0)) for w in real]
+    half = (element.storage_max - element.storage_min) / 2
+    away = 0.0
+    for axis, (weights, rounded) in enumerate(zip(real, stored, strict=True)):
+        errors = rounded / (1 << bits) - weights
+        each = np.abs(errors).sum(axis=1) * half + np.abs(errors.sum(axis=1)) * widest(element)
+        away += float(each.max(initial=0)) * math.prod(n for other, n in enumerate(norms) if other != axis)
+    away *= element.scale / uniform(op.y).scale
+    if away > 0.5:
+        raise NoIntegerForm("target", f"its weights in {bits} bits would be up to {away:.2g} steps of its result off")
+    return bits, stored
+
+
 def _require_factors(op: Operation) -> None:
     found = factors(op)
-    if isinstance(op, nn.AddOp):
+    if isinstance(op, nn.AddOp | nn.SubOp):
         exponent = math.frexp(float(found.max()))[1]
         fits = SUM_EXPONENTS[0] <= exponent <= SUM_EXPONENTS[1]
     else:
@@ -198,25 +279,32 @@ def _require_factors(op: Operation) -> None:
         )
 
 
-def factors(op: Operation) -> Float64s:
+def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64) -> Float64s:
     """The real factors between an operation's integers and its result's.
 
     One, or one for each output channel; for a sum, one for each operand; none where integers are only moved or
-    looked up.
+    looked up. Every product and quotient is rounded to `dtype`.
     """
-    match op:
-        case WeightedOp():
-            data, result = uniform(op.x).scale, uniform(op.y).scale
-            return np.array([data * s / result for s in uniform(op.w).scales])
-        case nn.MatMulOp() | nn.MulOp():
-            return np.array([uniform(op.lhs).scale * uniform(op.rhs).scale / uniform(op.y).scale])
-        case nn.AddOp():
-            result = uniform(op.y).scale
-            return np.array([uniform(op.lhs).scale / result, uniform(op.rhs).scale / result])
-        case nn.ReluOp() | nn.ClampOp() | nn.RequantizeOp():
-            return np.array([uniform(op.x).scale / uniform(op.y).scale])
-        case nn.GlobalAveragePoolOp():
-            _, rows, columns, _ = shape_of(op.x)
-            return np.array([uniform(op.x).scale / (uniform(op.y).scale * rows * columns)])
-        case _:
-            return np.zeros(0)
+
+    def scales(value: SSAValue) -> npt.NDArray[Any]:
+        return np.array(uniform(value).scales).astype(dtype)
+
+    with np.errstate(over="ignore", under="ignore"):
+        match op:
+            case WeightedOp():
+                found = scales(op.x) * scales(op.w) / scales(op.y)
+            case nn.MatMulOp() | nn.MulOp():
+                found = scales(op.lhs) * scales(op.rhs) / scales(op.y)
+            case nn.AddOp() | nn.SubOp():
+                found = np.concatenate([scales(op.lhs), scales(op.rhs)]) / scales(op.y)
+            case nn.ReluOp() | nn.ClampOp() | nn.RequantizeOp():
+                found = scales(op.x) / scales(op.y)
+            case nn.ResizeOp():
+                bits, weights = interpolation_weights(op)
+                found = scales(op.x) / (scales(op.y) * dtype(1 << bits * len(weights)))
+            case nn.GlobalAveragePoolOp():
+                _, rows, columns, _ = shape_of(op.x)
+                found = scales(op.x) / (scales(op.y) * dtype(rows * columns))
+            case _:
+                found = np.zeros(0)
+        return found.astype(np.float64)

@@ -13,10 +13,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, TensorType
 from xdsl.ir import Attribute
 
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.dialects.quant.foreign import QuantizedType
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import dtype_of
 from qmlir.errors import InputError, QmlirError
 
 Array = npt.NDArray[Any]

@@ -13,6 +13,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from qmlir.dialects.dtypes import bits_dtype, is_numpys_own
 from qmlir.dialects.weights import Array, WeightsMode, WeightsPrinter
 from qmlir.errors import QmlirError
 from qmlir.files import write_together
@@ -116,4 +117,4 @@ def _write_arrays(arrays: dict[str, Array], path: Path) -> None:
     # may read.
     from safetensors.numpy import save
 
-    path.write_bytes(save(arrays))
+    path.write_bytes(save({k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}))

@@ -37,7 +37,8 @@ from xdsl.utils.hints import isa
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qmlir.dialects.dense import ELIDED, Dense, from_hexadecimal, from_list, from_resource
-from qmlir.dialects.weights import WeightsAttr, dtype_of
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.weights import WeightsAttr
 from qmlir.near_misses import near_misses
 from qmlir.resources import FileMetadata, file_metadata, unescaped
 

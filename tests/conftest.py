@@ -22,15 +22,18 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], Path]:
-    """Finds a file or a folder of the shared data; a test that needs it is skipped where it is missing.
+    """Finds a file or a folder of the shared data.
 
-    shared("models/onnx/mnist-8.onnx") is a path below $QMLIR_SHARED, or below ../shared.
+    shared("models/onnx/mnist-8.onnx") is a path below $QMLIR_SHARED, where it has to be; or, if that is not set, below
+    ../shared, and a test that needs it is skipped where it is missing.
     """
     folder = Path(os.environ.get("QMLIR_SHARED", ROOT.parent / "shared"))
 
     def find(name: str) -> Path:
         path = folder / name
         if not path.exists():
+            if "QMLIR_SHARED" in os.environ:
+                pytest.fail(f"{name} is not in {folder}, which QMLIR_SHARED names")
             pytest.skip(f"{name} is not in {folder}; set QMLIR_SHARED to the folder that has it")
         return path
 

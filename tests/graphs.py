@@ -26,7 +26,7 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.base import bound, is_float
 from qmlir.dialects.qmlir import NAME, NameAttr
-from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.dialects.weights import WeightsAttr, WeightsMode, module_text
 from qmlir.dialects.windows import ints
 from qmlir.transforms.quantize.insert_observers import InsertObserversPass
 
@@ -77,6 +77,33 @@ class _Builder:
         self.block.add_op(op)
         return op.y
 
+    def indices(self, places: Array) -> SSAValue:
+        """Constant indices."""
+        op = nn.ConstantOp(places.astype(self.draw(st.sampled_from([np.int32, np.int64]))))
+        self.block.add_op(op)
+        return op.y
+
+    def steps(self, size: int) -> tuple[int, int, int]:
+        """(offset, size, stride) of a slice of a dimension, backwards too."""
+        stride = self.draw(st.sampled_from([1, 1, 2]))
+        first = self.draw(st.integers(0, size - 1))
+        count = self.draw(st.integers(1, (size - 1 - first) // stride + 1))
+        if self.draw(st.booleans()):
+            return first, count, stride
+        return first + (count - 1) * stride, count, -stride
+
+    def doubled(self, *sizes: int) -> dict[str, Any]:
+        """The properties of nn.resize that make the axes from 1 on almost twice as long, by linear interpolation."""
+        taps: list[WeightsAttr] = []
+        weights: list[WeightsAttr] = []
+        for size in sizes:
+            at = np.linspace(0, size - 1, 2 * size - 1)
+            taps.append(
+                WeightsAttr(np.clip(np.stack([np.floor(at), np.floor(at) + 1], 1), 0, size - 1).astype(np.int64))
+            )
+            weights.append(WeightsAttr(np.stack([1 - at % 1, at % 1], 1)))
+        return {"axes": ints([*range(1, len(sizes) + 1)]), "taps": ArrayAttr(taps), "weights": ArrayAttr(weights)}
+
     def clamp(self) -> dict[str, Any]:
         """Bounds of a fused clamp: none, relu, relu6, or two of any sign."""
         low, high = self.draw(st.sampled_from([(None, None), (0.0, None), (0.0, 6.0), (-1.0, 1.0), (0.3, 0.7)]))
@@ -95,7 +122,7 @@ class _Builder:
 
     def step(self, x: SSAValue) -> SSAValue:
         """One more operation on an image."""
-        n, height, width, channels = shape_of(x)
+        channels = shape_of(x)[3]
         kind = self.draw(st.sampled_from(_STEPS))
         if kind in ("conv2d", "depthwise"):
             (rows, columns), properties = self.window(x, 3)
@@ -117,6 +144,18 @@ class _Builder:
             fitting = [v for v in self.values if shape_of(v) == shape_of(x)]
             other = self.draw(st.sampled_from(fitting)) if self.draw(st.booleans()) else self.constant(channels)
             return self.add((nn.AddOp if kind == "add" else nn.MulOp).make([x, other], self.clamp()))
+        if kind in _MOVES:
+            return self.move(kind, x)
+        if kind == "clamp":
+            return self.add(nn.ClampOp.make([x], self.clamp()))
+        if kind == "softmax":
+            return self.add(nn.SoftmaxOp.make([x], {"axis": IntegerAttr(self.draw(st.integers(1, 3)), i64)}))
+        unary = {"relu": nn.ReluOp, "sigmoid": nn.SigmoidOp, "tanh": nn.TanhOp, "global": nn.GlobalAveragePoolOp}
+        return self.add(unary[kind].make([x]))
+
+    def move(self, kind: str, x: SSAValue) -> SSAValue:
+        """Data movement, or interpolation, on an image."""
+        n, height, width, channels = shape_of(x)
         if kind == "concat":
             fitting = [v for v in self.values if len(shape_of(v)) == 4 and shape_of(v)[:3] == (n, height, width)]
             others = [self.draw(st.sampled_from(fitting)) for _ in range(self.draw(st.integers(1, 2)))]
@@ -125,15 +164,25 @@ class _Builder:
             low, high = ([0, *(self.draw(st.integers(0, 2)) for _ in range(3))] for _ in range(2))
             value = FloatAttr(self.draw(st.sampled_from([0.0, 0.5])), f32)
             return self.add(nn.PadOp.make([x], {"low": ints(low), "high": ints(high), "value": value}))
-        if kind == "transpose":
-            permutation = [0, *self.draw(st.permutations([1, 2, 3]))]
-            return self.add(nn.TransposeOp.make([x], {"permutation": ints(permutation)}))
-        if kind == "clamp":
-            return self.add(nn.ClampOp.make([x], self.clamp()))
-        if kind == "softmax":
-            return self.add(nn.SoftmaxOp.make([x], {"axis": IntegerAttr(self.draw(st.integers(1, 3)), i64)}))
-        unary = {"relu": nn.ReluOp, "sigmoid": nn.SigmoidOp, "tanh": nn.TanhOp, "global": nn.GlobalAveragePoolOp}
-        return self.add(unary[kind].make([x]))
+        if kind == "slice":
+            steps = [(0, n, 1), *(self.steps(size) for size in (height, width, channels))]
+            offsets, sizes, strides = map(ints, zip(*steps, strict=True))
+            return self.add(nn.SliceOp.make([x], {"offsets": offsets, "sizes": sizes, "strides": strides}))
+        if kind == "gather":
+            axis = self.draw(st.integers(1, 3))
+            places = self.rng.integers(-shape_of(x)[axis], shape_of(x)[axis], self.draw(st.integers(1, 9)))
+            return self.add(nn.GatherOp.make([x, self.indices(places)], {"axis": IntegerAttr(axis, i64)}))
+        if kind == "scatter":
+            row = {"offsets": ints([0] * 4), "sizes": ints([1, 1, width, channels]), "strides": ints([1] * 4)}
+            places = self.rng.integers(0, [n, height], (1, 1, 2))
+            return self.add(nn.ScatterNDOp.make([x, self.add(nn.SliceOp.make([x], row)), self.indices(places)]))
+        if kind == "broadcast":
+            mean = self.add(nn.GlobalAveragePoolOp.make([x]))
+            return self.add(nn.BroadcastOp.make([mean], {"shape": ints([n, height, width, channels])}))
+        if kind == "resize":
+            return self.add(nn.ResizeOp.make([x], self.doubled(height, width)))
+        permutation = [0, *self.draw(st.permutations([1, 2, 3]))]
+        return self.add(nn.TransposeOp.make([x], {"permutation": ints(permutation)}))
 
     def flatten(self, x: SSAValue) -> SSAValue:
         """A fully connected layer, or a product of the image with its transpose."""
@@ -148,9 +197,12 @@ class _Builder:
         return self.add(nn.MatMulOp.make([rows, columns], self.clamp()))
 
 
+_MOVES = ("concat", "pad", "transpose", "slice", "gather", "scatter", "broadcast", "resize")
+
 _STEPS = (
-    *("conv2d", "conv2d", "depthwise", "max_pool2d", "average_pool2d", "add", "mul", "concat", "pad", "transpose"),
+    *("conv2d", "conv2d", "depthwise", "max_pool2d", "average_pool2d", "add", "mul"),
     *("clamp", "relu", "sigmoid", "tanh", "softmax", "global"),
+    *_MOVES,
 )
 
 
@@ -181,7 +233,7 @@ def _observe(function: func.FuncOp, samples: list[Array], skip: int | None) -> N
     values = [trace(function, [s])[1] for s in samples]
     for index, observer in enumerate(o for o in function.body.block.ops if isinstance(o, ObserveOp)):
         assert is_float(observer.value)
-        if skip is None or index % skip:
+        if skip is None or (index + 1) % skip:  # the first always has one
             seen = [v[observer.value] for v in values]
             lo, hi = min(float(a.min()) for a in seen), max(float(a.max()) for a in seen)
             named = ObserveOp(observer.value, observer.tensor.data, (lo, hi))

@@ -124,6 +124,20 @@ CASES = {
         write("s.mlir", "func.func @main(%x: tensor<4xf32>) {\n  nn.rellu %x\n}\n"),
     ),
     "an unknown dimension": Case(IMPORT + " --bind batch=4", ("batch",)),
+    "a constant of no input": Case(
+        IMPORT + " --constant imgae={d}/data.npz:image", ("constant imgae: must be bound to an input", "image")
+    ),
+    "a constant that does not fit": Case(
+        IMPORT + " --constant image={d}/data.npz:image",
+        ("constant image: must be float32 [1, 2, 8, 8], got float32 [6, 2, 8, 8]",),
+    ),
+    "a constant of no file": Case(IMPORT + " --constant image={d}/none.npy", ("none.npy:", "no such file")),
+    "a constant of several arrays": Case(
+        IMPORT + " --constant image={d}/bad.npz",
+        ("bad.npz: must hold one array, got 2", "bad.npz:ARRAY"),
+        save("bad.npz", a=np.zeros(1), b=np.zeros(1)),
+    ),
+    "bad constant": Case(IMPORT + " --constant image", ("--constant: must be NAME=FILE, got image",)),
     # Side files
     "no side file": Case(
         "qmlir run {d}/q.mlir --data {d}/data.npz",

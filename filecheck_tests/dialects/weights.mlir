@@ -7,6 +7,13 @@
 func.func @values() {
   // CHECK: <tensor<7xf32>, [1.0, -0.0, 1.0e-45, 3.4028235e+38, 0x7f800000, 0xff800000, 0x7fc00000]>
   %0 = nn.constant <tensor<7xf32>, [1.0, -0.0, 1.0e-45, 3.4028235e+38, 0x7f800000, 0xff800000, 0x7fc00000]> : tensor<7xf32>
+  // Types that numpy lacks are written by their bits.
+  // CHECK: <tensor<2xbf16>, [0x3f80, 0x7fc0]>
+  %bf16 = nn.constant <tensor<2xbf16>, [0x3f80, 0x7fc0]> : tensor<2xbf16>
+  // CHECK: <tensor<3xf8E4M3FN>, [0x38, 0x7f, 0x80]>
+  %f8 = nn.constant <tensor<3xf8E4M3FN>, [0x38, 0x7f, 0x80]> : tensor<3xf8E4M3FN>
+  // CHECK: <tensor<2xui4>, [0x3, 0xf]>
+  %ui4 = nn.constant <tensor<2xui4>, [0x3, 0xf]> : tensor<2xui4>
   // CHECK: <tensor<2x2xf16>, [0.1, -6.55e+04, 6.0e-08, 0x7e01]>
   %1 = nn.constant <tensor<2x2xf16>, [0.1, -65504.0, 5.9604645e-08, 0x7e01]> : tensor<2x2xf16>
   // CHECK: <tensor<2xf64>, [0.1, 0xfff0000000000000]>

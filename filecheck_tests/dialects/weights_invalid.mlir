@@ -91,8 +91,8 @@ func.func @truth() {
 // -----
 
 func.func @element() {
-  // expected-error@+1 {{weights cannot hold elements of type bf16}}
-  %0 = nn.constant <tensor<1xbf16>, [1.0]> : tensor<1xbf16>
+  // expected-error@+1 {{weights cannot hold elements of type tf32}}
+  %0 = nn.constant <tensor<1xtf32>, [1.0]> : tensor<1xbf16>
   func.return
 }
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from qmlir.cli.diagnostics import diagnose, report
 from qmlir.cli.flags import ArgumentParser
-from qmlir.errors import OptionError
+from qmlir.errors import FileError, OptionError
 from qmlir.near_misses import near_misses
 
 if TYPE_CHECKING:
@@ -95,6 +95,14 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
             metavar="NAME=N",
             help="value of a symbolic dimension of an .onnx file; an unbound first dimension is 1",
         )
+        sub.add_argument(
+            "--constant",
+            action="append",
+            default=[],
+            type=_constant,
+            metavar="NAME=FILE",
+            help="value of an input of an .onnx file that becomes a constant: .npy or FILE.npz:ARRAY",
+        )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         commands[name] = sub
         return sub
@@ -166,10 +174,24 @@ def _binding(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
+def _constant(text: str) -> tuple[str, Path]:
+    name, _, file = text.partition("=")
+    if not name or not file:
+        raise argparse.ArgumentTypeError(f"must be NAME=FILE, got {text}")
+    return name, Path(file)
+
+
 def _load(arguments: argparse.Namespace) -> "ModuleOp":
+    from qmlir.cli.samples import read_arrays
     from qmlir.compiler import load
 
-    return load(arguments.model, bind=dict(arguments.bind))
+    constants: dict[str, Any] = {}
+    for name, file in arguments.constant:
+        arrays = read_arrays(file)
+        if len(arrays) != 1:
+            raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
+        (constants[name],) = arrays.values()
+    return load(arguments.model, bind=dict(arguments.bind), constants=constants)
 
 
 def _progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:

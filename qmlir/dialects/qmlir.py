@@ -37,6 +37,18 @@ NAME = "qmlir.name"
 DECISION = "qmlir.decision"
 """The attribute key of a `DecisionAttr`."""
 
+BLOCK = "qmlir.block"
+"""The attribute key of the block size of a float constant that its model stores as integers with a scale a block."""
+
+NUMERICS = "qmlir.numerics"
+"""The attribute key, on a module, of the runtime whose rounding it follows (runtimes.py)."""
+
+INTEGER_OPERATOR = "qmlir.integer_operator"
+"""The attribute key on an operation that an operator on integers, such as QLinearConv, computes in the source model."""
+
+UNSIGNED = "qmlir.unsigned"
+"""The attribute key, on an operation, of how much larger its stored integers were before they became signed."""
+
 
 def _parse_text(parser: AttrParser) -> str:
     """A string literal; xDSL takes one that escapes bytes beyond ASCII, as its own printer does, for bytes."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from qmlir.dialects.dtypes import bits_dtype, is_numpys_own
 from qmlir.errors import FileError
 
 Array = npt.NDArray[Any]
@@ -82,6 +83,8 @@ def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...
         _mapped.clear()  # one file is open at a time; parsing a module touches one
         _mapped[identity] = map_side_file(path)
     array = _mapped[identity].get(key)
+    if array is not None and not is_numpys_own(dtype) and array.dtype == bits_dtype(dtype):
+        array = array.view(dtype)  # the file has its bits
     if array is None or array.dtype != dtype or array.shape != shape:
         raise FileError(
             path,

@@ -24,23 +24,14 @@ from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    DenseIntOrFPElementsAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IntegerType,
-    Signedness,
-    TensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from qmlir.dialects.dense import LISTED, Array, Dense, print_dense, wants_care
+from qmlir.dialects.dtypes import bits_dtype, dtype_of, element_type_of, is_numpys_own
 from qmlir.dialects.side_file import side_array
 from qmlir.resources import Resource, resources_text
 
@@ -51,28 +42,6 @@ _HASHED_BYTES = 64
 
 _RESOURCE_KEY = re.compile(r"^(?![A-Za-z_])|[^\w$.]", re.ASCII)
 """What a resource's key may not begin with or hold."""
-
-_ELEMENT_TYPES: dict[str, Attribute] = {
-    "float16": Float16Type(),
-    "float32": Float32Type(),
-    "float64": Float64Type(),
-    "bool": IntegerType(1),
-    **{f"int{n}": IntegerType(n) for n in (8, 16, 32, 64)},
-    **{f"uint{n}": IntegerType(n, Signedness.UNSIGNED) for n in (8, 16, 32, 64)},
-}
-
-
-def element_type_of(dtype: npt.DTypeLike) -> Attribute:
-    """The MLIR element type of a numpy dtype: float32 → f32, int8 → i8, uint8 → ui8, bool → i1."""
-    return _ELEMENT_TYPES[np.dtype(dtype).name]
-
-
-def dtype_of(element: Attribute) -> np.dtype[Any]:
-    """The numpy dtype of an MLIR element type; the inverse of `element_type_of`."""
-    for name, known in _ELEMENT_TYPES.items():
-        if known == element:
-            return np.dtype(name)
-    raise KeyError(f"no numpy dtype for {element}")
 
 
 class Weights:
@@ -231,6 +200,8 @@ class WeightsAttr(Data[Weights]):
 def _value_text(value: Any) -> str:
     if value.dtype.kind == "b":
         return "true" if value else "false"
+    if not is_numpys_own(value.dtype):
+        return hex(int.from_bytes(value.tobytes(), "little"))
     if value.dtype.kind != "f":
         return str(value)
     if not np.isfinite(value):
@@ -244,19 +215,21 @@ def _value_text(value: Any) -> str:
 def _parse_value(parser: AttrParser, dtype: np.dtype[Any]) -> Any:
     """One value of a list, as a numpy scalar.
 
-    In a list of floats a hexadecimal integer is a bit pattern (0x7fc00000): NaN and infinities have no decimal form.
+    In a list of floats a hexadecimal integer is a bit pattern (0x7fc00000): NaN and infinities have no decimal form,
+    and values of types that numpy lacks are always written so.
     """
     at = parser.pos
     if dtype.kind == "b":
         return parser.parse_boolean()
     value = parser.parse_number(allow_boolean=False)
-    bits = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "f" else dtype
+    patterns = dtype.kind == "f" or not is_numpys_own(dtype)
+    bits = bits_dtype(dtype) if patterns else dtype
     if isinstance(value, int):
-        if dtype.kind == "f" and parser.lexer.input.slice(at, at + 2) != "0x":
+        if patterns and parser.lexer.input.slice(at, at + 2) != "0x":
             parser.raise_error(f"{value} is not a value of {dtype.name}: a float has a point, as {value}.0", at)
         if np.iinfo(bits).min <= value <= np.iinfo(bits).max:
             return np.array([value], bits).view(dtype)[0]
-    elif dtype.kind == "f":
+    elif dtype.kind == "f" and is_numpys_own(dtype):
         with np.errstate(over="ignore"):
             nearest = dtype.type(value)
         if np.isfinite(nearest):

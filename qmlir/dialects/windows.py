@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
-from xdsl.dialects.builtin import I64, DenseArrayBase, i64
+from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, i64
 from xdsl.irdl import prop_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -143,12 +143,33 @@ def pair(array: DenseArrayBase[I64]) -> tuple[int, int]:
     return rows, columns
 
 
-def check_convolution(op: WindowOp, x: Shape, w: Shape) -> None:
-    """Raises VerifyException unless x is [N, H, W, C] and w [O, KH, KW, C]."""
-    if len(w) != 4 or len(x) != 4 or w[3] != x[3]:
-        raise VerifyException(
-            f"'{op.name}' needs weights [O, KH, KW, C] with the input's channels {list(x)[3:]}, got {list(w)}"
-        )
+class GroupedWindowOp(WindowOp, abc.ABC):
+    """A convolution whose channels may fall into groups, each with weights of its own.
+
+    groups   G: the output channels g·O/G … (g+1)·O/G − 1 see the input channels g·C/G … (g+1)·C/G − 1 alone
+
+    An attribute and not a slice, a convolution and a concat for each group: one operation of the source model stays
+    one operation here, with one name, one entry in the ledger and one kernel, which reads each channel where it lies.
+    A network of 32 groups a layer would be some 70 operations a layer otherwise.
+
+    (W3) w is [O, KH, KW, C/G] for an input [N, H, W, C], and G divides C and O
+    """
+
+    groups = prop_def(IntegerAttr.constr(i64), default_value=IntegerAttr(1, i64))
+
+    def group_count(self) -> int:
+        """G."""
+        return self.groups.value.data
+
+    def check_convolution(self, x: Shape, w: Shape) -> None:
+        """Raises VerifyException unless x is [N, H, W, C] and w [O, KH, KW, C/G]."""
+        groups = self.group_count()
+        if groups < 1 or len(w) != 4 or len(x) != 4 or w[3] * groups != x[3] or w[0] % groups:  # W3
+            inputs, outputs = ("C", "") if groups == 1 else (f"C/{groups}", f" and O a multiple of {groups}")
+            raise VerifyException(
+                f"'{self.name}' needs weights [O, KH, KW, {inputs}] with the input's channels {list(x)[3:]}{outputs}, "
+                f"got {list(w)}"
+            )
 
 
 def check_depthwise(op: WindowOp, x: Shape, w: Shape) -> None:

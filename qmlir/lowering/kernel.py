@@ -22,12 +22,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypeIs
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseArrayBase,
+    Float32Type,
+    Float64Type,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     ModuleOp,
     StringAttr,
@@ -39,6 +44,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from qmlir.dialects.dtypes import is_numpys_own
 from qmlir.dialects.loops import is_memref
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import NAME, ConstantBufferOp
@@ -235,10 +241,19 @@ def erase_dead(function: func.FuncOp, kinds: Sequence[type[Operation]]) -> None:
 
 
 def storage_memref(type: Attribute) -> MemRefType[Attribute]:
-    """The memref that holds a tensor: a quantized tensor's holds its storage integers."""
+    """The memref that holds a tensor: signless integers for unsigned ones, and for quantized values their storage.
+
+    Types that only store are held as their bits: i16 for f16 and bf16, i8 for all narrower floats and integers.
+    """
     assert is_tensor(type)
     element = type.element_type
-    return MemRefType(element.storage_type if isinstance(element, UniformType) else element, type.get_shape())
+    if isinstance(element, UniformType):
+        element = element.storage_type
+    elif isinstance(element, IntegerType):
+        element = IntegerType(1 if element.width.data == 1 else max(element.width.data, 8))
+    elif isinstance(element, AnyFloat) and not isinstance(element, Float32Type | Float64Type):
+        element = IntegerType(max(element.bitwidth, 8))
+    return MemRefType(element, type.get_shape())
 
 
 def memref_shape(buffer: SSAValue) -> tuple[int, ...]:
@@ -255,7 +270,8 @@ def is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
 def constant_array(tensor: SSAValue) -> Array | None:
     """The data of a constant, also through reshapes and casts, and when another edge made it a buffer already.
 
-    A quantized constant's data are its stored integers, in the storage type's signless dtype.
+    A quantized constant's data are its stored integers; they and unsigned integers are in the signless dtype, and
+    types that only store are the integers of their bits.
     """
     op = tensor.owner
     array: Array | None = None
@@ -265,7 +281,7 @@ def constant_array(tensor: SSAValue) -> Array | None:
         array = constant_array(op.operands[0])
     if array is None:
         return None
-    if array.dtype.kind == "u":
+    if array.dtype.kind == "u" or array.dtype == np.float16 or not is_numpys_own(array.dtype):
         array = array.view(f"i{array.dtype.itemsize}")
     assert is_tensor(tensor.type) or is_memref(tensor.type)
     return array.reshape(tensor.type.get_shape())

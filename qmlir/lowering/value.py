@@ -31,6 +31,7 @@ INDEX = IndexType()
 _NO_WRAP_FLAGS = arith.IntegerOverflowAttr("none")
 _NO_FASTMATH = arith.FastMathFlagsAttr("none")
 _PREDICATES = {name: IntegerAttr(i, i64) for i, name in enumerate(arith.CMPI_COMPARISON_OPERATIONS)}
+_FLOAT_PREDICATES = {name: IntegerAttr(i, i64) for i, name in enumerate(arith.CMPF_COMPARISON_OPERATIONS)}
 
 
 class Value:
@@ -116,8 +117,27 @@ class Value:
             return self.code.index(self.known % rhs)
         return self._binary(arith.RemUIOp, arith.RemUIOp, other)
 
+    def quotient(self, other: "Value", *, unsigned: bool = False) -> "Value":
+        """Integer quotient rounded toward zero; 0 for a divisor of 0, and the least integer by −1 is itself."""
+        safe = self._divisor(other, unsigned)
+        kind = arith.DivUIOp if unsigned else arith.DivSIOp
+        quotient = self._binary(kind, kind, safe)
+        if not unsigned:
+            quotient = other.equals(-1).choose(0 - self, quotient)
+        return other.equals(0).choose(0, quotient)
+
+    def remainder(self, other: "Value", *, unsigned: bool = False) -> "Value":
+        """What `quotient` leaves, with the dividend's sign; 0 for a divisor of 0."""
+        kind = arith.RemUIOp if unsigned else arith.RemSIOp
+        return self._binary(kind, kind, self._divisor(other, unsigned))
+
+    def _divisor(self, other: "Value", unsigned: bool) -> "Value":
+        """1 in place of 0 and −1, which a processor may trap on."""
+        safe = other.equals(0).choose(1, other)
+        return safe if unsigned else other.equals(-1).choose(1, safe)
+
     def truncated_quotient(self, other: Number) -> "Value":
-        """Integer quotient rounded toward zero."""
+        """Integer quotient rounded toward zero, by a divisor that is neither 0 nor −1."""
         return self._binary(arith.DivSIOp, arith.DivSIOp, other)
 
     def __and__(self, other: Number) -> "Value":
@@ -152,19 +172,19 @@ class Value:
     def __rtruediv__(self, other: float) -> "Value":
         return self.same(other) / self
 
-    def maximum(self, other: Number) -> "Value":
+    def maximum(self, other: Number, *, unsigned: bool = False) -> "Value":
         """The greater one; NaN where either is NaN."""
         rhs = self._index_number(other)
         if self.known is not None and rhs is not None:
             return self.code.index(max(self.known, rhs))
-        return self._binary(arith.MaxSIOp, arith.MaximumfOp, other)
+        return self._binary(arith.MaxUIOp if unsigned else arith.MaxSIOp, arith.MaximumfOp, other)
 
-    def minimum(self, other: Number) -> "Value":
+    def minimum(self, other: Number, *, unsigned: bool = False) -> "Value":
         """The lesser one; NaN where either is NaN."""
         rhs = self._index_number(other)
         if self.known is not None and rhs is not None:
             return self.code.index(min(self.known, rhs))
-        return self._binary(arith.MinSIOp, arith.MinimumfOp, other)
+        return self._binary(arith.MinUIOp if unsigned else arith.MinSIOp, arith.MinimumfOp, other)
 
     def maximum_number(self, other: Number) -> "Value":
         """The greater float; `other`, which is no NaN, where self is NaN."""
@@ -178,17 +198,57 @@ class Value:
         """The nearest integer as a float, ties to even."""
         return self._unary(math.RoundEvenOp)
 
+    def floor(self) -> "Value":
+        """The greatest integer not above, as a float."""
+        return self._unary(math.FloorOp)
+
+    def ceiling(self) -> "Value":
+        """The least integer not below, as a float."""
+        return self._unary(math.CeilOp)
+
+    def square_root(self) -> "Value":
+        """Correctly rounded; NaN below zero."""
+        return self._unary(math.SqrtOp)
+
+    def negative(self) -> "Value":
+        """−self: of a float the sign turned, of an integer 0 − self."""
+        return self._unary(arith.NegfOp) if isinstance(self.element, AnyFloat) else 0 - self
+
+    def magnitude(self) -> "Value":
+        """|self|; the least integer is itself."""
+        return self._unary(math.AbsFOp) if isinstance(self.element, AnyFloat) else self.maximum(0 - self)
+
+    def with_sign_of(self, other: "Value") -> "Value":
+        """The float's magnitude with the sign of another."""
+        return self._binary(math.CopySignOp, math.CopySignOp, other)
+
     # -- comparison of scalars -----------------------------------------------------------------------------------
 
     def __lt__(self, other: Number) -> "Value":
-        return self._compare("slt", other)
+        return self.less(other)
 
     def __ge__(self, other: Number) -> "Value":
-        return self._compare("sge", other)
+        return self._compare("sge", "oge", other)
 
     def below(self, other: Number) -> "Value":
         """Whether 0 ≤ self < other: one unsigned comparison."""
-        return self._compare("ult", other)
+        return self.less(other, unsigned=True)
+
+    def equals(self, other: Number) -> "Value":
+        """Whether both are the same number; false beside NaN."""
+        return self._compare("eq", "oeq", other)
+
+    def less(self, other: Number, *, unsigned: bool = False) -> "Value":
+        """Whether self is the lesser number; false beside NaN."""
+        return self._compare("ult" if unsigned else "slt", "olt", other)
+
+    def less_equal(self, other: Number, *, unsigned: bool = False) -> "Value":
+        """Whether self is no greater number; false beside NaN."""
+        return self._compare("ule" if unsigned else "sle", "ole", other)
+
+    def is_nan(self) -> "Value":
+        """Whether a float is not a number."""
+        return self._compare("ne", "uno", self)
 
     def choose(self, yes: Number, no: "Value") -> "Value":
         """`yes` where this i1 is true, else `no`."""
@@ -197,8 +257,11 @@ class Value:
 
     # -- types ---------------------------------------------------------------------------------------------------
 
-    def to(self, element: Attribute) -> "Value":
-        """The same number in another type: integers sign-extended or truncated, floats rounded to nearest even."""
+    def to(self, element: Attribute, *, unsigned: bool = False) -> "Value":
+        """The same number in another type: integers extended or truncated, floats rounded to nearest even.
+
+        A float that becomes an integer must fit it; `unsigned` says how the integer, old or new, counts. i1 is 0 or 1.
+        """
         have = self.element
         if have == element:
             return self
@@ -207,11 +270,12 @@ class Value:
         type = VectorType(element, [self.lanes]) if self.lanes else element
         if is_integer(have) and is_integer(element):
             narrower = element.width.data < have.width.data
-            kind = conversions.TruncIOp if narrower else conversions.ExtSIOp
+            wider = conversions.ExtUIOp if unsigned or have == i1 else conversions.ExtSIOp
+            kind = conversions.TruncIOp if narrower else wider
         elif is_integer(have):
-            kind = conversions.SIToFPOp
+            kind = conversions.UIToFPOp if unsigned or have == i1 else conversions.SIToFPOp
         elif is_integer(element):
-            kind = conversions.FPToSIOp
+            kind = conversions.FPToUIOp if unsigned else conversions.FPToSIOp
         else:
             assert isinstance(have, AnyFloat)
             assert isinstance(element, AnyFloat)
@@ -265,10 +329,13 @@ class Value:
         properties: dict[str, Attribute] = {"overflowFlags": _NO_WRAP_FLAGS} if on_integers in _OVERFLOWING else {}
         return self.code.emit(on_integers, [self.ssa, rhs.ssa], self.type, properties)
 
-    def _compare(self, predicate: str, other: Number) -> "Value":
+    def _compare(self, on_integers: str, on_floats: str, other: Number) -> "Value":
         assert self.lanes is None, "xDSL compares scalars only"
         operands = [self.ssa, self.same(other).ssa]
-        return self.code.emit(arith.CmpiOp, operands, i1, {"predicate": _PREDICATES[predicate]})
+        if isinstance(self.element, AnyFloat):
+            properties = {"predicate": _FLOAT_PREDICATES[on_floats], "fastmath": _NO_FASTMATH}
+            return self.code.emit(arith.CmpfOp, operands, i1, properties)
+        return self.code.emit(arith.CmpiOp, operands, i1, {"predicate": _PREDICATES[on_integers]})
 
 
 _OVERFLOWING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)

@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.dialects.dense import Dense, dense_of
+from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.dialects.weights import element_type_of
 from qmlir.errors import LoweringError
 from qmlir.rewriting import node_name
 

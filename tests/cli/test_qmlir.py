@@ -52,6 +52,14 @@ def test_the_whole_road(small: Small, capsys: pytest.CaptureFixture[str]) -> Non
     assert "6 samples, " in capsys.readouterr().out
 
 
+def test_an_input_as_a_constant(small: Small) -> None:
+    np.save(small / "image.npy", small.samples[:1])
+    assert run("import", small.onnx, "--constant", f"image={small / 'image.npy'}", "-o", small / "fixed.mlir") == 0
+    assert run("run", small.onnx, "--data", small.data, "--reference", "-o", small / "float.npz") == 0
+    module = qmlir.load(small / "fixed.mlir")
+    np.testing.assert_allclose(qmlir.reference(module)({}), np.load(small / "float.npz")["scores"][0], rtol=1e-5)
+
+
 def test_import(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("import", small.onnx, "-o", small / "simple.mlir") == 0
     assert run("import", small.onnx, "--raw", "-o", small / "raw.mlir") == 0

@@ -13,8 +13,10 @@ CASES = ROOT / "filecheck_tests" / "dialects"
 LABEL = re.compile(r"^\s*\(([A-Z][0-9])\) ", re.MULTILINE)
 
 ELSEWHERE = {
+    "interpolation.py": ("nn/resize",),
     "windows.py": ("nn/pooling", "nn/contraction", "qint/pooling", "qint/contraction"),
     "nn/base.py": ("nn/contraction",),
+    "nn/pointwise.py": ("nn/elementwise", "nn/comparison"),
     "qint/base.py": ("qint/contraction",),
 }
 """Modules without operations of their own: the files of those that inherit their constraints."""
@@ -29,7 +31,10 @@ def labels(module: Path) -> set[str]:
     return {label for c in classes for label in LABEL.findall(ast.get_docstring(c) or "")}
 
 
-OWN = [*(DIALECTS / f"{name}.py" for name in ("interfaces", "windows", "calib", "qmlir")), *DIALECTS.glob("nn/*.py")]
+OWN = [
+    *(DIALECTS / f"{name}.py" for name in ("interfaces", "interpolation", "windows", "calib", "qmlir")),
+    *DIALECTS.glob("nn/*.py"),
+]
 MODULES = {
     p.relative_to(DIALECTS).as_posix(): found for p in [*OWN, *DIALECTS.glob("qint/*.py")] if (found := labels(p))
 }

@@ -93,12 +93,12 @@ def inside(x: Array, h: int, w: int) -> bool:
 
 def conv2d(op: qint.Conv2DOp, x: Array, w: Array, bias: Array | None = None) -> Result:
     result: Result = {}
-    zero_point = op.zero_point.value.data
+    zero_point, each = op.zero_point.value.data, w.shape[0] // op.groups.value.data
     for n, row, column, o in indexes(op.infer_shapes()[0]):
-        acc = 0 if bias is None else at(bias, o)
+        acc, first = 0 if bias is None else at(bias, o), o // each * w.shape[3]
         for i, j, h, v in window_taps(op, w.shape[1:3], row, column):
             if inside(x, h, v):
-                acc += sum((at(x, n, h, v, c) - zero_point) * at(w, o, i, j, c) for c in range(x.shape[3]))
+                acc += sum((at(x, n, h, v, first + c) - zero_point) * at(w, o, i, j, c) for c in range(w.shape[3]))
         result[n, row, column, o] = acc
     return result
 
@@ -234,6 +234,82 @@ def pad(op: nn.PadOp, x: Array) -> Result:
     return result | {tuple(i + p for i, p in zip(index, low, strict=True)): at(x, *index) for index in indexes(x.shape)}
 
 
+def broadcast_to(op: nn.BroadcastOp, x: Array) -> Result:
+    return {index: broadcast(x, index) for index in indexes(op.shape.get_values())}
+
+
+def slices(op: nn.SliceOp, x: Array) -> Result:
+    return {
+        index: at(x, *(first + i * step for i, (first, _, step) in zip(index, op.steps(), strict=True)))
+        for index in indexes(op.sizes.get_values())
+    }
+
+
+def place(index: int, size: int) -> int:
+    """Where an index points: from the end if negative, to the border if beyond it."""
+    return min(max(index + size if index < 0 else index, 0), size - 1)
+
+
+def gather(op: nn.GatherOp, x: Array, indices: Array) -> Result:
+    axis = op.axis.value.data
+    result: Result = {}
+    for index in indexes(op.infer_shapes()[0]):
+        before, chosen, after = index[:axis], index[axis : axis + indices.ndim], index[axis + indices.ndim :]
+        result[index] = at(x, *before, place(at(indices, *chosen), x.shape[axis]), *after)
+    return result
+
+
+def row(x: Array, indices: Array, listed: Index) -> Index:
+    """The place that a row of indices names."""
+    return tuple(place(at(indices, *listed, d), x.shape[d]) for d in range(indices.shape[-1]))
+
+
+def gather_nd(op: nn.GatherNDOp, x: Array, indices: Array) -> Result:
+    depth = indices.ndim - 1
+    return {index: at(x, *row(x, indices, index[:depth]), *index[depth:]) for index in indexes(op.infer_shapes()[0])}
+
+
+def scatter_nd(op: nn.ScatterNDOp, x: Array, updates: Array, indices: Array) -> Result:
+    result, depth = {index: at(x, *index) for index in indexes(x.shape)}, indices.ndim - 1
+    for index in indexes(updates.shape):
+        result[(*row(x, indices, index[:depth]), *index[depth:])] = at(updates, *index)
+    return result
+
+
+def scatter_reduce_nd(op: nn.ScatterReduceNDOp, x: Array, updates: Array, indices: Array) -> Result:
+    result, depth, most = {i: at(x, *i) for i in indexes(x.shape)}, indices.ndim - 1, 1 << 8 * x.itemsize - 1
+    for index in indexes(updates.shape):
+        to, value = (*row(x, indices, index[:depth]), *index[depth:]), at(updates, *index)
+        found = max(result[to], value) if op.reduction.data == "max" else result[to] + value
+        result[to] = (found + most) % (2 * most) - most  # wraps around
+    return result
+
+
+def resize(op: qint.ResizeOp, x: Array) -> Result:
+    tables = {axis: (taps, weights) for axis, taps, weights in op.tables()}
+    result: Result = {}
+    for index in indexes(op.infer_shapes()[0]):
+        ways = [range(tables[d][0].shape[1]) if d in tables else range(1) for d in range(x.ndim)]
+        result[index] = 0
+        for way in product(*ways):
+            place, factor = list(index), 1
+            for axis, (taps, weights) in tables.items():
+                place[axis] = at(taps, index[axis], way[axis])
+                factor *= at(weights, index[axis], way[axis])
+            result[index] += factor * (at(x, *place) - op.zero_point.value.data)
+    return result
+
+
+def top_k(op: nn.TopKOp, x: Array) -> Result:
+    axis, sign = op.axis.value.data, -1 if bool(op.largest) else 1
+    result: Result = {}
+    for index in indexes([1 if d == axis else size for d, size in enumerate(x.shape)]):
+        line = [(*index[:axis], i, *index[axis + 1 :]) for i in range(x.shape[axis])]
+        first = sorted(range(len(line)), key=lambda i: (sign * at(x, *line[i]), i))[: op.k.value.data]
+        result |= {line[rank]: i for rank, i in enumerate(first)}
+    return result
+
+
 ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.Conv2DOp: conv2d,
     qint.DepthwiseConv2DOp: depthwise_conv2d,
@@ -251,6 +327,14 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     nn.TransposeOp: transpose,
     nn.ConcatOp: concat,
     nn.PadOp: pad,
+    nn.BroadcastOp: broadcast_to,
+    nn.SliceOp: slices,
+    nn.GatherOp: gather,
+    nn.GatherNDOp: gather_nd,
+    nn.ScatterNDOp: scatter_nd,
+    nn.ScatterReduceNDOp: scatter_reduce_nd,
+    nn.TopKOp: top_k,
+    qint.ResizeOp: resize,
 }
 
 

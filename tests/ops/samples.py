@@ -1,182 +1,47 @@
 """Samples of every operation: one line here enrols an operation in all table-driven tests of tests/ops/.
 
-A `Sample` says how to build one operation: the types of its operands, its properties, and the range of the random
-values it is tried on. `SAMPLES` holds several for each operation of the dialects nn and qint, so that together they
-give each property a value that is not its default.
+`SAMPLES` holds several for each operation of the dialects nn and qint, so that together they give each property a value
+that is not its default. Families with many have a file of their own.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
-from xdsl.dialects import test
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    DenseArrayBase,
-    Float32Type,
-    IntegerAttr,
-    IntegerType,
-    StringAttr,
-    TensorType,
-    f32,
-    i8,
-    i16,
-    i32,
-    i64,
-)
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import OptOperandDef, VarOperandDef
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i8, i16, i32
+from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.weights import WeightsAttr, dtype_of
+from qmlir.dialects.qint.base import int32
+from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
+from tests.ops import (
+    samples_contraction,
+    samples_movement,
+    samples_normalization,
+    samples_pointwise,
+    samples_reduction,
+)
+from tests.ops.sample import (
+    Array,
+    Operand,
+    Sample,
+    axis,
+    b,
+    clamp,
+    f,
+    groups,
+    i,
+    narrow,
+    pads,
+    scaled,
+    summed,
+    weights,
+    window,
+    zero,
+    zeros,
+)
 
-Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Operand:
-    """An operand's type, and the range that its random values fill; whole numbers include both ends."""
-
-    shape: tuple[int, ...]
-    element: Attribute
-    low: float
-    high: float
-
-    @property
-    def type(self) -> TensorType[Attribute]:
-        return TensorType(self.element, self.shape)
-
-    def array(self, rng: np.random.Generator) -> Array:
-        """Random values; integers begin with the ends of the range."""
-        if isinstance(self.element, Float32Type):
-            return rng.uniform(self.low, self.high, self.shape).astype(np.float32)
-        low, high = int(self.low), int(self.high)
-        array = rng.integers(low, high, self.shape, np.int64, endpoint=True)
-        array.reshape(-1)[:2] = [low, high][: array.size]
-        return array.astype(dtype_of(self.element))
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One way to build an operation.
-
-    op          its class
-    note        what is special about this one
-    operands    of float type, or of plain integers
-    properties  what is not left at its default
-    element     the result's element type, where the operation leaves it free
-    """
-
-    op: type[TensorOp]
-    note: str
-    operands: tuple[Operand, ...]
-    properties: Mapping[str, Attribute | None] = field(default_factory=dict[str, Attribute | None])
-    element: Attribute | None = None
-
-    def __str__(self) -> str:
-        return f"{self.op.name}-{self.note.replace(' ', '_')}"
-
-    def build(self, values: Sequence[SSAValue] | None = None, element: Attribute | None = None) -> TensorOp:
-        """The operation on the given operands, or on values of the sample's own types."""
-        if values is None:
-            values = [test.TestOp(result_types=[o.type]).res[0] for o in self.operands]
-        if self.op is nn.ConstantOp:
-            value, type = self.properties["value"], self.properties.get("type")
-            assert isinstance(value, WeightsAttr)
-            return nn.ConstantOp(value, TensorType(type, value.array.shape) if type else None)
-        definitions = [d for _, d in self.op.get_irdl_definition().operands]
-        fixed = sum(not isinstance(d, OptOperandDef | VarOperandDef) for d in definitions)
-        grouped = [*values[:fixed], *([values[fixed:]] if fixed < len(definitions) else [])]
-        return self.op.make(grouped, self.properties, element=element or self.element)
-
-    @property
-    def inputs(self) -> int:
-        """How many operands, the first ones, are a network's own values; those after them are weights and bias."""
-        return 1 if "w" in dict(self.op.get_irdl_definition().operands) else len(self.operands)
-
-    def arrays(self, seed: int = 0) -> list[Array]:
-        """Random values of its operands."""
-        rng = np.random.default_rng(seed)
-        return [operand.array(rng) for operand in self.operands]
-
-
-def f(*shape: int, low: float = -2.0, high: float = 2.0) -> Operand:
-    """An f32 operand."""
-    return Operand(shape, f32, low, high)
-
-
-def i(bits: int, *shape: int, most: int | None = None) -> Operand:
-    """An integer operand: all values of `bits` bits, or those of magnitude up to `most`."""
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-    return Operand(shape, IntegerType(bits), *((low, high) if most is None else (-most, most)))
-
-
-def b(*shape: int) -> Operand:
-    """An i32 bias, as large as sums of a few products."""
-    return i(32, *shape, most=100_000)
-
-
-def window(
-    strides: Sequence[int] = (1, 1),
-    padding: Sequence[int] = (0, 0, 0, 0),
-    dilations: Sequence[int] = (1, 1),
-    window: Sequence[int] | None = None,
-) -> dict[str, Attribute | None]:
-    """The properties of a sliding window; `window` for pools."""
-    given = {"strides": strides, "padding": padding, "dilations": dilations, "window": window}
-    return {name: ints([*values]) for name, values in given.items() if values is not None}
-
-
-def clamp(low: float | None, high: float | None) -> dict[str, Attribute | None]:
-    """A fused clamp."""
-    return {"min": bound(low), "max": bound(high)}
-
-
-def zero(point: int) -> dict[str, Attribute | None]:
-    """The data's zero point."""
-    return {"zero_point": int32(point)}
-
-
-def zeros(lhs: int, rhs: int) -> dict[str, Attribute | None]:
-    """The zero points of two operands."""
-    return {"lhs_zero_point": int32(lhs), "rhs_zero_point": int32(rhs)}
-
-
-def pads(low: Sequence[int], high: Sequence[int], value: Attribute | None) -> dict[str, Attribute | None]:
-    """The properties of nn.pad."""
-    return {"low": ints([*low]), "high": ints([*high]), "value": value}
-
-
-def narrow(bits: int = 8, zero_point: int = 0, low: int | None = None, high: int | None = None) -> dict[str, Any]:
-    """The end of an operation that narrows to `bits` bits: zero point and clamp."""
-    low = -(1 << bits - 1) if low is None else low
-    high = (1 << bits - 1) - 1 if high is None else high
-    return {"zero_point": int32(zero_point), "min": int32(low), "max": int32(high)}
-
-
-def scaled(multipliers: Sequence[int], shifts: Sequence[int], contract: str = "single") -> dict[str, Any]:
-    """The multipliers of a requantization."""
-    return {"multiplier": int32s(multipliers), "shift": int32s(shifts), "contract": StringAttr(contract)}
-
-
-def summed(multipliers: Sequence[int], shift: int) -> dict[str, Any]:
-    """The multipliers of a sum."""
-    return {"multipliers": DenseArrayBase.from_list(i64, list(multipliers)), "shift": int32(shift)}
-
-
-def axis(value: int) -> dict[str, Attribute | None]:
-    return {"axis": IntegerAttr(value, i64)}
-
-
-def weights(values: Sequence[Any], dtype: npt.DTypeLike) -> WeightsAttr:
-    return WeightsAttr(np.array(values, dtype))
-
+__all__ = ["MOVEMENT_SAMPLES", "NN_SAMPLES", "OPERATIONS", "QINT_SAMPLES", "SAMPLES", "Array", "Operand", "Sample"]
 
 SQUARES = weights([min(127, (q // 8) ** 2 - 128) for q in range(-128, 128)], np.int8)
 WIDE_TABLE = weights([q**3 for q in range(-128, 128)], np.int32)
@@ -190,6 +55,13 @@ NN_SAMPLES = (
     ),
     Sample(nn.Conv2DOp, "uneven", (f(1, 9, 8, 2), f(3, 3, 2, 2), f(3)), window((2, 3), (1, 0, 2, 1), (2, 1))),
     Sample(nn.Conv2DOp, "of one pixel", (f(1, 3, 3, 8), f(5, 1, 1, 8), f(5)), clamp(-0.3, None)),
+    Sample(nn.Conv2DOp, "in groups", (f(1, 5, 4, 6), f(4, 3, 2, 3), f(4)), groups(2) | clamp(-1, None)),
+    Sample(
+        nn.Conv2DOp,
+        "in wide groups",
+        (f(2, 5, 5, 8), f(44, 3, 3, 2), f(44)),
+        groups(4) | window(padding=(1, 1, 1, 1), dilations=(1, 2)),
+    ),
     Sample(nn.DepthwiseConv2DOp, "plain", (f(1, 5, 4, 6), f(1, 3, 3, 6))),
     Sample(nn.DepthwiseConv2DOp, "two for each", (f(1, 6, 6, 3), f(1, 3, 2, 6), f(6)), window((2, 1), (1, 1, 0, 1))),
     Sample(
@@ -244,6 +116,11 @@ NN_SAMPLES = (
     Sample(nn.PadOp, "zeros", (f(1, 3, 3, 2),), pads([0, 1, 0, 0], [0, 2, 1, 0], bound(0))),
     Sample(nn.PadOp, "another value", (f(2, 3),), pads([1, 0], [0, 2], bound(-0.7))),
     Sample(nn.PadOp, "saturated value", (f(2, 3),), pads([1, 0], [0, 2], bound(99))),
+    *samples_contraction.FLOAT_SAMPLES,
+    *samples_normalization.FLOAT_SAMPLES,
+    *samples_pointwise.FLOAT_SAMPLES,
+    *samples_reduction.FLOAT_SAMPLES,
+    *samples_movement.FLOAT_SAMPLES,
 )
 
 MOVEMENT_SAMPLES = (
@@ -254,6 +131,7 @@ MOVEMENT_SAMPLES = (
     Sample(nn.ConcatOp, "i32", (i(32, 2, 3), i(32, 2, 1)), axis(1)),
     Sample(nn.PadOp, "i8", (i(8, 2, 3),), pads([1, 0], [0, 2], IntegerAttr(-128, i8))),
     Sample(nn.PadOp, "i16", (i(16, 3),), pads([1], [2], IntegerAttr(32767, i16))),
+    *samples_movement.INTEGER_SAMPLES,
 )
 """Data movement on plain integers, beside the samples of it on floats above."""
 
@@ -270,6 +148,13 @@ QINT_SAMPLES = (
     ),
     Sample(qint.Conv2DOp, "sums beyond f32", (i(8, 1, 1, 2, 600), i(8, 2, 1, 1, 600), b(2)), zero(127)),
     Sample(qint.Conv2DOp, "i16 data", (i(16, 1, 3, 3, 2), i(8, 2, 2, 2, 2), b(2)), zero(-5)),
+    Sample(qint.Conv2DOp, "in groups", (i(8, 1, 4, 4, 6), i(8, 4, 3, 2, 3), b(4)), groups(2) | zero(7)),
+    Sample(
+        qint.Conv2DOp,
+        "in wide groups",
+        (i(8, 1, 4, 4, 8), i(8, 44, 2, 2, 2), b(44)),
+        groups(4) | zero(-128) | window(padding=(1, 0, 0, 1)),
+    ),
     Sample(qint.DepthwiseConv2DOp, "plain", (i(8, 1, 5, 4, 3), i(8, 1, 3, 3, 3))),
     Sample(
         qint.DepthwiseConv2DOp,
@@ -358,9 +243,19 @@ QINT_SAMPLES = (
     Sample(qint.GlobalSumPoolOp, "zero point", (i(8, 1, 7, 7, 2),), zero(-128)),
     Sample(qint.LookupOp, "i8", (i(8, 3, 40),), {"table": SQUARES}),
     Sample(qint.LookupOp, "i32", (i(8, 7),), {"table": WIDE_TABLE}),
+    *samples_movement.QINT_SAMPLES,
 )
 
-SAMPLES = (*NN_SAMPLES, *MOVEMENT_SAMPLES, *QINT_SAMPLES)
+SAMPLES = (
+    *NN_SAMPLES,
+    *MOVEMENT_SAMPLES,
+    *QINT_SAMPLES,
+    *samples_movement.OTHER_SAMPLES,
+    *samples_contraction.OTHER_SAMPLES,
+    *samples_normalization.OTHER_SAMPLES,
+    *samples_pointwise.OTHER_SAMPLES,
+    *samples_reduction.OTHER_SAMPLES,
+)
 OPERATIONS: tuple[type[TensorOp], ...] = tuple(
     op for dialect in (nn.NN, qint.QINT) for op in dialect.operations if issubclass(op, TensorOp)
 )

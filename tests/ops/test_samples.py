@@ -9,8 +9,9 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.context import make_context
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import TensorOp, element_of, shape_of
-from qmlir.dialects.weights import WeightsMode, dtype_of, module_text
+from qmlir.dialects.weights import WeightsMode, module_text
 from tests.ops.samples import OPERATIONS, SAMPLES, Sample
 
 SAMPLED = {sample.op for sample in SAMPLES}

@@ -3,7 +3,7 @@
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
 func.func @n1(%x: tensor<3xi8>) {
-  // expected-error@+1 {{'nn.tanh' needs operands that are all f32 or all quantized, got i8}}
+  // expected-error@+1 {{'nn.tanh' needs operands that are all f32, all f64 or all quantized, got i8}}
   %0 = nn.tanh %x : tensor<3xi8> -> tensor<3xi8>
   func.return
 }

@@ -13,7 +13,7 @@
 // CHECK-LABEL: func.func @conv2d
 func.func @conv2d(%x: tensor<1x6x5x3xf32>, %w: tensor<2x3x2x3xf32>, %b: tensor<2xf32>) {
   // CHECK: nn.conv2d %x, %w : tensor<1x6x5x3xf32>, tensor<2x3x2x3xf32> -> tensor<1x4x4x2xf32>
-  // GENERIC: "nn.conv2d"(%{{.*}}, %{{.*}}) <{strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}> : (tensor<1x6x5x3xf32>, tensor<2x3x2x3xf32>) -> tensor<1x4x4x2xf32>
+  // GENERIC: "nn.conv2d"(%{{.*}}, %{{.*}}) <{strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}> : (tensor<1x6x5x3xf32>, tensor<2x3x2x3xf32>) -> tensor<1x4x4x2xf32>
   %0 = nn.conv2d %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : tensor<1x6x5x3xf32>, tensor<2x3x2x3xf32> -> tensor<1x4x4x2xf32>
   // CHECK: nn.conv2d %x, %w, %b {strides = array<i64: 2, 1>, padding = array<i64: 1, 0, 1, 2>, dilations = array<i64: 1, 3>, min = 0.000000e+00 : f32} : tensor<1x6x5x3xf32>, tensor<2x3x2x3xf32>, tensor<2xf32> -> tensor<1x3x5x2xf32>
   %1 = nn.conv2d %x, %w, %b {strides = array<i64: 2, 1>, padding = array<i64: 1, 0, 1, 2>, dilations = array<i64: 1, 3>, min = 0.0 : f32} : tensor<1x6x5x3xf32>, tensor<2x3x2x3xf32>, tensor<2xf32> -> tensor<1x3x5x2xf32>
@@ -31,6 +31,13 @@ func.func @quantized_conv2d(%x: tensor<1x1x1x3x!data>, %w: tensor<2x1x1x3x!weigh
   %2 = nn.conv2d %x, %w, %i : tensor<1x1x1x3x!data>, tensor<2x1x1x3x!weights>, tensor<2xi32> -> tensor<1x1x1x2x!result>
   // CHECK: tensor<2xi64> -> tensor<1x1x1x2x!quant
   %3 = nn.conv2d %x, %w, %l : tensor<1x1x1x3x!data>, tensor<2x1x1x3x!weights>, tensor<2xi64> -> tensor<1x1x1x2x!result>
+  func.return
+}
+
+// CHECK-LABEL: func.func @grouped_conv2d
+func.func @grouped_conv2d(%x: tensor<1x6x5x6xf32>, %w: tensor<4x3x2x3xf32>) {
+  // CHECK: nn.conv2d %x, %w {groups = 2 : i64} : tensor<1x6x5x6xf32>, tensor<4x3x2x3xf32> -> tensor<1x4x4x4xf32>
+  %0 = nn.conv2d %x, %w {groups = 2 : i64} : tensor<1x6x5x6xf32>, tensor<4x3x2x3xf32> -> tensor<1x4x4x4xf32>
   func.return
 }
 

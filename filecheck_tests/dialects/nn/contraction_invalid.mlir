@@ -3,16 +3,16 @@
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
 func.func @n1_float_and_quantized(%x: tensor<1x3x!quant.uniform<i8:f32, 0.5>>, %w: tensor<2x3xf32>) {
-  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32 or all quantized, got !quant.uniform<i8:f32, 5.000000e-01>, f32}}
+  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got !quant.uniform<i8:f32, 5.000000e-01>, f32}}
   %0 = nn.fully_connected %x, %w : tensor<1x3x!quant.uniform<i8:f32, 0.5>>, tensor<2x3xf32> -> tensor<1x2xf32>
   func.return
 }
 
 // -----
 
-func.func @n1_another_float(%x: tensor<1x3xf64>, %w: tensor<2x3xf64>) {
-  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32 or all quantized, got f64, f64}}
-  %0 = nn.fully_connected %x, %w : tensor<1x3xf64>, tensor<2x3xf64> -> tensor<1x2xf64>
+func.func @n1_storage_only(%x: tensor<1x3xf16>, %w: tensor<2x3xf16>) {
+  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got f16, f16}}
+  %0 = nn.fully_connected %x, %w : tensor<1x3xf16>, tensor<2x3xf16> -> tensor<1x2xf16>
   func.return
 }
 
@@ -145,7 +145,7 @@ func.func @c3_depthwise(%x: tensor<1x1x1x2x!data>, %w: tensor<1x1x1x2x!weights>)
 !data = !quant.uniform<i8:f32, 0.5>
 !bias = !quant.uniform<i8:f32, 0.25>
 func.func @c4_narrow(%x: tensor<1x3x!data>, %w: tensor<2x3x!data>, %b: tensor<2x!bias>) {
-  // expected-error@+1 {{'nn.fully_connected' needs a bias of f32, or of i32 or i64 beside quantized data, got !quant.uniform<i8:f32, 2.500000e-01> beside !quant.uniform<i8:f32, 5.000000e-01>}}
+  // expected-error@+1 {{'nn.fully_connected' needs a bias of its data's type, or of f32, i32 or i64 beside quantized data, got !quant.uniform<i8:f32, 2.500000e-01> beside !quant.uniform<i8:f32, 5.000000e-01>}}
   %0 = nn.fully_connected %x, %w, %b : tensor<1x3x!data>, tensor<2x3x!data>, tensor<2x!bias> -> tensor<1x2x!data>
   func.return
 }
@@ -153,7 +153,7 @@ func.func @c4_narrow(%x: tensor<1x3x!data>, %w: tensor<2x3x!data>, %b: tensor<2x
 // -----
 
 func.func @c4_beside_float(%x: tensor<1x3xf32>, %w: tensor<2x3xf32>, %b: tensor<2xi32>) {
-  // expected-error@+1 {{'nn.fully_connected' needs a bias of f32, or of i32 or i64 beside quantized data, got i32 beside f32}}
+  // expected-error@+1 {{'nn.fully_connected' needs a bias of its data's type, or of f32, i32 or i64 beside quantized data, got i32 beside f32}}
   %0 = nn.fully_connected %x, %w, %b : tensor<1x3xf32>, tensor<2x3xf32>, tensor<2xi32> -> tensor<1x2xf32>
   func.return
 }
@@ -171,5 +171,21 @@ func.func @c1_matmul(%a: tensor<3x4xf32>, %b: tensor<5x4xf32>) {
 func.func @c2_matmul(%a: tensor<2x3x4xf32>, %b: tensor<3x4x5xf32>) {
   // expected-error@+1 {{'nn.matmul' batch dimensions do not broadcast: [2, 3, 4] and [3, 4, 5]}}
   %0 = nn.matmul %a, %b : tensor<2x3x4xf32>, tensor<3x4x5xf32> -> tensor<3x3x5xf32>
+  func.return
+}
+
+// -----
+
+func.func @w3_groups(%x: tensor<1x4x4x6xf32>, %w: tensor<4x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv2d' needs weights [O, KH, KW, C/4] with the input's channels [6] and O a multiple of 4, got [4, 3, 3, 3]}}
+  %0 = nn.conv2d %x, %w {groups = 4 : i64} : tensor<1x4x4x6xf32>, tensor<4x3x3x3xf32> -> tensor<1x2x2x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @w3_outputs(%x: tensor<1x4x4x6xf32>, %w: tensor<3x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv2d' needs weights [O, KH, KW, C/2] with the input's channels [6] and O a multiple of 2, got [3, 3, 3, 3]}}
+  %0 = nn.conv2d %x, %w {groups = 2 : i64} : tensor<1x4x4x6xf32>, tensor<3x3x3x3xf32> -> tensor<1x2x2x3xf32>
   func.return
 }

@@ -3,7 +3,7 @@
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
 func.func @n1(%x: tensor<3xf32>, %y: tensor<3xi8>) {
-  // expected-error@+1 {{'nn.add' needs operands that are all f32 or all quantized, got f32, i8}}
+  // expected-error@+1 {{'nn.add' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got f32, i8}}
   %0 = nn.add %x, %y : tensor<3xf32>, tensor<3xi8> -> tensor<3xf32>
   func.return
 }
@@ -21,5 +21,21 @@ func.func @n3(%x: tensor<3xf32>) {
 func.func @c1(%x: tensor<2x3xf32>, %y: tensor<2xf32>) {
   // expected-error@+1 {{'nn.add' shapes do not broadcast: [2, 3] and [2]}}
   %0 = nn.add %x, %y : tensor<2x3xf32>, tensor<2xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @n3_integers(%x: tensor<3xi32>) {
+  // expected-error@+1 {{'nn.sub' clamps floats, got i32}}
+  %0 = nn.sub %x, %x {min = 0.0 : f32} : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @n1_quantized(%x: tensor<3x!quant.uniform<i8:f32, 0.5>>) {
+  // expected-error@+1 {{'nn.div' needs operands that are all f32, all f64, all iN or all uiN, got !quant.uniform<i8:f32, 5.000000e-01>, !quant.uniform<i8:f32, 5.000000e-01>}}
+  %0 = nn.div %x, %x : tensor<3x!quant.uniform<i8:f32, 0.5>>, tensor<3x!quant.uniform<i8:f32, 0.5>> -> tensor<3x!quant.uniform<i8:f32, 0.5>>
   func.return
 }

@@ -16,3 +16,24 @@ func.func @softmax(%x: tensor<2x3xf32>, %q: tensor<2x3x!a>) {
   %1 = nn.softmax %q {axis = 0 : i64} : tensor<2x3x!a> -> tensor<2x3x!unit>
   func.return
 }
+
+// CHECK-LABEL: func.func @over_trailing
+func.func @over_trailing(%x: tensor<2x3xf32>, %d: tensor<2x3xf64>, %q: tensor<2x3x!a>) {
+  // CHECK: nn.layer_norm %x {axis = 1 : i64, epsilon = 5.000000e-01 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
+  // GENERIC: "nn.layer_norm"(%{{.*}}) <{
+  %0 = nn.layer_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
+  // CHECK: nn.layer_norm %q {axis = 1 : i64, epsilon = 5.000000e-01 : f32} : tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>> -> tensor<2x3x!quant.uniform<i8:f32, 3.906250e-03:-128>>
+  %1 = nn.layer_norm %q {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x3x!a> -> tensor<2x3x!unit>
+  // CHECK: nn.rms_norm %d {axis = 0 : i64, epsilon = 0.000000e+00 : f32} : tensor<2x3xf64> -> tensor<2x3xf64>
+  %2 = nn.rms_norm %d {axis = 0 : i64, epsilon = 0.0 : f32} : tensor<2x3xf64> -> tensor<2x3xf64>
+  func.return
+}
+
+// CHECK-LABEL: func.func @others
+func.func @others(%x: tensor<2x3xf32>) {
+  // CHECK: nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
+  %0 = nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
+  // CHECK: nn.local_response_normalization %x {size = 3 : i64, alpha = 1.000000e+00 : f32, beta = 7.500000e-01 : f32, bias = 1.000000e+00 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
+  %1 = nn.local_response_normalization %x {size = 3 : i64, alpha = 1.0 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}

@@ -1,4 +1,4 @@
-// What normalizations refuse: (C1).
+// What normalizations refuse: (N1) of all nn operations, (C1) and (C2) of their own.
 
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
@@ -21,5 +21,53 @@ func.func @c1_from_behind(%x: tensor<2x3xf32>) {
 func.func @c1_empty(%x: tensor<2x0xf32>) {
   // expected-error@+1 {{'nn.softmax' has nothing to sum along axis 1 of [2, 0]}}
   %0 = nn.softmax %x {axis = 1 : i64} : tensor<2x0xf32> -> tensor<2x0xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_over_trailing(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.layer_norm' axis must lie in [0, 2), got 2}}
+  %0 = nn.layer_norm %x {axis = 2 : i64, epsilon = 0.5 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_nothing(%x: tensor<2x0x3xf32>) {
+  // expected-error@+1 {{'nn.rms_norm' has nothing to normalize along axis 1 of [2, 0, 3]}}
+  %0 = nn.rms_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x0x3xf32> -> tensor<2x0x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @c2_epsilon(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.layer_norm' needs an epsilon that is not negative, got -0.5}}
+  %0 = nn.layer_norm %x {axis = 1 : i64, epsilon = -0.5 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @n1_integers(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'nn.rms_norm' needs operands that are all f32, all f64 or all quantized, got i8}}
+  %0 = nn.rms_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @c2_p(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.lp_normalization' needs p to be 1 or 2, got 3}}
+  %0 = nn.lp_normalization %x {axis = 1 : i64, p = 3 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_size(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.local_response_normalization' needs channels and a size of at least 1, got [2, 3] and 0}}
+  %0 = nn.local_response_normalization %x {size = 0 : i64, alpha = 1.0 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
   func.return
 }

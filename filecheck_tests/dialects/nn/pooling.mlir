@@ -43,3 +43,13 @@ func.func @quantized(%x: tensor<1x6x5x3x!a>) {
   %2 = nn.global_average_pool %x : tensor<1x6x5x3x!a> -> tensor<1x1x1x3x!b>
   func.return
 }
+
+// CHECK-LABEL: func.func @places
+func.func @places(%x: tensor<1x6x5x3xf32>, %u: tensor<1x6x5x3xui8>) {
+  // CHECK: nn.max_pool2d_indices %x {window = array<i64: 3, 2>} : tensor<1x6x5x3xf32> -> tensor<1x4x4x3xi64>
+  // GENERIC: "nn.max_pool2d_indices"
+  %0 = nn.max_pool2d_indices %x {window = array<i64: 3, 2>} : tensor<1x6x5x3xf32> -> tensor<1x4x4x3xi64>
+  // CHECK: nn.max_pool2d %u {window = array<i64: 3, 2>} : tensor<1x6x5x3xui8> -> tensor<1x4x4x3xui8>
+  %1 = nn.max_pool2d %u {window = array<i64: 3, 2>} : tensor<1x6x5x3xui8> -> tensor<1x4x4x3xui8>
+  func.return
+}

@@ -78,3 +78,15 @@ func.func @pad(%x: tensor<2x3xf32>, %q: tensor<2x3x!a>, %i: tensor<2x3xi8>, %t: 
   %3 = nn.pad %t {low = array<i64: 1>, high = array<i64: 1>, value = true} : tensor<2xi1> -> tensor<4xi1>
   func.return
 }
+
+// CHECK-LABEL: func.func @broadcast
+func.func @broadcast(%x: tensor<2x1xf32>, %q: tensor<!a>, %i: tensor<3xi32>) {
+  // CHECK: nn.broadcast %x {shape = array<i64: 4, 2, 3>} : tensor<2x1xf32> -> tensor<4x2x3xf32>
+  // GENERIC: "nn.broadcast"(%{{.*}}) <{shape = array<i64: 4, 2, 3>}>
+  %0 = nn.broadcast %x {shape = array<i64: 4, 2, 3>} : tensor<2x1xf32> -> tensor<4x2x3xf32>
+  // CHECK: nn.broadcast %q {shape = array<i64: 2>} : tensor<!quant.uniform<i8:f32, 5.000000e-01:3>> -> tensor<2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+  %1 = nn.broadcast %q {shape = array<i64: 2>} : tensor<!a> -> tensor<2x!a>
+  // CHECK: nn.broadcast %i {shape = array<i64: 3>} : tensor<3xi32> -> tensor<3xi32>
+  %2 = nn.broadcast %i {shape = array<i64: 3>} : tensor<3xi32> -> tensor<3xi32>
+  func.return
+}

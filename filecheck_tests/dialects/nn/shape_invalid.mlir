@@ -147,3 +147,19 @@ func.func @pad_per_axis(%x: tensor<2x3x!channels>) {
   %0 = nn.pad %x {low = array<i64: 0, 1>, high = array<i64: 0, 1>, value = 0.0 : f32} : tensor<2x3x!channels> -> tensor<2x5x!channels>
   func.return
 }
+
+// -----
+
+func.func @c1_broadcast(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.broadcast' cannot repeat [2, 3] to [4, 3]}}
+  %0 = nn.broadcast %x {shape = array<i64: 4, 3>} : tensor<2x3xf32> -> tensor<4x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_broadcast_negative(%x: tensor<1xf32>) {
+  // expected-error@+1 {{'nn.broadcast' needs a shape without negative dimensions, got [-1]}}
+  %0 = nn.broadcast %x {shape = array<i64: -1>} : tensor<1xf32> -> tensor<1xf32>
+  func.return
+}

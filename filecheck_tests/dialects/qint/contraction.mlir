@@ -7,10 +7,17 @@
 // CHECK-LABEL: func.func @conv2d
 func.func @conv2d(%x: tensor<1x6x5x3xi8>, %w: tensor<2x3x2x3xi8>, %b: tensor<2xi32>) {
   // CHECK: qint.conv2d %x, %w : tensor<1x6x5x3xi8>, tensor<2x3x2x3xi8> -> tensor<1x4x4x2xi32>
-  // GENERIC: "qint.conv2d"(%{{.*}}, %{{.*}}) <{zero_point = 0 : i32, strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}> : (tensor<1x6x5x3xi8>, tensor<2x3x2x3xi8>) -> tensor<1x4x4x2xi32>
+  // GENERIC: "qint.conv2d"(%{{.*}}, %{{.*}}) <{zero_point = 0 : i32, strides = array<i64: 1, 1>, groups = 1 : i64, padding = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}> : (tensor<1x6x5x3xi8>, tensor<2x3x2x3xi8>) -> tensor<1x4x4x2xi32>
   %0 = qint.conv2d %x, %w {zero_point = 0 : i32, strides = array<i64: 1, 1>} : tensor<1x6x5x3xi8>, tensor<2x3x2x3xi8> -> tensor<1x4x4x2xi32>
   // CHECK: qint.conv2d %x, %w, %b {zero_point = -128 : i32, padding = array<i64: 1, 1, 1, 0>} : tensor<1x6x5x3xi8>, tensor<2x3x2x3xi8>, tensor<2xi32> -> tensor<1x6x5x2xi32>
   %1 = qint.conv2d %x, %w, %b {zero_point = -128 : i32, padding = array<i64: 1, 1, 1, 0>} : tensor<1x6x5x3xi8>, tensor<2x3x2x3xi8>, tensor<2xi32> -> tensor<1x6x5x2xi32>
+  func.return
+}
+
+// CHECK-LABEL: func.func @grouped_conv2d
+func.func @grouped_conv2d(%x: tensor<1x6x5x6xi8>, %w: tensor<4x3x2x3xi8>) {
+  // CHECK: qint.conv2d %x, %w {groups = 2 : i64} : tensor<1x6x5x6xi8>, tensor<4x3x2x3xi8> -> tensor<1x4x4x4xi32>
+  %0 = qint.conv2d %x, %w {groups = 2 : i64} : tensor<1x6x5x6xi8>, tensor<4x3x2x3xi8> -> tensor<1x4x4x4xi32>
   func.return
 }
 

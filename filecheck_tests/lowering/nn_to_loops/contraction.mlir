@@ -3,20 +3,20 @@
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<1x2x5x2xf32>) -> tensor<1x2x5x3xf32> {
   // Weights are packed to blocks of 8 output channels, the bias likewise.
-  // CHECK: qmlir.constant_buffer <tensor<16xf32>, [1.0, 3.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 4.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0]>
-  // CHECK: qmlir.constant_buffer <tensor<8xf32>, [0.5, 1.5, 2.5, 0.0, 0.0, 0.0, 0.0, 0.0]>
+  // CHECK: qmlir.constant_buffer <tensor<8xf32>, [1.0, 3.0, 5.0, 0.0, 2.0, 4.0, 6.0, 0.0]>
+  // CHECK: qmlir.constant_buffer <tensor<4xf32>, [0.5, 1.5, 2.5, 0.0]>
   %w = nn.constant <tensor<3x1x1x2xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]> : tensor<3x1x1x2xf32>
   %b = nn.constant <tensor<3xf32>, [0.5, 1.5, 2.5]> : tensor<3xf32>
   // A pointwise convolution runs over one row of all pixels.
-  // CHECK: func.call @nn_conv2d_0({{.*}}) : (memref<1x20xf32>, memref<16xf32>, memref<8xf32>, memref<1x10x3xf32>, index, index) -> ()
+  // CHECK: func.call @nn_conv2d_0({{.*}}) : (memref<1x20xf32>, memref<8xf32>, memref<4xf32>, memref<1x10x3xf32>, index, index) -> ()
   %y = nn.conv2d %x, %w, %b {min = 0.0 : f32} : tensor<1x2x5x2xf32>, tensor<3x1x1x2xf32>, tensor<3xf32> -> tensor<1x2x5x3xf32>
   func.return %y : tensor<1x2x5x3xf32>
 }
 // A product and a sum for each of four outputs, never fused; the clamp at the end.
-// CHECK: func.func private @nn_conv2d_0(%x: memref<1x20xf32>, %w: memref<16xf32>, %bias: memref<8xf32>, %y: memref<1x10x3xf32>, %begin: index, %end: index)
+// CHECK: func.func private @nn_conv2d_0(%x: memref<1x20xf32>, %w: memref<8xf32>, %bias: memref<4xf32>, %y: memref<1x10x3xf32>, %begin: index, %end: index)
 // CHECK: scf.for %k = {{.*}} iter_args
 // CHECK: vector.load %w
-// CHECK-COUNT-4: arith.mulf {{.*}} : vector<8xf32>
+// CHECK-COUNT-4: arith.mulf {{.*}} : vector<4xf32>
 // CHECK: scf.yield
 // CHECK: arith.maximumf
 // CHECK-NOT: fma

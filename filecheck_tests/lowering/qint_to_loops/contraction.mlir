@@ -4,10 +4,10 @@
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
   // Two channels of 8 outputs side by side, zeros where there is no output.
-  // CHECK: qmlir.constant_buffer <tensor<32xi8>, [1, 2, 5, 6, 9, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 7, 8, 11, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]>
-  // CHECK: qmlir.constant_buffer <tensor<8xi32>, [100, 200, 300, 0, 0, 0, 0, 0]>
-  // CHECK: qmlir.constant_buffer <tensor<8xi32>, [1073741824, 1073741825, 1073741826, 0, 0, 0, 0, 0]>
-  // CHECK: qmlir.constant_buffer <tensor<8xi32>, [-4, -5, -6, 0, 0, 0, 0, 0]>
+  // CHECK: qmlir.constant_buffer <tensor<16xi8>, [1, 2, 5, 6, 9, 10, 0, 0, 3, 4, 7, 8, 11, 12, 0, 0]>
+  // CHECK: qmlir.constant_buffer <tensor<4xi32>, [100, 200, 300, 0]>
+  // CHECK: qmlir.constant_buffer <tensor<4xi32>, [1073741824, 1073741825, 1073741826, 0]>
+  // CHECK: qmlir.constant_buffer <tensor<4xi32>, [-4, -5, -6, 0]>
   // CHECK: memref.alloc() {alignment = 64 : i64} : memref<1x3xi8>
   // CHECK: func.call @qint_fully_connected_0
   // CHECK-NOT: qint.requantize
@@ -17,15 +17,15 @@ func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
   %y = qint.requantize %acc {multiplier = array<i32: 1073741824, 1073741825, 1073741826>, shift = array<i32: -4, -5, -6>, contract = "single", zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<1x3xi32> -> tensor<1x3xi8>
   func.return %y : tensor<1x3xi8>
 }
-// CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi8>, %w: memref<32xi8>, %bias: memref<8xi32>, %p0: memref<8xi32>, %p1: memref<8xi32>, %y: memref<1x1x3xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
+// CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi8>, %w: memref<16xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi32>, %y: memref<1x1x3xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
 // The zero point goes while the input is widened.
 // CHECK: %tile = memref.alloca() {alignment = 64 : i64} : memref<1x4xi16>
 // CHECK: arith.subi %{{.*}} : i16
 // CHECK: scf.for %k = {{.*}} iter_args
-// CHECK: arith.extsi {{.*}} : vector<16xi8> to vector<16xi16>
-// CHECK: simd.dot_i16_pairs {{.*}} : vector<8xi32>, vector<16xi16>
-// CHECK: simd.mul_shift_round {{.*}} : vector<8xi32>
-// CHECK: arith.trunci {{.*}} : vector<8xi32> to vector<8xi8>
+// CHECK: arith.extsi {{.*}} : vector<8xi8> to vector<8xi16>
+// CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
+// CHECK: simd.mul_shift_round {{.*}} : vector<4xi32>
+// CHECK: arith.trunci {{.*}} : vector<4xi32> to vector<4xi8>
 
 // -----
 
@@ -41,5 +41,5 @@ func.func @main(%x: tensor<1x4xi8>) -> (tensor<1x3xi32>, tensor<1x3xi8>) {
 }
 // CHECK: func.func private @qint_fully_connected_0
 // CHECK-NOT: simd
-// CHECK: arith.muli {{.*}} : vector<8xi32>
+// CHECK: arith.muli {{.*}} : vector<4xi32>
 // CHECK: func.func private @qint_requantize_0

@@ -266,3 +266,24 @@ func.func @not_past(%x: tensor<1x4x4x3xf32>, %z: tensor<48xf32>) -> tensor<1x2x2
   %y = nn.max_pool2d %u {window = array<i64: 2, 2>, strides = array<i64: 2, 2>} : tensor<1x4x4x3xf32> -> tensor<1x2x2x3xf32>
   func.return %y : tensor<1x2x2x3xf32>
 }
+
+// -----
+
+// Slices, repetitions, gathers along one axis and resizes change their axes.
+// CHECK-LABEL: func.func @selection
+// CHECK-NEXT: %i = nn.constant
+// CHECK-NEXT: %[[A:.*]] = nn.slice %x {offsets = array<i64: 0, 3, 1, 0>, sizes = array<i64: 1, 2, 4, 3>, strides = array<i64: 1, -1, 1, 1>} : tensor<1x4x5x3xf32> -> tensor<1x2x4x3xf32>
+// CHECK-NEXT: %[[B:.*]] = nn.gather %[[A]], %i {axis = 2 : i64} : tensor<1x2x4x3xf32>, tensor<2xi64> -> tensor<1x2x2x3xf32>
+// CHECK-NEXT: %[[C:.*]] = nn.broadcast %[[B]] {shape = array<i64: 6, 2, 2, 3>}
+// CHECK-NEXT: %[[D:.*]] = nn.resize %[[C]] {axes = array<i64: 2>, {{.*}} : tensor<6x2x2x3xf32> -> tensor<6x2x1x3xf32>
+// CHECK-NEXT: func.return %[[D]]
+func.func @selection(%x: tensor<1x4x5x3xf32>) -> tensor<6x2x1x3xf32> {
+  %i = nn.constant <tensor<2xi64>, [3, 0]> : tensor<2xi64>
+  %t = nn.transpose %x {permutation = array<i64: 0, 3, 1, 2>} : tensor<1x4x5x3xf32> -> tensor<1x3x4x5xf32>
+  %a = nn.slice %t {offsets = array<i64: 0, 0, 3, 1>, sizes = array<i64: 1, 3, 2, 4>, strides = array<i64: 1, 1, -1, 1>} : tensor<1x3x4x5xf32> -> tensor<1x3x2x4xf32>
+  %b = nn.gather %a, %i {axis = 3 : i64} : tensor<1x3x2x4xf32>, tensor<2xi64> -> tensor<1x3x2x2xf32>
+  %c = nn.broadcast %b {shape = array<i64: 6, 3, 2, 2>} : tensor<1x3x2x2xf32> -> tensor<6x3x2x2xf32>
+  %d = nn.resize %c {axes = array<i64: 3>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xf64>, [0.5, 0.5]>]} : tensor<6x3x2x2xf32> -> tensor<6x3x2x1xf32>
+  %y = nn.transpose %d {permutation = array<i64: 0, 2, 3, 1>} : tensor<6x3x2x1xf32> -> tensor<6x2x1x3xf32>
+  func.return %y : tensor<6x2x1x3xf32>
+}

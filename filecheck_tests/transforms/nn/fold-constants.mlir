@@ -111,3 +111,16 @@ func.func @dead_code(%x: tensor<2xf32>) -> tensor<2xf32> {
   calib.observe %a {name = "a"} : tensor<2xf32>
   func.return %x : tensor<2xf32>
 }
+
+// -----
+
+// A slice of everything is nothing, one that turns it around is not.
+// CHECK-LABEL: func.func @whole
+// CHECK-NEXT: %[[R:.*]] = nn.slice %x {offsets = array<i64: 3>
+// CHECK-NEXT: func.return %x, %[[R]], %x
+func.func @whole(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = nn.slice %x {offsets = array<i64: 0>, sizes = array<i64: 4>, strides = array<i64: 1>} : tensor<4xf32> -> tensor<4xf32>
+  %1 = nn.slice %x {offsets = array<i64: 3>, sizes = array<i64: 4>, strides = array<i64: -1>} : tensor<4xf32> -> tensor<4xf32>
+  %2 = nn.broadcast %x {shape = array<i64: 4>} : tensor<4xf32> -> tensor<4xf32>
+  func.return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

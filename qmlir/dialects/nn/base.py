@@ -1,28 +1,95 @@
-"""What all nn operations share: operands float or quantized, one data type through and through.
+"""What all nn operations share: which element types they take, and what becomes of them.
 
-The meaning of an operation on float tensors is its `evaluate`. On quantized tensors its exact meaning is that of
+The meaning of an operation on plain tensors is its `evaluate`. On quantized tensors its exact meaning is that of
 its lowering to qint; its nominal meaning, dequantize → evaluate → quantize, is derived for all operations alike.
 
-Float results are reproducible bit for bit: sums run in a fixed order, in f32, each product and each sum rounded by
-itself. The CPU lowering emits exactly these operations.
+Float results are reproducible bit for bit: sums run in a fixed order, in the element type, each product and each sum
+rounded by itself. Integers wrap around, as numpy's do. The CPU lowering emits exactly these operations.
+
+Plain element types are f32, f64, iN (signed), uiN (unsigned) and i1 (bool). All others, f16 and bf16 among them, are
+for storage: `nn.cast` and data movement take them, nothing computes on them.
 """
 
 import abc
 from collections.abc import Sequence
+from enum import Flag
+from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, Float32Type, FloatAttr, f32
+from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type, FloatAttr, IntegerType, Signedness, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, TensorOp, element_of
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 
+COMPUTED_WIDTHS = (8, 16, 32, 64)
+"""Bits of the integers that operations compute on."""
+
+
+class Elements(Flag):
+    """Kinds of element types; an operation's `ELEMENTS` are those its data may have."""
+
+    F32 = 1
+    F64 = 2
+    SIGNED = 4
+    UNSIGNED = 8
+    BOOL = 16
+    QUANTIZED = 32
+
+    FLOATS = F32 | F64
+    INTEGERS = SIGNED | UNSIGNED
+    NUMBERS = FLOATS | INTEGERS
+    PLAIN = NUMBERS | BOOL
+
+    def __str__(self) -> str:
+        *others, last = (f"all {_NAMES[kind]}" for kind in self)
+        return f"{', '.join(others)} or {last}" if others else last
+
+    @staticmethod
+    def of(element: Attribute) -> "Elements":
+        """The kind of an element type; none of them for one that only stores."""
+        match element:
+            case UniformType():
+                return Elements.QUANTIZED
+            case Float32Type():
+                return Elements.F32
+            case Float64Type():
+                return Elements.F64
+            case IntegerType() if element.width.data == 1:
+                return Elements.BOOL
+            case IntegerType() if element.width.data in COMPUTED_WIDTHS:
+                return Elements.UNSIGNED if is_unsigned(element) else Elements.SIGNED
+            case _:
+                return Elements(0)
+
+
+_NAMES = {
+    Elements.F32: "f32",
+    Elements.F64: "f64",
+    Elements.SIGNED: "iN",
+    Elements.UNSIGNED: "uiN",
+    Elements.BOOL: "i1",
+    Elements.QUANTIZED: "quantized",
+}
+
+
+class ElementsError(VerifyException):
+    """An operation's data are of types that it does not take, or not all of one type."""
+
+
+def is_unsigned(element: Attribute) -> bool:
+    """Whether a type is an unsigned integer; signless ones are signed, i1 counts as unsigned."""
+    if not isinstance(element, IntegerType):
+        return False
+    return element.signedness.data is Signedness.UNSIGNED or element.width.data == 1
+
 
 def is_float(value: SSAValue) -> bool:
-    """Whether a tensor's elements are f32."""
+    """Whether a tensor's elements are f32, which is what can be quantized."""
     return isinstance(element_of(value), Float32Type)
 
 
@@ -34,21 +101,33 @@ def is_quantized(value: SSAValue) -> bool:
 class NNOp(TensorOp, abc.ABC):
     """An operation of a network.
 
-    (N1) its data operands are all f32 or all quantized
-    (N2) its results are f32 where its operands are, quantized where they are
+    (N1) its data operands are all of one plain type, or all quantized, of a kind in `ELEMENTS`
+    (N2) its results have the type that `result_element` says, and are quantized where its operands are
     """
 
+    ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
+    """The kinds of element types that its data may have."""
+
     def data_operands(self) -> Sequence[SSAValue]:
-        """The operands that carry the network's data: all but a bias."""
+        """The operands that carry the network's data: all but a bias, a condition, an index."""
         return self.operands
 
+    def result_element(self, data: Attribute) -> Attribute:
+        """The plain type of the results on data of a plain type."""
+        return data
+
     def infer_elements(self) -> Sequence[Attribute | None]:
-        data = self.data_operands()
-        if not (all(map(is_float, data)) or all(map(is_quantized, data))):  # N1
-            kinds = ", ".join(str(element_of(o)) for o in data)
-            raise VerifyException(f"'{self.name}' needs operands that are all f32 or all quantized, got {kinds}")
-        keeps = is_float(data[0]) or self.has_trait(SameScale, value_if_unregistered=False)
-        return [element_of(data[0]) if keeps else None] * len(self.results)
+        elements = [element_of(o) for o in self.data_operands()]
+        first = elements[0]
+        kinds = {Elements.of(e) for e in elements}
+        alike = kinds == {Elements.QUANTIZED} or all(e == first for e in elements)
+        if not alike or not all(k and k in self.ELEMENTS for k in kinds):  # N1
+            got = ", ".join(map(str, elements))
+            raise ElementsError(f"'{self.name}' needs operands that are {self.ELEMENTS}, got {got}")
+        if not isinstance(first, UniformType):
+            return [self.result_element(first)] * len(self.results)
+        keeps = self.has_trait(SameScale, value_if_unregistered=False)
+        return [first if keeps else None] * len(self.results)
 
     def verify_(self) -> None:
         super().verify_()
@@ -66,7 +145,7 @@ class Clamped(NNOp, abc.ABC):
     On quantized types the stored result lies between the stored integers nearest to the bounds (half to even): what
     quantizing a clamped real value gives, as quantizing keeps order.
 
-    (N3) the bounds are numbers, min not above max
+    (N3) the bounds are numbers, min not above max, and bound floats or quantized values
     """
 
     lower = opt_prop_def(FloatAttr[AnyFloat], prop_name="min")
@@ -81,13 +160,20 @@ class Clamped(NNOp, abc.ABC):
 
     def clamp(self, y: Array) -> Array:
         """Applies the fused clamp to float values."""
+        return y if self.bounds() == (None, None) else self.clamped(Lanes(y)).array
+
+    def clamped(self, y: N) -> N:
+        """Applies the fused clamp to floats, in arrays or in kernels."""
         low, high = self.bounds()
-        y = y if low is None else np.maximum(y, np.float32(low))
-        return y if high is None else np.minimum(y, np.float32(high))
+        y = y if low is None else y.maximum(low)
+        return y if high is None else y.minimum(high)
 
     def verify_(self) -> None:
         super().verify_()
         low, high = self.bounds()
+        kind = Elements.of(element_of(self.data_operands()[0]))
+        if (low, high) != (None, None) and kind in Elements.INTEGERS | Elements.BOOL:  # N3
+            raise VerifyException(f"'{self.name}' clamps floats, got {element_of(self.data_operands()[0])}")
         if low is not None and high is not None and low > high:  # N3
             raise VerifyException(f"'{self.name}' clamps to an empty range: min {low} is above max {high}")
         if any(b is not None and np.isnan(b) for b in (low, high)):  # N3

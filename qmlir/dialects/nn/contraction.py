@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i32, i64
+import numpy.typing as npt
+from xdsl.dialects.builtin import TensorType, f32, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
@@ -18,22 +19,25 @@ from qmlir.dialects.interfaces import (
     matmul_shape,
     shape_of,
 )
-from qmlir.dialects.nn.base import Clamped, is_float, is_quantized
+from qmlir.dialects.nn.base import Clamped, Elements, is_quantized
 from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.windows import WindowOp, check_convolution, check_depthwise
+from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 
 
 class WeightedOp(Clamped, abc.ABC):
     """A contraction of data with weights and an optional bias.
 
-    The bias is f32 [O], or quantized i32 with scale s_x·s_w[o] and zero point 0 (rule AccumulatorScale); between
-    `quantize-ops` and `quantize-bias` a quantized operation has an f32 bias.
+    The bias is [O], of the data's type, or quantized i32 with scale s_x·s_w[o] and zero point 0 (rule
+    AccumulatorScale); between `quantize-ops` and `quantize-bias` a quantized operation has an f32 bias.
 
     (C1) the bias has one element for each output channel
     (C3) weights quantized per axis have one scale for each output channel
-    (C4) the bias is f32, or, beside quantized data, i32 or i64, quantized or plain (its scale is then implied)
+    (C4) the bias is of the data's type, or, beside quantized data, f32, or i32 or i64, quantized or plain (its scale is
+         then implied)
     """
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
     CHANNEL_AXIS: ClassVar[int] = 0
     """The axis of the weights that counts output channels."""
@@ -69,48 +73,51 @@ class WeightedOp(Clamped, abc.ABC):
                 f"'{self.name}' weights must be quantized along axis {self.CHANNEL_AXIS}, got axis {weights.axis}; "
                 "quantize them per output channel or per tensor"
             )
-        if self.b is None or is_float(self.b):
+        if self.b is None or element_of(self.b) == (f32 if is_quantized(self.x) else element_of(self.x)):
             return
         bias = element_of(self.b)
         storage = bias.storage if isinstance(bias, UniformType) else bias
         if not is_quantized(self.x) or storage not in (i32, i64):  # C4
             raise VerifyException(
-                f"'{self.name}' needs a bias of f32, or of i32 or i64 beside quantized data, "
+                f"'{self.name}' needs a bias of its data's type, or of f32, i32 or i64 beside quantized data, "
                 f"got {bias} beside {element_of(self.x)}"
             )
 
-    def start(self, shape: Shape, bias: tuple[Array, ...]) -> Array:
+    def start(self, shape: Shape, dtype: npt.DTypeLike, bias: tuple[Array, ...]) -> Array:
         """The accumulators before the first product: the bias, or zeros."""
-        start = bias[0].astype(np.float32) if bias else np.zeros(self.output_channels(), np.float32)
+        start = bias[0].astype(dtype) if bias else np.zeros(self.output_channels(), dtype)
         return np.broadcast_to(start, shape).copy()
 
 
 @irdl_op_definition
-class Conv2DOp(WeightedOp, WindowOp):
+class Conv2DOp(WeightedOp, GroupedWindowOp):
     """y[n,h,w,o] = b[o] + Σ_{i,j,c} x[n, h·s+i·d−top, w·s+j·d−left, c] · w[o,i,j,c], then the clamp.
 
-    x [N,H,W,C], w [O,KH,KW,C] (OHWI), b [O], y [N,OH,OW,O]; see WindowOp for strides, padding and dilations.
+    x [N,H,W,C], w [O,KH,KW,C] (OHWI), b [O], y [N,OH,OW,O]; see WindowOp for strides, padding and dilations. With
+    `groups` G > 1, w is [O,KH,KW,C/G] and c counts within the output channel's group.
 
     (C1) the bias has one element for each output channel
-    (C2) w has rank 4 and as many input channels as x
+    (C2) w has rank 4 and as many input channels as a group of x's has
     (C3) weights quantized per axis have one scale for each output channel: axis 0
-    (C4) the bias is f32, or, beside quantized data, i32 or i64
+    (C4) the bias is of the data's type, or, beside quantized data, f32, i32 or i64
     """
 
     name = "nn.conv2d"
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, w = shape_of(self.x), shape_of(self.w)
-        check_convolution(self, x, w)  # C2
+        self.check_convolution(x, w)  # C2
         self.check_bias()
         return [(x[0], *self.window_output(x, (w[1], w[2])), w[0])]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
-        windows = self.windows(x, (w.shape[1], w.shape[2]), 0.0)
-        y = self.start((*windows.shape[:3], w.shape[0]), tuple(bias))
+        windows = self.windows(x, (w.shape[1], w.shape[2]), 0)
+        groups, y = self.group_count(), self.start((*windows.shape[:3], w.shape[0]), x.dtype, tuple(bias))
+        weights = w.reshape(groups, -1, *w.shape[1:])
+        sums = y.reshape(*y.shape[:3], *weights.shape[:2])  # a view: what is added here is added to y
         for i, j, c in np.ndindex(w.shape[1:]):
-            y += windows[:, :, :, i, j, c, None] * w[:, i, j, c]
+            sums += windows[:, :, :, i, j, c :: w.shape[3], None] * weights[:, :, i, j, c]
         return (self.clamp(y),)
 
 
@@ -123,7 +130,7 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
     (C1) the bias has one element for each output channel
     (C2) w has rank 4, first dimension 1 and a multiple of the input's channels last
     (C3) weights quantized per axis have one scale for each output channel: axis 3
-    (C4) the bias is f32, or, beside quantized data, i32 or i64
+    (C4) the bias is of the data's type, or, beside quantized data, f32, i32 or i64
     """
 
     name = "nn.depthwise_conv2d"
@@ -144,8 +151,8 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         x, w, *bias = inputs
         window = (w.shape[1], w.shape[2])
         wide = np.repeat(x, w.shape[3] // x.shape[3], axis=3)
-        y = self.start((x.shape[0], *self.window_output(x.shape, window), w.shape[3]), tuple(bias))
-        for tap, weight in zip(self.taps(wide, window, 0.0), w.reshape(-1, w.shape[3]), strict=True):
+        y = self.start((x.shape[0], *self.window_output(x.shape, window), w.shape[3]), x.dtype, tuple(bias))
+        for tap, weight in zip(self.taps(wide, window, 0), w.reshape(-1, w.shape[3]), strict=True):
             y += tap * weight
         return (self.clamp(y),)
 
@@ -159,7 +166,7 @@ class FullyConnectedOp(WeightedOp):
     (C1) the bias has one element for each output channel
     (C2) x and w have rank 2 and the same last dimension
     (C3) weights quantized per axis have one scale for each output channel: axis 0
-    (C4) the bias is f32, or, beside quantized data, i32 or i64
+    (C4) the bias is of the data's type, or, beside quantized data, f32, i32 or i64
     """
 
     name = "nn.fully_connected"
@@ -171,7 +178,7 @@ class FullyConnectedOp(WeightedOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
-        y = self.start((x.shape[0], w.shape[0]), tuple(bias))
+        y = self.start((x.shape[0], w.shape[0]), x.dtype, tuple(bias))
         for i in range(w.shape[1]):
             y += x[:, i, None] * w[:, i]
         return (self.clamp(y),)
@@ -188,6 +195,7 @@ class MatMulOp(Clamped):
     """
 
     name = "nn.matmul"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     y = result_def(TensorType)
@@ -203,7 +211,7 @@ class MatMulOp(Clamped):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs, rhs = inputs
-        y = np.zeros(self.infer_shapes()[0], np.float32)
+        y = np.zeros(self.infer_shapes()[0], lhs.dtype)
         for k in range(lhs.shape[-1]):
             y += lhs[..., :, k, None] * rhs[..., k, None, :]
         return (self.clamp(y),)

@@ -1,32 +1,33 @@
-"""Elementwise operations of two operands, broadcast as in numpy."""
+"""Arithmetic on the elements of two operands, broadcast as in numpy."""
 
 import abc
-from collections.abc import Sequence
+from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.dialects.builtin import AnyFloat, BoolAttr, f64
+from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 
-from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, shape_of
-from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.elementary.exponential import power
+from qmlir.dialects.elementary.lanes import N
+from qmlir.dialects.elementary.remainder import float_remainder, floored_remainder
+from qmlir.dialects.nn.base import Clamped, Elements
+from qmlir.dialects.nn.pointwise import OperandPairOp
 from qmlir.dialects.quant.rules import FreeScale
 
 
-class BinaryOp(Clamped, abc.ABC):
-    """An elementwise operation of two tensors, then the clamp.
+class BinaryOp(OperandPairOp, Clamped, abc.ABC):
+    """An elementwise operation of two tensors, then the clamp."""
 
-    (C1) the shapes broadcast
-    """
-
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-    y = result_def(TensorType)
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
     traits = traits_def(FreeScale())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # C1
+    @abc.abstractmethod
+    def combine(self, lhs: N, rhs: N) -> N:
+        """The operation before the clamp."""
+
+    def formula(self, *operands: N) -> N:
+        lhs, rhs = operands
+        return self.clamped(self.combine(lhs, rhs))
 
 
 @irdl_op_definition
@@ -35,8 +36,18 @@ class AddOp(BinaryOp):
 
     name = "nn.add"
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (self.clamp(inputs[0] + inputs[1]),)
+    def combine(self, lhs: N, rhs: N) -> N:
+        return lhs + rhs
+
+
+@irdl_op_definition
+class SubOp(BinaryOp):
+    """y = lhs − rhs, then the clamp."""
+
+    name = "nn.sub"
+
+    def combine(self, lhs: N, rhs: N) -> N:
+        return lhs - rhs
 
 
 @irdl_op_definition
@@ -45,5 +56,105 @@ class MulOp(BinaryOp):
 
     name = "nn.mul"
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (self.clamp(inputs[0] * inputs[1]),)
+    def combine(self, lhs: N, rhs: N) -> N:
+        return lhs * rhs
+
+
+class PlainPairOp(OperandPairOp, abc.ABC):
+    """An operation of two tensors that has no quantized form."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+
+@irdl_op_definition
+class DivOp(PlainPairOp):
+    """y = lhs / rhs; of integers rounded toward zero, and 0 for a divisor of 0."""
+
+    name = "nn.div"
+
+    def formula(self, *operands: N) -> N:
+        lhs, rhs = operands
+        return lhs / rhs if isinstance(lhs.element, AnyFloat) else lhs.quotient(rhs, unsigned=self.unsigned)
+
+
+@irdl_op_definition
+class ModOp(PlainPairOp):
+    """The remainder of lhs / rhs, exact, with the divisor's sign; with `truncated` the dividend's.
+
+    By 0 it is 0 of integers and NaN of floats. The sum that changes the sign of a float's remainder is rounded once.
+    """
+
+    name = "nn.mod"
+    truncated = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+
+    ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.INTEGERS
+
+    def formula(self, *operands: N) -> N:
+        lhs, rhs = operands
+        if isinstance(lhs.element, AnyFloat):
+            rest = float_remainder(lhs.to(f64), rhs.to(f64))
+            signed = rest if bool(self.truncated) else floored_remainder(rest, rhs.to(f64))
+            return signed.to(lhs.element)
+        rest = lhs.remainder(rhs, unsigned=self.unsigned)
+        if bool(self.truncated) or self.unsigned:
+            return rest
+        # A remainder of another sign than the divisor's is one divisor away from the floored one.
+        astray = (rest ^ rhs).less(0) & (rest.equals(0) ^ 1) & (rhs.equals(0) ^ 1)
+        return astray.choose(rest + rhs, rest)
+
+
+@irdl_op_definition
+class PowOp(PlainPairOp):
+    """y = lhs ^ rhs.
+
+    Floats are computed in f64 and rounded once. Integers wrap around; beyond an exponent of 63 its parity alone counts,
+    and below 0 the power is rounded toward zero, 0 of 0.
+    """
+
+    name = "nn.pow"
+
+    def formula(self, *operands: N) -> N:
+        base, exponent = operands
+        if isinstance(base.element, AnyFloat):
+            return power(base.to(f64), exponent.to(f64)).to(base.element)
+        beyond = exponent.same(63).less(exponent, unsigned=True)  # negative ones too
+        rest = beyond.choose((exponent & 1) + 62, exponent)
+        y, square = base.same(1), base
+        for _ in range(6):
+            y = (rest & 1).equals(0).choose(y, y * square)
+            square, rest = square * square, rest >> 1
+        if self.unsigned:
+            return y
+        fraction = exponent.less(0) & (base.equals(1) ^ 1) & (base.equals(-1) ^ 1)
+        return fraction.choose(0, y)
+
+
+@irdl_op_definition
+class MaximumOp(PlainPairOp):
+    """The greater one; NaN where either is NaN."""
+
+    name = "nn.maximum"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0].maximum(operands[1], unsigned=self.unsigned)
+
+
+@irdl_op_definition
+class MinimumOp(PlainPairOp):
+    """The lesser one; NaN where either is NaN."""
+
+    name = "nn.minimum"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0].minimum(operands[1], unsigned=self.unsigned)
+
+
+@irdl_op_definition
+class PReluOp(PlainPairOp):
+    """y = lhs where it is not negative, else lhs · rhs: leaky with slopes given by a tensor."""
+
+    name = "nn.prelu"
+
+    def formula(self, *operands: N) -> N:
+        x, slope = operands
+        return x.less(0, unsigned=self.unsigned).choose(x * slope, x)

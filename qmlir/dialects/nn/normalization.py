@@ -1,28 +1,32 @@
-"""Normalizations along an axis."""
+"""Normalizations along an axis: computed in f64, sums in index order, and rounded once."""
 
+import abc
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, TensorType, i64
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elementary.exponential import exp, power
+from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, shape_of
-from qmlir.dialects.nn.base import NNOp
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.rules import FixedScale
+from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.quant.rules import FixedScale, FreeScale
 
 
 @irdl_op_definition
 class SoftmaxOp(NNOp):
     """y = exp(x − m) / Σ exp(x − m) along `axis`, m the maximum there.
 
-    Computed in f64, the sum in index order, and rounded once to f32.
-
     (C1) the axis lies within the rank and is not empty
     """
 
     name = "nn.softmax"
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
     x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
     y = result_def(TensorType)
@@ -42,7 +46,189 @@ class SoftmaxOp(NNOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         axis = self.axis.value.data
         x = inputs[0].astype(np.float64)
-        e = numerics.exp(x - x.max(axis=axis, keepdims=True))
+        e = exp(Lanes(x - x.max(axis=axis, keepdims=True))).array
         # accumulate adds in order, where sum would pair elements.
         total = np.take(np.add.accumulate(e, axis=axis), [-1], axis=axis)
-        return ((e / total).astype(np.float32),)
+        return ((e / total).astype(inputs[0].dtype),)
+
+
+class NormalizationOp(NNOp, abc.ABC):
+    """x divided by a size of the elements it stands among, in f64, then rounded.
+
+    (C1) the axis lies within the rank and there are elements along it
+    """
+
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+
+    x = operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+    y = result_def(TensorType)
+
+    traits = traits_def(FreeScale())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    @abc.abstractmethod
+    def split(self) -> tuple[int, int, int]:
+        """The operand's shape as (before, along, behind): rows and columns of what is normalized together, along."""
+
+    @abc.abstractmethod
+    def normalized(self, x: Array) -> Array:
+        """The result for f64 [before, along, behind]."""
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape, axis = shape_of(self.x), self.axis.value.data
+        if not 0 <= axis < len(shape):  # C1
+            raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
+        if self.split()[1] == 0:  # C1
+            raise VerifyException(f"'{self.name}' has nothing to normalize along axis {axis} of {list(shape)}")
+        return [shape]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        with np.errstate(all="ignore"):
+            y = self.normalized(x.astype(np.float64).reshape(self.split()))
+            return (y.astype(x.dtype).reshape(x.shape),)
+
+
+def in_order(x: Array) -> Array:
+    """Sums over the middle of three dimensions, one after another: [before, 1, behind]."""
+    return np.add.accumulate(x, axis=1)[:, -1:]
+
+
+class OverTrailingOp(NormalizationOp, abc.ABC):
+    """A normalization over all dimensions from `axis` on.
+
+    (C2) epsilon is not negative
+    """
+
+    epsilon = prop_def(FloatAttr[AnyFloat])
+
+    def split(self) -> tuple[int, int, int]:
+        shape, axis = shape_of(self.x), self.axis.value.data
+        return prod(shape[:axis]), prod(shape[axis:]), 1
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        if not self.epsilon.value.data >= 0:  # C2
+            raise VerifyException(f"'{self.name}' needs an epsilon that is not negative, got {self.epsilon.value.data}")
+        return super().infer_shapes()
+
+
+@irdl_op_definition
+class LayerNormOp(OverTrailingOp):
+    """y = (x − m) / √(v + epsilon), m the mean and v = mean((x − m)²) over the dimensions from `axis` on.
+
+    A scale and a bias of each element follow as nn.mul and nn.add.
+
+    (C1) the axis lies within the rank and there are elements from it on
+    (C2) epsilon is not negative
+    """
+
+    name = "nn.layer_norm"
+
+    def normalized(self, x: Array) -> Array:
+        centred = x - in_order(x) / x.shape[1]
+        variance = in_order(centred * centred) / x.shape[1]
+        return centred / np.sqrt(variance + self.epsilon.value.data)
+
+
+@irdl_op_definition
+class RMSNormOp(OverTrailingOp):
+    """y = x / √(mean(x²) + epsilon), the mean over the dimensions from `axis` on.
+
+    (C1) the axis lies within the rank and there are elements from it on
+    (C2) epsilon is not negative
+    """
+
+    name = "nn.rms_norm"
+
+    def normalized(self, x: Array) -> Array:
+        return x / np.sqrt(in_order(x * x) / x.shape[1] + self.epsilon.value.data)
+
+
+@irdl_op_definition
+class LpNormalizationOp(NormalizationOp):
+    """y = x / Σ |x| along `axis` for p = 1, x / √Σ x² for p = 2; 0 where all elements are 0.
+
+    (C1) the axis lies within the rank and there are elements along it
+    (C2) p is 1 or 2
+    """
+
+    name = "nn.lp_normalization"
+    p = prop_def(IntegerAttr.constr(i64))
+
+    def split(self) -> tuple[int, int, int]:
+        shape, axis = shape_of(self.x), self.axis.value.data
+        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        if self.p.value.data not in (1, 2):  # C2
+            raise VerifyException(f"'{self.name}' needs p to be 1 or 2, got {self.p.value.data}")
+        return super().infer_shapes()
+
+    def normalized(self, x: Array) -> Array:
+        size = np.sqrt(in_order(x * x)) if self.p.value.data == 2 else in_order(np.abs(x))
+        return x / np.where(size == 0, 1.0, size)
+
+
+@dataclass(frozen=True)
+class LocalResponse:
+    """x / (bias + scale · total)^beta in f64, of an element x and a sum of squares."""
+
+    scale: float
+    bias: float
+    beta: float
+
+    def __call__(self, x: N, total: N) -> N:
+        return x / power(total * self.scale + self.bias, x.same(self.beta))
+
+
+@irdl_op_definition
+class LocalResponseNormalizationOp(NNOp):
+    """y = x / (bias + alpha / size · Σ x²)^beta, the sum over the `size` channels around x's own, those that exist.
+
+    x [N,…,C], the sum from channel c − (size − 1) div 2 on; computed in f64 and rounded once.
+
+    (C1) x has channels and size is at least 1
+    """
+
+    name = "nn.local_response_normalization"
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+
+    x = operand_def(TensorType)
+    size = prop_def(IntegerAttr.constr(i64))
+    alpha = prop_def(FloatAttr[AnyFloat])
+    beta = prop_def(FloatAttr[AnyFloat])
+    bias = prop_def(FloatAttr[AnyFloat])
+    y = result_def(TensorType)
+
+    traits = traits_def(FreeScale())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape = shape_of(self.x)
+        if not shape or self.size.value.data < 1:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs channels and a size of at least 1, got {list(shape)} and {self.size.value.data}"
+            )
+        return [shape]
+
+    def neighbours(self) -> tuple[int, int]:
+        """How many channels before and after its own a sum takes in."""
+        size = self.size.value.data
+        return (size - 1) // 2, size // 2
+
+    def formula(self) -> "LocalResponse":
+        """What becomes of each element."""
+        return LocalResponse(self.alpha.value.data / self.size.value.data, self.bias.value.data, self.beta.value.data)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x = inputs[0].astype(np.float64)
+        before, after = self.neighbours()
+        channels = x.shape[-1]
+        squares = np.pad(x * x, [*[(0, 0)] * (x.ndim - 1), (before, after)])
+        total = np.zeros_like(x)
+        for offset in range(before + after + 1):
+            total += squares[..., offset : offset + channels]
+        return (self.formula()(Lanes(x), Lanes(total)).array.astype(inputs[0].dtype),)

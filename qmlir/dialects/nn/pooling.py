@@ -2,20 +2,22 @@
 
 import abc
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, TensorType, i64
+from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, shape_of
-from qmlir.dialects.nn.base import NNOp, is_quantized
+from qmlir.dialects.nn.base import Elements, NNOp, is_quantized
 from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.windows import WindowOp, pair
 
 
-class PoolOp(NNOp, WindowOp, abc.ABC):
-    """A pool with a window; x [N,H,W,C], y [N,OH,OW,C].
+class WindowPoolOp(NNOp, WindowOp, abc.ABC):
+    """What a window at each place says of the elements in it; x [N,H,W,C], y [N,OH,OW,C].
 
     (C1) the window is two positive extents, and padding is smaller than what the window spans
     (C2) on quantized types each window has an element inside the image; a dilated one may step over it, and a maximum
@@ -26,7 +28,6 @@ class PoolOp(NNOp, WindowOp, abc.ABC):
     window = prop_def(DenseArrayBase.constr(i64))
     y = result_def(TensorType)
 
-    traits = traits_def(SameScale())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
@@ -52,15 +53,57 @@ class PoolOp(NNOp, WindowOp, abc.ABC):
         return [(x[0], *output, x[3])]
 
 
+class PoolOp(WindowPoolOp, abc.ABC):
+    """A pool that stays on its input's scale."""
+
+    traits = traits_def(SameScale())
+
+
 @irdl_op_definition
 class MaxPool2DOp(PoolOp):
     """y = the maximum over the window; padded elements do not take part."""
 
     name = "nn.max_pool2d"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        return (self.maximum(x, self.window_values(), -np.inf),)
+        return (self.maximum(x, self.window_values(), least(x.dtype)),)
+
+
+@irdl_op_definition
+class MaxPoolIndices2DOp(WindowPoolOp):
+    """y = where in the image the window's maximum lies, row · W + column of its first greatest element.
+
+    i64 [N,OH,OW,C]; padded elements do not take part. NaN is greater than nothing: a window of such alone yields −1.
+    """
+
+    name = "nn.max_pool2d_indices"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    def result_element(self, data: Attribute) -> Attribute:
+        return i64
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        rows, columns = x.shape[1:3]
+        places = np.arange(rows * columns, dtype=np.int64).reshape(1, rows, columns, 1)
+        best = np.zeros(self.infer_shapes()[0], x.dtype)
+        found = np.full(best.shape, -1, np.int64)
+        taps = zip(
+            self.taps(x, self.window_values(), 0),
+            self.taps(places, self.window_values(), -1),
+            strict=True,
+        )
+        for tap, place in taps:
+            greater = (place >= 0) & ((tap > best) | ((found < 0) & (tap == tap)))
+            best, found = np.where(greater, tap, best), np.where(greater, place, found)
+        return (found,)
+
+
+def least(dtype: np.dtype[Any]) -> float:
+    """What no number of a type is less than."""
+    return -np.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
 
 
 @irdl_op_definition
@@ -71,6 +114,7 @@ class AveragePool2DOp(PoolOp):
     """
 
     name = "nn.average_pool2d"
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
     count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
     def counts(self) -> Array:
@@ -82,11 +126,11 @@ class AveragePool2DOp(PoolOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        total = np.zeros(self.infer_shapes()[0], np.float32)
+        total = np.zeros(self.infer_shapes()[0], x.dtype)
         for tap in self.taps(x, self.window_values(), 0.0):
             total += tap
         with np.errstate(invalid="ignore"):  # the mean of no elements is NaN
-            return (total / self.counts()[None, :, :, None].astype(np.float32),)
+            return (total / self.counts()[None, :, :, None].astype(x.dtype),)
 
 
 @irdl_op_definition
@@ -99,6 +143,7 @@ class GlobalAveragePoolOp(NNOp):
     """
 
     name = "nn.global_average_pool"
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
     x = operand_def(TensorType)
     y = result_def(TensorType)
 
@@ -117,5 +162,5 @@ class GlobalAveragePoolOp(NNOp):
         (x,) = inputs
         rows = x.reshape(x.shape[0], -1, x.shape[3])
         # accumulate adds in order, where sum would pair elements.
-        total = np.add.accumulate(rows, axis=1, dtype=np.float32)[:, -1]
-        return ((total / np.float32(rows.shape[1]))[:, None, None, :],)
+        total = np.add.accumulate(rows, axis=1, dtype=x.dtype)[:, -1]
+        return ((total / x.dtype.type(rows.shape[1]))[:, None, None, :],)

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -33,11 +33,12 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
-from qmlir.dialects.weights import WeightsAttr, dtype_of
+from qmlir.dialects.weights import WeightsAttr
 
 
 @irdl_op_definition
@@ -90,6 +91,10 @@ class MovementOp(TensorOp, abc.ABC):
     traits = traits_def(SameScale())
     irdl_options = (ParsePropInAttrDict(),)
 
+    def data_operands(self) -> Sequence[SSAValue]:
+        """The operands whose elements move, the first ones; after them come indices."""
+        return self.operands
+
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [element_of(self.operands[0])]
 
@@ -138,6 +143,32 @@ class TransposeOp(MovementOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (np.ascontiguousarray(inputs[0].transpose(self.permutation.get_values())),)
+
+
+@irdl_op_definition
+class BroadcastOp(MovementOp):
+    """The operand repeated along dimensions that it lacks or in which its size is 1, as numpy broadcasts.
+
+    (C1) the operand broadcasts to the shape
+    """
+
+    name = "nn.broadcast"
+    x = operand_def(TensorType)
+    shape = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, shape = shape_of(self.x), tuple(self.shape.get_values())
+        own = shape[len(shape) - len(x) :] if len(x) <= len(shape) else None
+        if own is None or any(size not in (1, wanted) for size, wanted in zip(x, own, strict=True)):  # C1
+            raise VerifyException(f"'{self.name}' cannot repeat {list(x)} to {list(shape)}")
+        if min(shape, default=0) < 0:  # C1
+            raise VerifyException(f"'{self.name}' needs a shape without negative dimensions, got {list(shape)}")
+        return [shape]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.broadcast_to(inputs[0], self.infer_shapes()[0]).copy(),)
 
 
 @irdl_op_definition

@@ -2,11 +2,18 @@
 
 from xdsl.ir import Dialect
 
-from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
-from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.dialects.qint.contraction import (
+    Conv2DOp,
+    DepthwiseConv2DOp,
+    FullyConnectedOp,
+    MatMulOp,
+    SaturatingFullyConnectedOp,
+)
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
 from qmlir.dialects.qint.lookup import LookupOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
+from qmlir.dialects.qint.resize import ResizeOp
 
 QINT = Dialect(
     "qint",
@@ -14,13 +21,16 @@ QINT = Dialect(
         Conv2DOp,
         DepthwiseConv2DOp,
         FullyConnectedOp,
+        SaturatingFullyConnectedOp,
         MatMulOp,
         RequantizeOp,
         AddOp,
+        FloatAddOp,
         MulOp,
         MaxPool2DOp,
         AveragePool2DOp,
         GlobalSumPoolOp,
         LookupOp,
+        ResizeOp,
     ],
 )

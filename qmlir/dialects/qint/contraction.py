@@ -6,10 +6,11 @@ whatever order: products and sums stay below 2^24 in f32, or else below 2^53 in 
 
 import abc
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i8, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -23,7 +24,7 @@ from qmlir.dialects.interfaces import (
     shape_of,
 )
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference
-from qmlir.dialects.windows import WindowOp, check_convolution, check_depthwise
+from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 
 
 class WeightedOp(AccumulatingOp, abc.ABC):
@@ -78,13 +79,14 @@ class WeightedOp(AccumulatingOp, abc.ABC):
 
 
 @irdl_op_definition
-class Conv2DOp(WeightedOp, WindowOp):
+class Conv2DOp(WeightedOp, GroupedWindowOp):
     """acc[n,h,w,o] = b[o] + Σ_{i,j,c} (x[n, h·s+i·d−top, w·s+j·d−left, c] − zero_point) · w[o,i,j,c].
 
-    x [N,H,W,C], w [O,KH,KW,C], b [O], acc [N,OH,OW,O] i32. Padded elements contribute nothing.
+    x [N,H,W,C], w [O,KH,KW,C], b [O], acc [N,OH,OW,O] i32. Padded elements contribute nothing. With `groups` G > 1,
+    w is [O,KH,KW,C/G] and c counts within the output channel's group.
 
     (C1) the bias is i32 with one element for each output channel
-    (C2) w has rank 4 and as many input channels as x
+    (C2) w has rank 4 and as many input channels as a group of x's has
     """
 
     name = "qint.conv2d"
@@ -94,18 +96,22 @@ class Conv2DOp(WeightedOp, WindowOp):
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, w = shape_of(self.x), shape_of(self.w)
-        check_convolution(self, x, w)  # C2
+        self.check_convolution(x, w)  # C2
         self.check_bias()
         return [(x[0], *self.window_output(x, (w[1], w[2])), w[0])]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
-        columns = w.reshape(w.shape[0], -1).T
-        dtype = self.exact_float(columns.shape[0])
+        groups, terms = self.group_count(), prod(w.shape[1:])
+        dtype = self.exact_float(terms)
+        columns = w.reshape(groups, -1, terms).transpose(0, 2, 1).astype(dtype)
         windows = self.windows(self.centred(x, dtype), (w.shape[1], w.shape[2]), 0.0)
         # One product for each output row: small enough for numpy to stay on one thread, which is faster here.
-        rows = windows.reshape(*windows.shape[:3], columns.shape[0])
-        return (self.accumulate(rows @ columns.astype(dtype), tuple(bias)),)
+        products = [
+            windows[..., g * w.shape[3] : (g + 1) * w.shape[3]].reshape(*windows.shape[:3], terms) @ columns[g]
+            for g in range(groups)
+        ]
+        return (self.accumulate(np.concatenate(products, axis=3), tuple(bias)),)
 
 
 @irdl_op_definition
@@ -141,8 +147,23 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         return (acc,)
 
 
+class MatrixOp(WeightedOp, abc.ABC):
+    """A contraction of the rows of a matrix with those of another: x [N,I], w [O,I], b [O], acc [N,O] i32.
+
+    (C2) x and w have rank 2 and the same last dimension
+    """
+
+    def output_channels(self) -> int:
+        return shape_of(self.w)[0]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape = fully_connected_shape(self, shape_of(self.x), shape_of(self.w))  # C2
+        self.check_bias()
+        return [shape]
+
+
 @irdl_op_definition
-class FullyConnectedOp(WeightedOp):
+class FullyConnectedOp(MatrixOp):
     """acc[n,o] = b[o] + Σ_i (x[n,i] − zero_point) · w[o,i].
 
     x [N,I], w [O,I], b [O], acc [N,O] i32.
@@ -153,18 +174,39 @@ class FullyConnectedOp(WeightedOp):
 
     name = "qint.fully_connected"
 
-    def output_channels(self) -> int:
-        return shape_of(self.w)[0]
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        shape = fully_connected_shape(self, shape_of(self.x), shape_of(self.w))  # C2
-        self.check_bias()
-        return [shape]
-
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
         dtype = self.exact_float(w.shape[1])
         return (self.accumulate(self.centred(x, dtype) @ w.astype(dtype).T, tuple(bias)),)
+
+
+@irdl_op_definition
+class SaturatingFullyConnectedOp(MatrixOp):
+    """acc[n,o] = b[o] + Σ_i sat16((x[n,2i] − z)·w[o,2i] + (x[n,2i+1] − z)·w[o,2i+1]), z the zero point.
+
+    x [N,I], w [O,I], b [O], acc [N,O] i32; sat16 is the nearest number of 16 bits. A last element without a neighbour
+    saturates by itself.
+
+    (C1) the bias is i32 with one element for each output channel
+    (C2) x and w have rank 2 and the same last dimension
+    (C3) x and w are i8, so that a pair of products fits 32 bits
+    """
+
+    name = "qint.saturating_fully_connected"
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, *bias = inputs
+        centred = x.astype(np.int32) - self.zero_point.value.data
+        acc = np.zeros((x.shape[0], w.shape[0]), np.int32)
+        for i in range(0, w.shape[1], 2):
+            pair = centred[:, i : i + 2].astype(np.float64) @ w[:, i : i + 2].T.astype(np.float64)
+            acc += np.clip(pair, -(1 << 15), (1 << 15) - 1).astype(np.int32)
+        return (acc + bias[0] if bias else acc,)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if element_of(self.x) != i8 or element_of(self.w) != i8:  # C3
+            raise VerifyException(f"'{self.name}' multiplies i8 by i8, got {self.x.type} and {self.w.type}")
 
 
 @irdl_op_definition

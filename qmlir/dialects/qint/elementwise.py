@@ -1,5 +1,6 @@
 """Integer sums and products of two tensors."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,8 +9,9 @@ from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
-from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference
+from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference, width_of
 from qmlir.dialects.qint.requantize import NarrowingOp
+from qmlir.dialects.quant import numerics
 
 
 @irdl_op_definition
@@ -60,6 +62,65 @@ class AddOp(NarrowingOp):
         if reach >= 1 << 63:  # A3
             kinds = f"{element_of(self.lhs)} and {element_of(self.rhs)}"
             raise VerifyException(f"'{self.name}' of {kinds} with these multipliers can reach {reach}, beyond 64 bits")
+
+
+def float32_parts(value: float) -> tuple[int, int]:
+    """(significand, exponent) of a float32: value = significand · 2^exponent, the significand of at most 24 bits."""
+    fraction, exponent = math.frexp(float(value))
+    return int(math.ldexp(fraction, 24)), exponent - 24
+
+
+@irdl_op_definition
+class FloatAddOp(NarrowingOp):
+    """y = clamp(zero_point + rint((lhs + offset)·r_l + ((rhs + offset)·r_r + c)), min, max), as onnxruntime adds.
+
+    Each product plus what is added to it is rounded to float32 once, as a fused multiply-add does; rint is half to
+    even. r_l, r_r and c are float32 and kept as integers, (significand, exponent) each: `ratios` holds those of r_l and
+    r_r, `constant` those of c. `offset` makes the operands what they were where storage was unsigned.
+
+    (R1) min ≤ max, and both fit the result's element type
+    (A1) the shapes broadcast
+    (A2) four and two parts, significands of 24 bits, exponents in [−256, 104]
+    (A3) the operands have at most 16 bits
+    """
+
+    name = "qint.float_add"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    ratios = prop_def(DenseArrayBase.constr(i32))
+    constant = prop_def(DenseArrayBase.constr(i32))
+    offset = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+
+    def numbers(self) -> tuple[float, float, float]:
+        """r_l, r_r and c."""
+        left, left_exponent, right, right_exponent = self.ratios.get_values()
+        return (
+            math.ldexp(left, left_exponent),
+            math.ldexp(right, right_exponent),
+            math.ldexp(*self.constant.get_values()),
+        )
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        lhs, rhs = (x.astype(np.int64) + self.offset.value.data for x in inputs)
+        left, right, constant = self.numbers()
+        return (self.narrow(numerics.float_addition(lhs, rhs, (left, right), constant)),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        parts = [*self.ratios.get_values(), *self.constant.get_values()]
+        floats = all(abs(m) <= 1 << 24 for m in parts[::2]) and all(-256 <= e <= 104 for e in parts[1::2])
+        if len(self.ratios) != 4 or len(self.constant) != 2 or not floats:  # A2
+            raise VerifyException(
+                f"'{self.name}' needs two ratios and a constant, each a significand of 24 bits and an exponent, "
+                f"got {list(self.ratios.get_values())} and {list(self.constant.get_values())}"
+            )
+        if width_of(self.lhs) > 16 or width_of(self.rhs) > 16:  # A3
+            raise VerifyException(f"'{self.name}' adds integers of at most 16 bits, got {element_of(self.lhs)}")
 
 
 @irdl_op_definition

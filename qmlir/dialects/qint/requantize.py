@@ -7,7 +7,14 @@ from typing import cast
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, StringAttr, TensorType, i32
 from xdsl.ir import Attribute
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
@@ -50,13 +57,14 @@ class RequantizeOp(NarrowingOp):
     """y = clamp(zero_point + round((x − input_zero_point) · multiplier · 2^(shift − 31)), min, max).
 
     multiplier and shift hold one entry, or one for each element of x's last axis; `contract` names the rounding
-    (dialects/quant/numerics.py). Data beyond the contract's limit, which only i32 reaches, has no result: `evaluate`
-    raises.
+    (dialects/quant/numerics.py). A contract that rounds a sum adds `before` first and takes it away after. Data beyond
+    the contract's limit, which only i32 reaches, has no result: `evaluate` raises.
 
     (R1) min ≤ max, and both fit the result's element type
     (R2) multiplier and shift have 1 entry or one for each channel
     (R3) the contract is a known one; multipliers are 0 or in [2^30, 2^31) and multiples of what it asks for; shifts
          are in [−31, 30]
+    (R4) `before` is there if and only if the contract rounds a sum
     """
 
     name = "qint.requantize"
@@ -65,6 +73,7 @@ class RequantizeOp(NarrowingOp):
     multiplier = prop_def(DenseArrayBase.constr(i32))
     shift = prop_def(DenseArrayBase.constr(i32))
     contract = prop_def(StringAttr)
+    before = opt_prop_def(IntegerAttr.constr(i32))
 
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
@@ -74,7 +83,8 @@ class RequantizeOp(NarrowingOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x = inputs[0].astype(np.int64) - self.input_zero_point.value.data
         multiplier, shift = (np.frombuffer(v.data.data, "<i4") for v in (self.multiplier, self.shift))
-        return (self.narrow(numerics.requantize(x, multiplier, shift, self.contract.data)),)
+        before = 0 if self.before is None else self.before.value.data
+        return (self.narrow(numerics.requantize(x, multiplier, shift, self.contract.data, before=before)),)
 
     def verify_(self) -> None:
         super().verify_()
@@ -88,6 +98,8 @@ class RequantizeOp(NarrowingOp):
         if self.contract.data not in known:  # R3
             raise VerifyException(f"'{self.name}' contract must be one of {', '.join(known)}, got {self.contract.data}")
         contract = known[self.contract.data]
+        if (self.before is not None) != contract.sums:  # R4
+            raise VerifyException(f"'{self.name}' needs `before` where its contract rounds a sum, and only there")
         for multiplier, shift in zip(self.multiplier.get_values(), self.shift.get_values(), strict=True):
             if (multiplier and not 1 << 30 <= multiplier < 1 << 31) or not -31 <= shift <= 30:  # R3
                 raise VerifyException(

@@ -1,4 +1,4 @@
-"""Fixed-point arithmetic and the project's own exp: the one place where the numbers are true. numpy only.
+"""Fixed-point arithmetic: the one place where the numbers are true. numpy only.
 
 Everything here is bit for bit what the CPU's code and the simulators compute; a back end that cannot honour an
 equation below refuses. q are stored integers, S scales and Z zero points (gemmlowp's letters):
@@ -47,6 +47,15 @@ def quantize(
         rounded = np.rint(np.asarray(x, np.float64) / np.asarray(scale, np.float64)) + points
     rounded = np.where(np.isnan(rounded), points, rounded)
     return np.clip(rounded, qmin, qmax).astype(dtype)
+
+
+def quantize_in_float32(
+    x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, qmin: int, qmax: int, dtype: npt.DTypeLike
+) -> Array:
+    """(3) with the quotient rounded to float32 before rint, as ONNX's QuantizeLinear has it; S is a float32."""
+    with np.errstate(all="ignore"):
+        steps = np.asarray(x, np.float32) / np.asarray(scale, np.float32)
+    return quantize(steps, 1.0, zero_point, qmin, qmax, dtype)
 
 
 def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> Array:
@@ -115,6 +124,21 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return multiplier, shift
 
 
+def fixed_point_rows(weights: npt.ArrayLike, bits: int) -> npt.NDArray[np.int32]:
+    """Rows of weights as multiples of 2^−bits, rounded to nearest (half to even), each row's sum rounded likewise.
+
+    What the rounded weights of a row miss of its rounded sum goes to the row's largest one. `bits` is at most 15, the
+    weights are below 2^15 in magnitude.
+    """
+    array = np.asarray(weights, np.float64)
+    scaled = array * (1 << bits)
+    rows = np.rint(scaled).astype(np.int64)
+    if rows.shape[1]:
+        missing = np.rint(scaled.sum(axis=1)).astype(np.int64) - rows.sum(axis=1)
+        rows[np.arange(len(rows)), np.abs(array).argmax(axis=1)] += missing
+    return rows.astype(np.int32)
+
+
 def quantize_multipliers(reals: npt.ArrayLike) -> tuple[Int64s, Int64s]:
     """`quantize_multiplier` of each element: (multipliers, shifts) of the same shape."""
     array = np.asarray(reals, np.float64)
@@ -145,6 +169,7 @@ class Contract:
     """One way to round a · M.
 
     compute     (a, multiplier, shift), int64 arrays of one shape → int64 array
+    sums        whether it rounds a · M plus an integer that it is given, in place of a · M
     limit       the largest |a| for which no step overflows int64, at any multiplier and shift
     step        each multiplier is a multiple of this; 2^30 admits powers of two only
     meaning     the equation, for reports
@@ -154,6 +179,7 @@ class Contract:
     limit: int
     step: int
     meaning: str
+    sums: bool = False
 
 
 def _half_up(value: Int64s, bits: Int64s | int) -> Int64s:
@@ -223,6 +249,14 @@ def _float_even(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
     return _half_even(product << np.maximum(exponent, 0), np.maximum(-exponent, 0))
 
 
+def _float_sum(a: Int64s, multiplier: Int64s, shift: Int64s, before: int = 0) -> Int64s:
+    # Products of two 24-bit significands, and sums of a float32 and a small integer, are exact in float64.
+    factor = np.ldexp(multiplier.astype(np.float64), shift - MULTIPLIER_BITS)
+    product = (_to_significand(a).astype(np.float64) * factor).astype(np.float32)
+    total = (product.astype(np.float64) + before).astype(np.float32)
+    return np.rint(total).astype(np.int64) - before
+
+
 CONTRACTS: Mapping[str, Contract] = {
     "single": Contract(_single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up"),
     "double": Contract(
@@ -231,6 +265,13 @@ CONTRACTS: Mapping[str, Contract] = {
     "upup": Contract(_upup, 1 << 31, 1, "the two steps of `double`, both half up: TFLite's optimized kernels"),
     "float_even": Contract(
         _float_even, 1 << 32, 1 << 7, "rint(float32(a)·float32(M)), half to even: ONNX Runtime and XNNPACK"
+    ),
+    "float_sum": Contract(
+        _float_sum,
+        1 << 32,
+        1 << 7,
+        "rint(float32(float32(a)·float32(M)) + Z) − Z, sum in float32: ONNX Runtime's QLinearMul",
+        sums=True,
     ),
     "shift": Contract(_single, 3 << 30, 1 << 30, "a·2^(s−1), one rounding, half up: scales that are powers of two"),
 }
@@ -241,7 +282,9 @@ The limits: 3·2^30 · (2^31 − 1) + 2^61 < 2^63 for `single`; the two steps ta
 """
 
 
-def requantize(acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, contract: str = "single") -> Int64s:
+def requantize(
+    acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, contract: str = "single", *, before: int = 0
+) -> Int64s:
     """acc · M, rounded to integers by a contract; neither zero point nor clamp is applied here.
 
     Args:
@@ -249,6 +292,7 @@ def requantize(acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, cont
         multiplier: As (2); a scalar or an array that broadcasts, such as one entry per channel of the last axis.
         shift: As (2), likewise.
         contract: A name in `CONTRACTS`.
+        before: Of a contract that sums, the integer Z that is added before rounding and taken away after.
 
     Returns:
         int64, the shape of acc and multiplier broadcast together.
@@ -269,77 +313,15 @@ def requantize(acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, cont
     a, m, s = np.broadcast_arrays(np.asarray(acc, np.int64), m, s)
     if a.size and (a.max() > rule.limit or a.min() < -rule.limit):
         raise NumericsError(f"contract {contract} needs accumulators within ±{rule.limit}", got=str(np.abs(a).max()))
-    return rule.compute(a, m, s)
+    return _float_sum(a, m, s, before) if rule.sums else rule.compute(a, m, s)
 
 
-# exp, sigmoid and tanh in float64, from IEEE operations in a fixed order: no library's version can change a bit, and
-# the CPU lowering emits the same operations. Each `a * b + c` below is a product and a sum, rounded separately.
+def float_addition(lhs: Array, rhs: Array, ratios: tuple[float, float], constant: float) -> Int64s:
+    """rint(f32(lhs · r_l + f32(rhs · r_r + c))): a sum of two fused multiply-adds, half to even. Any shapes; int64.
 
-LOG2_E = float.fromhex("0x1.71547652b82fep+0")
-
-LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
-"""The leading 33 bits of ln 2: n · LN2_HIGH is exact for |n| < 2^20."""
-
-LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
-"""ln 2 − LN2_HIGH."""
-
-EXP_LOWEST, EXP_HIGHEST = -708.0, 709.0
-"""Arguments are clamped to these: 2^n and the result stay normal numbers."""
-
-EXP_COEFFICIENTS: tuple[float, ...] = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
-"""1/13!, …, 1/2!, 1, 1: Taylor's for exp(r), |r| ≤ ln 2 / 2, in the order of Horner's scheme; truncation < 2^-57."""
-
-
-def exp(x: Array) -> Float64s:
-    """e^x in float64, within 1.2 ulp for x in [−708, 709], clamped to that range beyond; NaN stays NaN.
-
-    c = x > −708 ? x : −708;  c = c < 709 ? c : 709
-    n = rint(c · LOG2_E)                                half to even
-    r = (c − n · LN2_HIGH) − n · LN2_LOW
-    p = EXP_COEFFICIENTS[0];  p = p · r + k             for each further coefficient k
-    y = p · 2^n                                         2^n is the float64 with exponent bits n + 1023
-    result = x == x ? y : x
+    lhs and rhs are integers below 2^16, r_l, r_r and c are float32. Each inner sum is taken in float64 and rounded to
+    float32: the product is exact there, and so is the sum unless its terms are more than 2^13 apart in their last bits.
     """
-    x = np.asarray(x, np.float64)
-    c = np.where(x > EXP_LOWEST, x, EXP_LOWEST)
-    c = np.where(c < EXP_HIGHEST, c, EXP_HIGHEST)
-    n = np.rint(c * LOG2_E)
-    r = (c - n * LN2_HIGH) - n * LN2_LOW
-    p = np.full_like(r, EXP_COEFFICIENTS[0])
-    for coefficient in EXP_COEFFICIENTS[1:]:
-        p = p * r + coefficient
-    power = ((n.astype(np.int64) + 1023) << 52).view(np.float64)
-    return np.where(x == x, p * power, x)
-
-
-def sigmoid(x: Array) -> Float64s:
-    """1 / (1 + exp(0 − x)): within 2.5 ulp, also where the result is tiny; NaN stays NaN."""
-    x = np.asarray(x, np.float64)
-    return 1.0 / (1.0 + exp(0.0 - x))
-
-
-TANH_SMALL = 2.0**-12
-"""Below this square of the argument tanh is its series: (e − 1) would lose the leading bits."""
-
-TANH_COEFFICIENTS: tuple[float, ...] = (62 / 2835, -17 / 315, 2 / 15, -1 / 3)
-"""Taylor's for tanh(x)/x − 1 in t = x², highest power first, in the order of Horner's scheme."""
-
-
-def tanh(x: Array) -> Float64s:
-    """The hyperbolic tangent in float64, relative error below 2^-46 (far under a float32's last bit); NaN stays NaN.
-
-    t = x · x
-    s = TANH_COEFFICIENTS[0];  s = s · t + k            for each further coefficient k
-    small = x · (s · t) + x
-    e = exp(2 · x)
-    result = t < 2^-12 ? small : (e − 1) / (e + 1)
-    """
-    x = np.asarray(x, np.float64)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        t = x * x
-        s = np.full_like(t, TANH_COEFFICIENTS[0])
-        for coefficient in TANH_COEFFICIENTS[1:]:
-            s = s * t + coefficient
-        small = x * (s * t) + x
-    e = exp(2.0 * x)
-    return np.where(t < TANH_SMALL, small, (e - 1.0) / (e + 1.0))
+    inner = (rhs.astype(np.float64) * ratios[1] + constant).astype(np.float32)
+    outer = (lhs.astype(np.float64) * ratios[0] + inner.astype(np.float64)).astype(np.float32)
+    return np.rint(outer.astype(np.float64)).astype(np.int64)

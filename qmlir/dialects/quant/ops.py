@@ -39,6 +39,9 @@ from qmlir.errors import QmlirError
 
 Array = npt.NDArray[Any]
 
+FLOAT32 = "qmlir.float32"
+"""The attribute key on a `quant.qcast` that rounds its quotient to float32, as ONNX has it."""
+
 MATCHING_SHAPES = "input and result are both scalars or both tensors with matching shape"
 
 
@@ -145,7 +148,7 @@ class CastOp(IRDLOperation, abc.ABC):
 class QuantizeCastOp(CastOp):
     """q = clamp(rint(x / scale) + zero_point, storage_min, storage_max), in float64, half to even.
 
-    NaN gives the zero point.
+    NaN gives the zero point. With the attribute `qmlir.float32` the quotient is rounded to float32 first.
     """
 
     name = "quant.qcast"
@@ -162,7 +165,8 @@ class QuantizeCastOp(CastOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), q = inputs, self.quantized
         scale, zero_point = q.parameters_along(x.ndim)
-        return (numerics.quantize(x, scale, zero_point, q.storage_min, q.storage_max, q.numpy_dtype),)
+        rule = numerics.quantize_in_float32 if FLOAT32 in self.attributes else numerics.quantize
+        return (rule(x, scale, zero_point, q.storage_min, q.storage_max, q.numpy_dtype),)
 
 
 @irdl_op_definition

@@ -110,7 +110,7 @@ class AccumulatorScale(ScaleRule):
     data, weights, bias   indices among the operands; the bias may be absent, float, or a plain integer tensor whose
                           scale is then implied
 
-    (A1) with a quantized bias, data and weights are quantized, the data per tensor, the weights with zero point 0
+    (A1) with a quantized bias, data and weights are quantized, the data per tensor
     (A2) the bias has one scale if the weights have one, else as many, along its own axis 0; its zero points are 0
     (A3) each of its scales is the float64 product of the data's and the weight's, exactly
     """
@@ -134,10 +134,10 @@ class AccumulatorScale(ScaleRule):
             return
         data_type, weights_type = op.operands[self.data].type, op.operands[self.weights].type
         data, weights = quantized_element(data_type), quantized_element(weights_type)
-        if data is None or weights is None or data.is_per_axis or any(weights.zero_points):  # A1
+        if data is None or weights is None or data.is_per_axis:  # A1
             got = f"{_short(data or data_type)} and {_short(weights or weights_type)}"
             raise VerifyException(
-                f"'{op.name}' with a quantized bias needs data quantized per tensor and weights with zero point 0, "
+                f"'{op.name}' with a quantized bias needs data quantized per tensor and quantized weights, "
                 f"got {got}; keep the bias f32 until both are"
             )
         along = 0 if weights.is_per_axis else None

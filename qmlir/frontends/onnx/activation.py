@@ -1,37 +1,89 @@
-"""Relu, Clip, Sigmoid, Tanh and what is the identity at inference."""
+"""Activations with attributes or bounds, and what is the identity at inference."""
 
 import numpy as np
+from xdsl.dialects.builtin import BoolAttr
 
-from qmlir.dialects.nn.activation import ClampOp, ReluOp, SigmoidOp, TanhOp
+from qmlir.dialects.nn.activation import (
+    CeluOp,
+    ClampOp,
+    EluOp,
+    GeluOp,
+    HardSigmoidOp,
+    LeakyReluOp,
+    SeluOp,
+    ShrinkOp,
+    SwishOp,
+    ThresholdedReluOp,
+)
 from qmlir.dialects.nn.base import bound
+from qmlir.dialects.nn.elementwise import MaximumOp, MinimumOp
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.types import element_name, element_type
 from qmlir.frontends.onnx.values import Constant, Refusal, Value
 
 
-@converts("Relu")
-def relu(node: Node, x: Value) -> Value:
-    """max(x, 0)."""
-    return node.compute(ReluOp, [x])
+@converts("LeakyRelu", since=6)
+def leaky_relu(node: Node, x: Value, *, alpha: float = 0.01) -> Value:
+    """x, or alpha · x below 0."""
+    return node.compute(LeakyReluOp, [x], {"alpha": bound(alpha)})
 
 
-@converts("Sigmoid")
-def sigmoid(node: Node, x: Value) -> Value:
-    """1 / (1 + exp(−x))."""
-    return node.compute(SigmoidOp, [x])
+@converts("Elu", since=6)
+def elu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
+    """x, or alpha · (e^x − 1) below 0."""
+    return node.compute(EluOp, [x], {"alpha": bound(alpha)})
 
 
-@converts("Tanh")
-def tanh(node: Node, x: Value) -> Value:
-    """The hyperbolic tangent."""
-    return node.compute(TanhOp, [x])
+@converts("Selu", since=6)
+def selu(
+    node: Node, x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+) -> Value:
+    """gamma · x, or gamma · alpha · (e^x − 1) below 0."""
+    return node.compute(SeluOp, [x], {"alpha": bound(alpha), "gamma": bound(gamma)})
+
+
+@converts("Celu", since=12)
+def celu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
+    """x, or alpha · (e^(x / alpha) − 1) below 0."""
+    return node.compute(CeluOp, [x], {"alpha": bound(alpha)})
+
+
+@converts("HardSigmoid", since=6)
+def hard_sigmoid(node: Node, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
+    """max(0, min(1, alpha · x + beta))."""
+    return node.compute(HardSigmoidOp, [x], {"alpha": bound(alpha), "beta": bound(beta)})
+
+
+@converts("ThresholdedRelu", since=10)
+def thresholded_relu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
+    """x above alpha, else 0."""
+    return node.compute(ThresholdedReluOp, [x], {"alpha": bound(alpha)})
+
+
+@converts("Shrink", since=9)
+def shrink(node: Node, x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
+    """x brought nearer to 0 by bias, and to 0 within lambd."""
+    return node.compute(ShrinkOp, [x], {"bias": bound(bias), "threshold": bound(lambd)})
+
+
+@converts("Swish", since=24)
+def swish(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
+    """x · sigmoid(alpha · x)."""
+    return node.compute(SwishOp, [x], {"alpha": bound(alpha)})
+
+
+@converts("Gelu", since=20)
+def gelu(node: Node, x: Value, *, approximate: str = "none") -> Value:
+    """x · Φ(x), or its approximation by tanh."""
+    if approximate not in ("none", "tanh"):
+        raise node.error("its attribute approximate must be none or tanh", approximate)
+    return node.compute(GeluOp, [x], {"tanh": BoolAttr.from_bool(approximate == "tanh")})
 
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-@converts("Clip")
+@converts("Clip", since=6)
 def clip_attributes(node: Node, x: Value, *, min: float = -_LARGEST, max: float = _LARGEST) -> Value:
     """min(max(x, min), max)."""
     return _clamp(node, x, min, max)
@@ -40,18 +92,25 @@ def clip_attributes(node: Node, x: Value, *, min: float = -_LARGEST, max: float 
 @converts("Clip", since=11)
 def clip(node: Node, x: Value, min: Value | None = None, max: Value | None = None) -> Value:
     """min(max(x, min), max); an absent bound does not bind."""
-    bounds: list[float | None] = []
     for value, what in ((min, "lower bound"), (max, "upper bound")):
-        array = None if value is None else node.array(value, what)
-        if array is not None and array.size != 1:
-            raise node.error(f"its {what} must be a scalar", f"{array.size} values")
-        bounds.append(None if array is None else float(array.reshape(())))
-    return _clamp(node, x, *bounds)
+        if value is not None and int(np.prod(node.shape(value))) != 1:
+            raise node.error(f"its {what} must be a scalar", f"{list(node.shape(value))}")
+    given = [(op, v) for op, v in ((MaximumOp, min), (MinimumOp, max)) if v is not None]
+    if node.element(x) in ("f32", "f16", "bf16") and all(_is_number(v) for _, v in given):
+        low, high = (None if v is None else float(node.array(v, "bound").reshape(())) for v in (min, max))
+        return _clamp(node, x, low, high)
+    for op, value in given:
+        part = "clipped" if (op, value) != given[-1] else None
+        x = node.compute(op, [x, node.reshaped(value, ())], part=part)
+    return x
+
+
+def _is_number(bound: Value) -> bool:
+    """Whether a bound is known and no NaN."""
+    return isinstance(bound, Constant) and not np.isnan(bound.array.astype(np.float32)).any()
 
 
 def _clamp(node: Node, x: Value, low: float | None, high: float | None) -> Value:
-    if (low is not None and np.isnan(low)) or (high is not None and np.isnan(high)):
-        raise Refusal("a bound is NaN")
     low = None if low is None or low <= -_LARGEST else low
     high = None if high is None or high >= _LARGEST else high
     if low is not None and high is not None and low > high:
@@ -64,15 +123,6 @@ def _clamp(node: Node, x: Value, low: float | None, high: float | None) -> Value
 @converts("Identity")
 def identity(node: Node, x: Value) -> Value:
     """x."""
-    return x
-
-
-@converts("Cast")
-def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    """x, where it is of that type already."""
-    element = node.element(x)
-    if str(element_type(to)) != element:
-        raise Refusal(f"it casts {element} to {element_name(to)}")
     return x
 
 

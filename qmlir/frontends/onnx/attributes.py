@@ -9,8 +9,8 @@ from qmlir.dialects.weights import WeightsAttr
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.values import Floats, Ints
 
-AttributeValue = int | float | str | Ints | Floats | tuple[str, ...] | Array | onnx.AttributeProto
-"""What a converter gets; whatever has no Python form, such as a subgraph, stays as it is."""
+AttributeValue = int | float | str | Ints | Floats | tuple[str, ...] | Array | onnx.GraphProto | onnx.AttributeProto
+"""What a converter gets; whatever has no Python form stays as it is."""
 
 _TYPES = onnx.AttributeProto
 
@@ -36,6 +36,10 @@ def attribute_value(attribute: onnx.AttributeProto, model: Model) -> AttributeVa
             return tuple(s.decode(errors="replace") for s in attribute.strings)
         case _TYPES.TENSOR:
             return model.array(attribute.t)
+        case _TYPES.SPARSE_TENSOR:
+            return model.dense(attribute.sparse_tensor)
+        case _TYPES.GRAPH:
+            return attribute.g
         case _:
             return attribute
 
@@ -51,6 +55,8 @@ def attribute_ir(value: AttributeValue) -> Attribute:
             return StringAttr(value)
         case tuple():
             return ArrayAttr(attribute_ir(v) for v in value)
+        case onnx.GraphProto():
+            return StringAttr("a graph")
         case onnx.AttributeProto():
             return StringAttr(f"a {onnx.AttributeProto.AttributeType.Name(value.type).lower().replace('_', ' ')}")
         case _:

@@ -7,21 +7,28 @@ so that the value with a source tensor's name is always the one whose elements a
 Operations of a node enter the function when its converter has returned: one that refuses leaves nothing behind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+import onnx
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, TensorType, f32, i64
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.dtypes import dtype_of, element_type_of
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
-from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
+from qmlir.dialects.nn.casts import CastOp
+from qmlir.dialects.nn.indexing import SliceOp
 from qmlir.dialects.nn.shape import ConstantOp, ReshapeOp, TransposeOp
-from qmlir.dialects.qmlir import NAME, NameAttr, names_of
+from qmlir.dialects.qmlir import BLOCK, NAME, NameAttr, names_of
+from qmlir.dialects.quant.ops import CastOp as QuantCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError
-from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.onnx.values import Blocked, Constant, Dequantized, Ints, Refusal, Value
 from qmlir.rewriting import name_hint, names_of_value, set_names, tensor_name
 
 _Key = tuple[int, Ints | None]
@@ -35,7 +42,21 @@ class Builder:
     """The function's block and the constants in it."""
 
     block: Block
-    constants: dict[_Key, tuple[Array, SSAValue]] = field(default_factory=dict[_Key, tuple[Array, SSAValue]])
+    constants: dict[_Key, tuple[Constant | Array, SSAValue]] = field(
+        default_factory=dict[_Key, tuple[Constant | Array, SSAValue]]
+    )
+
+    derived: dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]] = field(
+        default_factory=dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]]
+    )
+
+    def rearranged(self, constant: Constant, how: Literal["reshaped", "transposed", "reversed"], to: Ints) -> Constant:
+        """A constant's elements in another order or shape: the same constant whenever asked for."""
+        identity = _identity(constant)
+        key = id(identity), how, to
+        if key not in self.derived:
+            self.derived[key] = identity, getattr(constant, how)(to)
+        return self.derived[key][1]
 
     def ssa(self, value: Value) -> SSAValue:
         """The value in the IR; a constant enters it at its first use."""
@@ -43,28 +64,61 @@ class Builder:
 
     def constant(self, constant: Constant, permutation: Ints | None = None) -> SSAValue:
         """The `nn.constant` of an array, its dimensions permuted if asked for; one for all its uses."""
-        key = id(constant.array), permutation
+        identity = _identity(constant)
+        key = id(identity), permutation
         # The entry keeps the array alive: its id stays its own.
         if key not in self.constants:
-            array = constant.array if permutation is None else constant.array.transpose(permutation)
-            try:
-                op = ConstantOp(np.ascontiguousarray(array).reshape(array.shape))
-            except KeyError:
-                raise Refusal(f'"{constant.name}" is of type {array.dtype}') from None
-            if constant.name:
-                op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
-                op.y.name_hint = name_hint(constant.name)
-            self.block.add_op(op)
-            self.constants[key] = constant.array, op.y
+            moved = constant if permutation is None else constant.transposed(permutation)
+            self.constants[key] = identity, self._add_constant(moved)
         return self.constants[key][1]
+
+    def _add_constant(self, constant: Constant) -> SSAValue:
+        quantized = constant if isinstance(constant, Dequantized) else None
+        array = constant.array if quantized is None else quantized.stored
+        type = None if quantized is None else TensorType(quantized.type, array.shape)
+        try:
+            op = ConstantOp(np.ascontiguousarray(array).reshape(array.shape), type)
+        except KeyError:
+            raise Refusal(f'"{constant.name}" is of type {array.dtype}') from None
+        if constant.name:
+            op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
+            op.y.name_hint = name_hint(constant.name)
+        if isinstance(constant, Blocked):
+            op.attributes[BLOCK] = IntegerAttr(constant.block, i64)
+        self.block.add_op(op)
+        if quantized is None:
+            return op.y
+        cast = DequantizeCastOp(op.y, TensorType(quantized.type.expressed, array.shape))
+        self.block.add_op(cast)
+        return cast.result
 
     def finish(self) -> None:
         """Erases constants that nothing uses after all."""
         for _, value in self.constants.values():
-            if value.first_use is None:
-                assert isinstance(value, OpResult)
-                value.op.detach()
-                value.op.erase()
+            while value.first_use is None and isinstance(value, OpResult):
+                op = value.op
+                value = op.operands[0] if op.operands else value
+                op.detach()
+                op.erase()
+                if not isinstance(op, DequantizeCastOp):
+                    break
+
+
+class Bodies(Protocol):
+    """What a converter may import in the place of its node (walk.py)."""
+
+    def run(self, graph: onnx.GraphProto, arguments: Sequence[Value], step: str = "") -> list[Value]:
+        """The outputs of a subgraph; `step` tells one run of several apart."""
+        ...
+
+    def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
+        """The output of an operator as it is in operator set `since`."""
+        ...
+
+
+def _identity(constant: Constant) -> Constant | Array:
+    """What says whether two constants are the same: the array; that of a quantized one need not exist."""
+    return constant if isinstance(constant, Dequantized) else constant.array
 
 
 @dataclass
@@ -75,6 +129,7 @@ class Node:
     name     the node's name, empty where the exporter gave none
     outputs  names of its outputs; empty for one that is left out
     file     the model's file, for errors
+    bodies   imports its subgraphs
     """
 
     kind: str
@@ -82,6 +137,7 @@ class Node:
     outputs: Sequence[str]
     builder: Builder
     file: str
+    bodies: "Bodies | None" = None
     _pending: list[Operation] = field(default_factory=list[Operation])
     _named: set[int] = field(default_factory=set[int])
 
@@ -91,7 +147,7 @@ class Node:
     def shape(self, x: Value) -> Shape:
         """The static shape of an input."""
         if isinstance(x, Constant):
-            return x.array.shape
+            return x.shape
         if not isinstance(x.type, TensorType):
             raise Refusal(f'the shape of its input "{tensor_name(x)}" is not known')
         return shape_of(x)
@@ -103,7 +159,10 @@ class Node:
     def element(self, x: Value) -> str:
         """The element type of an input, as MLIR writes it."""
         if isinstance(x, Constant):
-            return x.array.dtype.name.replace("float", "f").replace("int", "i")
+            try:
+                return str(element_type_of(x.array.dtype))
+            except KeyError:
+                return x.array.dtype.name
         return str(element_of(x)) if isinstance(x.type, TensorType) else str(x.type)
 
     def array(self, x: Value, what: str) -> Array:
@@ -148,6 +207,8 @@ class Node:
         op_type: type[TensorOp],
         operands: Sequence[Operand],
         properties: Mapping[str, Attribute | None] | None = None,
+        *,
+        element: Attribute | None = None,
     ) -> SSAValue:
         """Adds an operation without names: one that moves data around the one that computes.
 
@@ -159,14 +220,37 @@ class Node:
         flat = [v for group in values for v in ([group] if isinstance(group, SSAValue) else group)]
         for value in flat:
             self.shape(value)
-            if issubclass(op_type, NNOp) and not is_float(value):
-                raise Refusal(f"it computes on {element_of(value)}, and qmlir on f32")
+        half = next((element_of(v) for v in flat if _is_half(v)), None)
+        if half is None or not issubclass(op_type, NNOp):
+            return self._append(op_type, values, properties, element)
+        # Halves are for storage: computed in f32, rounded once.
+        wide = [self._widened(v) if isinstance(v, SSAValue) else [self._widened(e) for e in v] for v in values]
+        result = self._append(op_type, wide, properties)
+        return self.converted(result, half) if is_float(result) else result
+
+    def _append(
+        self,
+        op_type: type[TensorOp],
+        operands: Sequence[SSAValue | Sequence[SSAValue]],
+        properties: Mapping[str, Attribute | None] | None,
+        element: Attribute | None = None,
+    ) -> SSAValue:
         try:
-            op = op_type.make(values, properties)
+            op = op_type.make(operands, properties, element=element)
+        except ElementsError as error:
+            raise Refusal(f"its types are not computed on: {error}") from None
         except VerifyException as error:
             raise self.error("its inputs and attributes must fit", str(error)) from None
         self._pending.append(op)
         return op.results[0]
+
+    def converted(self, x: Value, element: Attribute) -> SSAValue:
+        """The input in another element type, by `nn.cast`."""
+        value = self.builder.ssa(x)
+        return value if element_of(value) == element else self._append(CastOp, [value], None, element)
+
+    def _widened(self, value: SSAValue) -> SSAValue:
+        return self.converted(value, f32) if _is_half(value) else value
 
     def compute(
         self,
@@ -176,12 +260,13 @@ class Node:
         *,
         output: int = 0,
         part: str | None = None,
+        element: Attribute | None = None,
     ) -> SSAValue:
         """Adds, as `insert` does, the operation that computes an output, and gives it the node's and the output's name.
 
         With `part` its result is only a step on the way to the output, and is called `<output>.<part>`.
         """
-        result = self.insert(op_type, operands, properties)
+        result = self.insert(op_type, operands, properties, element=element)
         assert isinstance(result, OpResult)
         tensor = self.outputs[output]
         if part is None:
@@ -192,6 +277,17 @@ class Node:
             result.op.attributes[NAME] = NameAttr.of(tensors=[tensor])
         result.name_hint = name_hint(tensor)
         return result
+
+    def cast(self, op_type: type[QuantCastOp], x: SSAValue, element: Attribute) -> SSAValue:
+        """Adds a cast from or to a quantized type, without names: the value is the same tensor's."""
+        op = op_type(x, TensorType(element, self.shape(x)))
+        self._pending.append(op)
+        return op.result
+
+    def number(self, value: float, like: Value) -> Constant:
+        """A scalar constant of the element type that an input is computed in."""
+        dtype = like.array.dtype if isinstance(like, Constant) else dtype_of(element_of(like))
+        return Constant(np.array(value, np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype))
 
     def add(self, op: Operation) -> None:
         """Adds an operation made elsewhere, its names on it."""
@@ -206,12 +302,30 @@ class Node:
             return self.builder.constant(x, tuple(permutation))
         return self.insert(TransposeOp, [x], {"permutation": ints(list(permutation))})
 
+    def moved(self, x: Value, permutation: Sequence[int]) -> Value:
+        """As `permuted`; a constant does not enter the IR yet."""
+        if isinstance(x, Constant):
+            return self.builder.rearranged(x, "transposed", tuple(permutation))
+        return self.permuted(x, permutation)
+
+    def reversed(self, x: Value, axes: Sequence[int]) -> Value:
+        """The input with its elements in reverse order along some axes: at import if it is constant."""
+        if isinstance(x, Constant):
+            return self.builder.rearranged(x, "reversed", tuple(axes))
+        shape = self.shape(x)
+        properties = {
+            "offsets": ints([size - 1 if axis in axes else 0 for axis, size in enumerate(shape)]),
+            "sizes": ints(list(shape)),
+            "strides": ints([-1 if axis in axes else 1 for axis in range(len(shape))]),
+        }
+        return self.insert(SliceOp, [x], properties)
+
     def reshaped(self, x: Value, shape: Sequence[int]) -> Value:
         """The input under another shape: at import if it is constant, else by `nn.reshape`."""
         if tuple(shape) == self.shape(x):
             return x
         if isinstance(x, Constant):
-            return Constant(x.array.reshape(shape), x.name)
+            return self.builder.rearranged(x, "reshaped", tuple(shape))
         return self.insert(ReshapeOp, [x], {"shape": ints(list(shape))})
 
     def _operand(self, operand: Operand) -> SSAValue | Sequence[SSAValue]:
@@ -224,11 +338,18 @@ class Node:
     # ------------------------------------------------------------------------------------------------------------
     # The end of a converter
 
-    def commit(self, results: Sequence[Value]) -> None:
-        """Puts the operations into the function; an output that none of them carries is another name of its value."""
-        self.builder.block.add_ops(self._pending)
+    @property
+    def pending(self) -> list[Operation]:
+        """The operations that wait for the converter to return."""
+        return self._pending
+
+    def commit(
+        self, results: Sequence[Value], add: Callable[[Sequence[Operation]], object], *, rename: bool = True
+    ) -> None:
+        """Gives the operations to `add`; an output that none of them carries is another name of its value."""
+        add(self._pending)
         for index, (output, value) in enumerate(zip(self.outputs, results, strict=False)):
-            if output and index not in self._named and isinstance(value, SSAValue):
+            if rename and output and index not in self._named and isinstance(value, SSAValue):
                 _rename(value, self.name, output)
 
     def discard(self) -> None:
@@ -239,6 +360,10 @@ class Node:
         self._named.clear()
 
 
+def _is_half(value: SSAValue) -> bool:
+    return isinstance(element_of(value), Float16Type | BFloat16Type)
+
+
 def _rename(value: SSAValue, node: str, tensor: str) -> None:
     """Adds names to the operation or argument that computes a value: it also stands for this node and this tensor."""
     while isinstance(value, OpResult) and NAME not in value.op.attributes:
@@ -246,5 +371,10 @@ def _rename(value: SSAValue, node: str, tensor: str) -> None:
             break
         value = value.op.x
     own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
+    if any(s.data == tensor for s in own.tensors):  # the last operation of a body
+        return
     nodes, tensors, absorbed = ([s.data for s in strings] for strings in (own.nodes, own.tensors, own.absorbed))
+    if not tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp):
+        set_names(value, NameAttr.of([*nodes, node], [tensor], absorbed))  # a cast has no other name
+        return
     set_names(value, NameAttr.of([*nodes, node], tensors, [*absorbed, tensor]))

@@ -1,51 +1,14 @@
-"""Conv, Gemm and MatMul: contractions, with constant weights in the order nn wants."""
+"""Gemm and MatMul: contractions, with constant weights in the order nn wants."""
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import Array, Shape
-from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.layout import channels_first, channels_last, image_size
-from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
-from qmlir.frontends.onnx.windows import geometry
-
-
-@converts("Conv")
-def conv(
-    node: Node,
-    x: Value,
-    w: Value,
-    b: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints = (),
-    group: int = 1,
-    kernel_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
-) -> Value:
-    """x [N,C,H,W], w [O,C/group,KH,KW], b [O] → y [N,O,OH,OW]."""
-    image, kernel = image_size(node, x), image_size(node, w)
-    channels, outputs, inputs = node.shape(x)[1], *node.shape(w)[:2]
-    if kernel_shape and kernel_shape != kernel:
-        raise node.error(f"its kernel_shape must be that of its weights, {list(kernel)}", str(list(kernel_shape)))
-    if group < 1 or inputs * group != channels or outputs % group:
-        raise node.error(
-            f"its weights must have {channels} input channels in {group} groups and outputs for each group",
-            f"weights {list(node.shape(w))}",
-        )
-    windows = geometry(node, image, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
-    if group == 1:
-        op_type, weights = Conv2DOp, node.permuted(w, (0, 2, 3, 1))  # OIHW → OHWI
-    elif inputs == 1:
-        op_type, weights = DepthwiseConv2DOp, node.permuted(w, (1, 2, 3, 0))  # [C·m, 1, KH, KW] → [1, KH, KW, C·m]
-    else:
-        raise Refusal(f"it has {group} groups of {inputs} channels, and qmlir only 1 group or groups of 1 channel")
-    y = node.compute(op_type, [channels_last(node, x), weights, b], windows.properties())
-    return channels_first(node, y)
+from qmlir.frontends.onnx.values import Constant, Refusal, Value
 
 
 @converts("Gemm")
@@ -64,6 +27,8 @@ def gemm(
     for x in (a, b):
         if node.rank(x) != 2:
             raise node.error("its factors must be matrices", f"rank {node.rank(x)}")
+    if node.element(a)[0] not in "fb" and not (float(alpha).is_integer() and float(beta).is_integer()):
+        raise Refusal(f"it multiplies integers by {alpha} and {beta}")
     data = node.permuted(a, (1, 0)) if transA else node.builder.ssa(a)
     rows, columns = node.shape(data)[0], node.shape(b)[0 if transB else 1]
     addend = None if beta == 0 else c
@@ -79,7 +44,7 @@ def gemm(
             return node.compute(MatMulOp, [data, node.permuted(b, (1, 0)) if transB else b])
         y = node.compute(MatMulOp, [data, node.permuted(b, (1, 0)) if transB else b], part="product")
         if alpha != 1:
-            factor = Constant(np.array(alpha, np.float32))
+            factor = node.number(alpha, y)
             if addend is None:
                 return node.compute(MulOp, [y, factor])
             y = node.compute(MulOp, [y, factor], part="scaled")
@@ -104,7 +69,7 @@ def _scaled(node: Node, c: Value, beta: float) -> Value:
         return c
     if isinstance(c, Constant):
         return Constant(_times(c.array, beta), c.name)
-    return node.compute(MulOp, [c, Constant(np.array(beta, np.float32))], part="addend")
+    return node.compute(MulOp, [c, node.number(beta, c)], part="addend")
 
 
 def _times(array: Array, factor: float) -> Array:

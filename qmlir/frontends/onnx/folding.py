@@ -1,23 +1,30 @@
 """Constant subexpressions, computed with numpy at import.
 
 Exporters write shape arithmetic as nodes: Shape → Gather → Unsqueeze → Concat → Reshape. With static shapes all of it
-is constant. The table has what such chains are made of and what moves weights around; arithmetic on weights beyond it
-stays in the graph, where `fold-constants` finds it.
+is constant. The table has what such chains are made of and what moves weights around; of any other node on constants
+the converter is asked, and its operations evaluated if they are small. Large ones stay in the graph, where
+`fold-constants` finds them.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from math import inf
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.interfaces import Array, Shape
+from qmlir.dialects.interfaces import Array, Shape, TensorOp, shape_of
+from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.frontends.onnx.converters import folds
 from qmlir.frontends.onnx.shape import reshaped
-from qmlir.frontends.onnx.types import element_dtype, element_name
-from qmlir.frontends.onnx.values import Ints, Refusal
+from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
 
 LIMIT = 1 << 26
 """The most elements a fold may make out of fewer: a model file is not to fill the memory with a few bytes."""
+
+SMALL = 1 << 20
+"""The most elements, operands and results together, of what is evaluated here."""
 
 
 def _bounded(shape: Shape) -> Shape:
@@ -27,91 +34,10 @@ def _bounded(shape: Shape) -> Shape:
     return shape
 
 
-def _binary(function: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Array]:
-    def fold(a: Array, b: Array) -> Array:
-        _bounded(np.broadcast_shapes(a.shape, b.shape))
-        with np.errstate(all="ignore"):
-            return np.asarray(function(a, b))
-
-    return fold
-
-
-def _divide(a: Array, b: Array) -> Array:
-    """a / b, integers rounded toward zero."""
-    if a.dtype.kind == "f":
-        return a / b
-    if np.any(b == 0):
-        raise ZeroDivisionError("division by zero")
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient).astype(a.dtype)
-
-
-for _operator, _since, _function in (
-    ("Add", 7, np.add),
-    ("Sub", 7, np.subtract),
-    ("Mul", 7, np.multiply),
-    ("Div", 7, _divide),
-    ("Equal", 7, np.equal),
-    ("Less", 7, np.less),
-    ("Greater", 7, np.greater),
-    ("And", 7, np.logical_and),
-    ("Or", 7, np.logical_or),
-):
-    folds(_operator, since=_since)(_binary(_function))
-
-
 @folds("Identity")
 def identity(x: Array) -> Array:
     """x."""
     return x
-
-
-@folds("Not")
-def logical_not(x: Array) -> Array:
-    """Not x."""
-    return np.logical_not(x)
-
-
-@folds("Neg")
-def negative(x: Array) -> Array:
-    """−x."""
-    return np.negative(x)
-
-
-@folds("Floor")
-def floor(x: Array) -> Array:
-    """x rounded down."""
-    return np.floor(x)
-
-
-@folds("Ceil")
-def ceil(x: Array) -> Array:
-    """x rounded up."""
-    return np.ceil(x)
-
-
-@folds("Sqrt")
-def sqrt(x: Array) -> Array:
-    """The square root."""
-    with np.errstate(all="ignore"):
-        return np.sqrt(x)
-
-
-@folds("Cast", since=6)
-def cast(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Array:
-    """x as another type; types that numpy lacks are left to others."""
-    dtype = element_dtype(to)
-    if dtype is None or {dtype.kind, x.dtype.kind} - set("biuf"):
-        raise Refusal(f"it casts {x.dtype} to {element_name(to)}")
-    with np.errstate(all="ignore"):
-        return x.astype(dtype)
-
-
-@folds("Where", since=9)
-def where(condition: Array, x: Array, y: Array) -> Array:
-    """x where the condition holds, else y."""
-    _bounded(np.broadcast_shapes(condition.shape, x.shape, y.shape))
-    return np.where(condition, x, y).astype(x.dtype)
 
 
 @folds("Gather")
@@ -222,8 +148,39 @@ def arange(start: Array, limit: Array, delta: Array) -> Array:
     return (np.arange(_bounded((count,))[0], dtype=start.dtype) * step + first).astype(start.dtype)
 
 
-@folds("ReduceProd")
-def reduce_product(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    """The product over axes."""
-    result: Any = np.prod(x, axis=axes, keepdims=bool(keepdims), dtype=x.dtype)
-    return np.asarray(result)
+def evaluated(ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str]) -> list[Value] | None:
+    """The results of operations on constants, by their own `evaluate`.
+
+    Args:
+        ops: Operations in order, whose operands are each other's results and constants.
+        results: Values of these operations, or constants already.
+        names: What the results are called.
+
+    Returns:
+        Constants; None where an operation has no meaning of its own, is quantized, or is large: that stays for the
+        pass `fold-constants`.
+    """
+    if not ops or sum(_elements(v) for op in ops for v in (*op.operands, *op.results)) > SMALL:
+        return None
+    known: dict[SSAValue, Array] = {}
+    for op in ops:
+        known.update((o, c) for o in op.operands if (c := _constant(o)) is not None)
+        if not isinstance(op, TensorOp) or any(o not in known for o in op.operands):
+            return None
+        with np.errstate(all="ignore"):
+            known.update(zip(op.results, op.evaluate(*(known[o] for o in op.operands)), strict=True))
+    return [
+        Constant(known[r], n) if isinstance(r, SSAValue) else r
+        for r, n in zip(results, [*names, *[""] * len(results)], strict=False)
+    ]
+
+
+def _constant(value: SSAValue) -> Array | None:
+    return value.owner.value.array if isinstance(value.owner, ConstantOp) and not is_quantized(value) else None
+
+
+def _elements(value: SSAValue) -> float:
+    """How many elements a tensor has; no end where that is not known or it is quantized."""
+    if not isinstance(value.type, TensorType) or is_quantized(value):
+        return inf
+    return float(np.prod([float(d) for d in shape_of(value)]))

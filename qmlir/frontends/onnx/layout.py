@@ -7,7 +7,7 @@ operation; a later pass cancels those that meet.
 from xdsl.ir import SSAValue
 
 from qmlir.frontends.onnx.builder import Node
-from qmlir.frontends.onnx.values import Refusal, Value
+from qmlir.frontends.onnx.values import Value
 
 
 def channels_last(node: Node, x: Value) -> SSAValue:
@@ -19,11 +19,3 @@ def channels_first(node: Node, y: SSAValue) -> SSAValue:
     """[N, …, C] → [N, C, …], of any rank."""
     rank = node.rank(y)
     return node.permuted(y, (0, rank - 1, *range(1, rank - 1)))
-
-
-def image_size(node: Node, x: Value) -> tuple[int, int]:
-    """Rows and columns of an image [N, C, H, W]; refuses one of another rank."""
-    shape = node.shape(x)
-    if len(shape) != 4:
-        raise Refusal(f"it works on {len(shape) - 2} spatial dimensions, and qmlir on 2")
-    return shape[2], shape[3]

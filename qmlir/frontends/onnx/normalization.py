@@ -1,10 +1,22 @@
-"""Softmax, and batch normalization as a product and a sum."""
+"""Softmax and normalizations; a scale and a bias of channels or elements are a product and a sum of their own."""
+
+from collections.abc import Sequence
+from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
+from xdsl.ir import SSAValue
 
-from qmlir.dialects.nn.elementwise import AddOp, MulOp
-from qmlir.dialects.nn.normalization import SoftmaxOp
+from qmlir.dialects.interfaces import Array
+from qmlir.dialects.nn.elementary import SqrtOp
+from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
+from qmlir.dialects.nn.normalization import (
+    LayerNormOp,
+    LocalResponseNormalizationOp,
+    LpNormalizationOp,
+    RMSNormOp,
+    SoftmaxOp,
+)
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
@@ -51,17 +63,197 @@ def batch_normalization(
     if training_mode:
         raise Refusal("it is in training mode")
     rank, channels = node.rank(x), node.shape(x)[1:2]
-    names = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
-    arrays = [node.array(value, name).astype(np.float64) for name, value in names.items()]
-    if any(a.shape != channels for a in arrays):
+    parameters = [scale, bias, mean, variance]
+    if any(node.shape(p) != channels for p in parameters):
         if not spatial:
             raise Refusal("it is not spatial: it has parameters for each element")
-        raise node.error(f"its parameters must have shape {list(channels)}", str([list(a.shape) for a in arrays]))
-    if np.any(arrays[3] + epsilon <= 0):
-        raise node.error("its variance must not be negative", str(float(arrays[3].min())))
-    factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
-    offset = arrays[1] - arrays[2] * factor
+        shapes = [list(node.shape(p)) for p in parameters]
+        raise node.error(f"its parameters must have shape {list(channels)}", str(shapes))
+    known = [p.array for p in parameters if isinstance(p, Constant)]
+    if len(known) == len(parameters):
+        factor, offset = _folded_batch_norm(node, known, epsilon)
+    else:
+        factor, offset = _computed_batch_norm(node, scale, bias, mean, variance, epsilon)
     image = channels_last(node, x) if rank > 2 else x
-    product = node.compute(MulOp, [image, Constant(factor.astype(np.float32))], part="scaled")
-    y = node.compute(AddOp, [product, Constant(offset.astype(np.float32))])
+    product = node.compute(MulOp, [image, factor], part="scaled")
+    y = node.compute(AddOp, [product, offset])
     return channels_first(node, y) if rank > 2 else y
+
+
+def _folded_batch_norm(node: Node, parameters: Sequence[Array], epsilon: float) -> tuple[Value, Value]:
+    """(factor, offset) of constant parameters, rounded once."""
+    scale, bias, mean, variance = (p.astype(np.float64) for p in parameters)
+    if np.any(variance + epsilon <= 0):
+        raise node.error("its variance must not be negative", str(float(variance.min())))
+    factor = scale / np.sqrt(variance + epsilon)
+    dtype = parameters[0].dtype
+    return Constant(factor.astype(dtype)), Constant((bias - mean * factor).astype(dtype))
+
+
+def _computed_batch_norm(
+    node: Node, scale: Value, bias: Value, mean: Value, variance: Value, epsilon: float
+) -> tuple[Value, Value]:
+    """(factor, offset), of which some parameter is known at run time only."""
+    root = node.insert(SqrtOp, [node.insert(AddOp, [variance, node.number(epsilon, variance)])])
+    factor = node.compute(DivOp, [scale, root], part="factor")
+    shift = node.insert(MulOp, [mean, factor])
+    return factor, node.compute(SubOp, [bias, shift], part="offset")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Normalizations of what is at hand, by its own mean and size
+
+
+@converts("LayerNormalization", since=17)
+def layer_normalization(
+    node: Node,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Value:
+    """Over all dimensions from `axis` on."""
+    if any(node.outputs[1:]):
+        raise Refusal("its mean and its deviation are used, which only ONNX's own body gives")
+    return _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
+
+
+@converts("RMSNormalization", since=23)
+@converts("SimplifiedLayerNormalization")
+def rms_normalization(
+    node: Node, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
+    """Over all dimensions from `axis` on, around zero. onnxruntime's operator, in ONNX's domain, is older."""
+    return _trailing(node, RMSNormOp, x, axis, epsilon, scale, None)
+
+
+@converts("SkipLayerNormalization", domain="com.microsoft")
+def skip_layer_normalization(
+    node: Node, x: Value, skip: Value, scale: Value, beta: Value | None = None, bias: Value | None = None, *,
+    epsilon: float = 1e-12,
+) -> Value | tuple[Value, ...]:  # fmt: skip
+    """A layer normalization of x + skip + bias, over the last dimension."""
+    return _skipping(node, LayerNormOp, x, skip, bias, epsilon, scale, beta)
+
+
+@converts("SkipSimplifiedLayerNormalization", domain="com.microsoft")
+def skip_rms_normalization(
+    node: Node, x: Value, skip: Value, scale: Value, bias: Value | None = None, *, epsilon: float = 1e-12
+) -> Value | tuple[Value, ...]:
+    """An RMS normalization of x + skip + bias, over the last dimension."""
+    return _skipping(node, RMSNormOp, x, skip, bias, epsilon, scale, None)
+
+
+def _skipping(
+    node: Node,
+    op_type: type[LayerNormOp | RMSNormOp],
+    x: Value,
+    skip: Value,
+    bias: Value | None,
+    epsilon: float,
+    scale: Value,
+    beta: Value | None,
+) -> Value | tuple[Value, ...]:
+    """The normalized sum and, as fourth output, the sum itself."""
+    if any(node.outputs[1:3]):
+        raise Refusal("its mean and its deviation are used, which qmlir does not give")
+    wants_sum = len(node.outputs) > 3
+
+    def add(lhs: Value, rhs: Value, last: bool) -> SSAValue:
+        if last and wants_sum:
+            return node.compute(AddOp, [lhs, rhs], output=3)
+        return node.compute(AddOp, [lhs, rhs], part="sum" if last else "skipped")
+
+    total = add(x, skip, bias is None)
+    total = total if bias is None else add(total, bias, True)
+    y = _trailing(node, op_type, total, -1, epsilon, scale, beta)
+    return (y, y, y, total) if wants_sum else y
+
+
+def _trailing(
+    node: Node,
+    op_type: type[LayerNormOp | RMSNormOp],
+    x: Value,
+    axis: int,
+    epsilon: float,
+    scale: Value,
+    bias: Value | None,
+) -> Value:
+    properties = {"axis": IntegerAttr(node.axis(axis, node.rank(x)), i64), "epsilon": FloatAttr(epsilon, f32)}
+    return _scaled(node, node.compute(op_type, [x], properties, part="normalized"), scale, bias)
+
+
+def _scaled(node: Node, x: Value, scale: Value, bias: Value | None) -> SSAValue:
+    """x · scale + bias, the node's result."""
+    if bias is None:
+        return node.compute(MulOp, [x, scale])
+    return node.compute(AddOp, [node.compute(MulOp, [x, scale], part="scaled"), bias])
+
+
+@converts("InstanceNormalization")
+def instance_normalization(node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
+    """Of each channel of each image [N, C, …] by itself."""
+    shape = node.shape(x)
+    if len(shape) < 3:
+        raise node.error("its input must have at least one spatial dimension", str(list(shape)))
+    y = _by_group(node, x, shape[1], epsilon)
+    return _scaled(node, node.reshaped(y, shape), *_over_channels(node, (scale, bias), len(shape) - 2))
+
+
+@converts("GroupNormalization", since=18)
+def group_normalization_of_groups(
+    node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int
+) -> Value:
+    """Of groups of channels of each image [N, C, …], with a scale and a bias for each group."""
+    y = _scaled(node, _by_group(node, x, num_groups, epsilon), *_over_channels(node, (scale, bias), 1))
+    return node.reshaped(y, node.shape(x))
+
+
+@converts("GroupNormalization", since=21)
+def group_normalization(
+    node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
+) -> Value:
+    """Of groups of channels of each image [N, C, …], with a scale and a bias for each channel."""
+    shape = node.shape(x)
+    y = node.reshaped(_by_group(node, x, num_groups, epsilon), shape)
+    return _scaled(node, y, *_over_channels(node, (scale, bias), len(shape) - 2))
+
+
+def _by_group(node: Node, x: Value, groups: int, epsilon: float) -> SSAValue:
+    """The input [N, C, …] as [N, groups, rest], each group normalized by itself."""
+    shape = node.shape(x)
+    if len(shape) < 2 or groups < 1 or shape[1] % groups:
+        raise node.error(f"its channels must fall into {groups} groups", str(list(shape)))
+    rows = node.reshaped(x, (shape[0], groups, prod(shape[1:]) // groups))
+    properties = {"axis": IntegerAttr(2, i64), "epsilon": FloatAttr(epsilon, f32)}
+    return node.compute(LayerNormOp, [rows], properties, part="normalized")
+
+
+def _over_channels(node: Node, parameters: Sequence[Value], spatial: int) -> list[Value]:
+    """Parameters [C] as [C, 1, …], with so many ones."""
+    return [node.reshaped(p, (*node.shape(p), *(1,) * spatial)) for p in parameters]
+
+
+@converts("LpNormalization")
+def lp_normalization(node: Node, x: Value, *, axis: int = -1, p: int = 2) -> Value:
+    """Along one dimension."""
+    properties = {"axis": IntegerAttr(node.axis(axis, node.rank(x)), i64), "p": IntegerAttr(p, i64)}
+    return node.compute(LpNormalizationOp, [x], properties)
+
+
+@converts("LRN")
+def local_response_normalization(
+    node: Node, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
+) -> Value:
+    """x / (bias + alpha / size · Σ x²)^beta, the sum over `size` neighbouring channels."""
+    if node.rank(x) < 2:
+        raise node.error("its input must have channels", str(list(node.shape(x))))
+    properties = {
+        "size": IntegerAttr(size, i64),
+        **{name: FloatAttr(value, f32) for name, value in (("alpha", alpha), ("beta", beta), ("bias", bias))},
+    }
+    y = node.compute(LocalResponseNormalizationOp, [channels_last(node, x)], properties)
+    return channels_first(node, y)

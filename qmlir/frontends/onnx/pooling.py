@@ -1,16 +1,34 @@
-"""Pools over windows, and over the whole image."""
+"""Pools over windows, and over the whole image, of any number of spatial dimensions.
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, f32
-from xdsl.ir import SSAValue
+nn pools the rows and columns of images. One dimension is a row of an image of one row. Of more than two the innermost
+two go first, with the others in the batch, then the others, with those two in the channels: a maximum of maxima, and a
+mean of means, whose counts are products of counts along each dimension.
+"""
 
-from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp
-from qmlir.dialects.nn.shape import PadOp
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.dialects.interfaces import Shape
+from qmlir.dialects.nn.elementary import AbsOp, SqrtOp
+from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, PowOp, SubOp
+from qmlir.dialects.nn.pooling import (
+    AveragePool2DOp,
+    GlobalAveragePoolOp,
+    MaxPool2DOp,
+    MaxPoolIndices2DOp,
+    WindowPoolOp,
+)
 from qmlir.dialects.windows import ints
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.layout import channels_first, channels_last, image_size
-from qmlir.frontends.onnx.values import Ints, Refusal, Value
-from qmlir.frontends.onnx.windows import Geometry, geometry
+from qmlir.frontends.onnx.convolution import convolved
+from qmlir.frontends.onnx.layout import channels_first, channels_last
+from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.onnx.windows import Geometry, cropped, geometry, padded
 
 
 @converts("MaxPool")
@@ -25,15 +43,90 @@ def max_pool(
     pads: Ints = (),
     storage_order: int = 0,
     strides: Ints = (),
-) -> Value:
-    """The maximum over each window; `storage_order` is about the indices, which qmlir does not give."""
+) -> Value | tuple[Value, Value]:
+    """The maximum over each window, and where it lies; `storage_order` 1 counts columns before rows there."""
     windows = geometry(
-        node, image_size(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
+        node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
         ceil_mode=bool(ceil_mode),
     )  # fmt: skip
     if _overlooks_image(windows):
         raise Refusal("its padding is as large as its window, which then may see no element")
-    y = node.compute(MaxPool2DOp, [channels_last(node, x)], {**windows.properties(), "window": ints(windows.kernel)})
+    wants_places = bool(node.outputs[1:2] and node.outputs[1])
+    if wants_places and (len(windows.kernel) > 2 or min(windows.low + windows.high) < 0):
+        raise Refusal("the places of its maxima are used, which qmlir gives in one or two dimensions, not cropped")
+    image, windows = cropped(node, channels_last(node, x), windows)
+    y = channels_first(node, _Pool(node, MaxPool2DOp).over(image, windows))
+    if not wants_places:
+        return y
+    places = channels_first(node, _Pool(node, MaxPoolIndices2DOp).over(image, windows, "places"))
+    return y, _counted_through(node, places, node.shape(x), bool(storage_order))
+
+
+def _counted_through(node: Node, places: SSAValue, shape: Shape, columns_first: bool) -> SSAValue:
+    """Places in an image, row · width + column, as places in the whole tensor [N, C, …]."""
+
+    def number(value: int) -> Constant:
+        return Constant(np.array(value, np.int64))
+
+    size = prod(shape[2:])
+    if columns_first and len(shape) == 4:
+        row = node.insert(DivOp, [places, number(shape[3])])
+        column = node.insert(SubOp, [places, node.insert(MulOp, [row, number(shape[3])])])
+        places = node.insert(AddOp, [node.insert(MulOp, [column, number(shape[2])]), row])
+    before = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(*shape[:2], *(1 for _ in shape[2:])) * size
+    return node.compute(AddOp, [places, Constant(before)], output=1)
+
+
+@converts("LpPool")
+def lp_pool(
+    node: Node,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints = (),
+    kernel_shape: Ints,
+    p: int = 2,
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """(Σ |x|^p)^(1/p) over each window: the sum is a convolution with ones."""
+    windows = geometry(
+        node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
+        ceil_mode=bool(ceil_mode),
+    )  # fmt: skip
+    return _lp_pool(node, x, windows, p)
+
+
+@converts("GlobalLpPool")
+def global_lp_pool(node: Node, x: Value, *, p: int = 2) -> Value:
+    """(Σ |x|^p)^(1/p) over each image."""
+    size = spatial(node, x)
+    windows = geometry(node, size, size, strides=(), pads=(), dilations=(), auto_pad="")
+    return _lp_pool(node, x, windows, p)
+
+
+def _lp_pool(node: Node, x: Value, windows: Geometry, p: int) -> Value:
+    if p < 1:
+        raise node.error("its attribute p must be at least 1", str(p))
+    image, channels = channels_last(node, x), node.shape(x)[1]
+    match p:
+        case 1:
+            powers = node.compute(AbsOp, [image], part="powers")
+        case 2:
+            powers = node.compute(MulOp, [image, image], part="powers")
+        case _:
+            size = node.insert(AbsOp, [image])
+            powers = node.compute(PowOp, [size, node.number(p, size)], part="powers")
+    ones = Constant(np.ones((channels, *windows.kernel, 1), node.number(1, powers).array.dtype))
+    sums = convolved(node, powers, ones, None, windows, channels, part=None if p == 1 else "sums")
+    match p:
+        case 1:
+            y = sums
+        case 2:
+            y = node.compute(SqrtOp, [sums])
+        case _:
+            y = node.compute(PowOp, [sums, node.number(1 / p, sums)])
     return channels_first(node, y)
 
 
@@ -52,20 +145,32 @@ def average_pool(
 ) -> Value:
     """The mean over each window, of the elements inside the image or, with `count_include_pad`, the padded image."""
     windows = geometry(
-        node, image_size(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
+        node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
         ceil_mode=bool(ceil_mode),
     )  # fmt: skip
-    image = channels_last(node, x)
-    properties = windows.properties()
+    image, windows = cropped(node, channels_last(node, x), windows)
     include = bool(count_include_pad) and max(windows.low + windows.high) > 0
     if include and (max(windows.extra) > 0 or _overlooks_image(windows)):
         # What ceil_mode adds never counts, the padding does: let the padding be part of the image.
-        image, include = _padded(node, image, windows), False
-        properties["padding"] = ints((0, windows.extra[0], 0, windows.extra[1]))
+        image, include = padded(node, image, (0, *windows.low, 0), (0, *windows.high, 0)), False
+        nothing = (0,) * len(windows.low)
+        windows = Geometry(windows.kernel, windows.strides, windows.dilations, nothing, nothing, windows.extra)
     elif _overlooks_image(windows):
         raise Refusal("its padding is as large as its window, which then may see no element")
-    properties |= {"window": ints(windows.kernel), "count_include_pad": BoolAttr.from_bool(include)}
-    return channels_first(node, node.compute(AveragePool2DOp, [image], properties))
+    pool = _Pool(node, AveragePool2DOp, {"count_include_pad": BoolAttr.from_bool(include)})
+    return channels_first(node, pool.over(image, windows))
+
+
+def spatial(node: Node, x: Value) -> Ints:
+    """The spatial sizes of an input [N, C, …].
+
+    Raises:
+        NodeError: It has none.
+    """
+    shape = node.shape(x)
+    if len(shape) < 3:
+        raise node.error("its input must have at least one spatial dimension", str(list(shape)))
+    return shape[2:]
 
 
 def _overlooks_image(windows: Geometry) -> bool:
@@ -76,49 +181,62 @@ def _overlooks_image(windows: Geometry) -> bool:
     )
 
 
-def _padded(node: Node, image: SSAValue, windows: Geometry) -> SSAValue:
-    """The image [N, H, W, C] with the windows' explicit padding as zeros."""
-    low, high = (0, *windows.low, 0), (0, *windows.high, 0)
-    return node.insert(PadOp, [image], {"low": ints(low), "high": ints(high), "value": FloatAttr(0.0, f32)})
+@dataclass(frozen=True)
+class _Pool:
+    """A pool of a node, over images of any rank."""
+
+    node: Node
+    op_type: type[WindowPoolOp]
+    properties: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+
+    def over(self, image: SSAValue, windows: Geometry, part: str | None = None) -> SSAValue:
+        """[N, …, C] → [N, …, C]; as a step on the way if `part` names it."""
+        batch, *sizes, channels = self.node.shape(image)
+        match len(sizes):
+            case 1:
+                y = self.over(self._seen_as(image, (batch, 1, *sizes, channels)), windows.of_rows(), part)
+                return self._seen_as(y, (batch, self.node.shape(y)[2], channels))
+            case 2:
+                properties = {**windows.properties(), "window": ints(windows.kernel), **self.properties}
+                return self.node.compute(self.op_type, [image], properties, part=part)
+            case _:
+                *outer, rows, columns = sizes
+                planes = self._seen_as(image, (batch * prod(outer), rows, columns, channels))
+                planes = self.over(planes, windows.along(slice(-2, None)), f"{part}.planes" if part else "planes")
+                inner = self.node.shape(planes)[1:]
+                stack = self._seen_as(planes, (batch, *outer, prod(inner)))
+                y = self.over(stack, windows.along(slice(-2)), part)
+                return self._seen_as(y, (batch, *self.node.shape(y)[1:-1], *inner))
+
+    def _seen_as(self, x: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        return self.node.builder.ssa(self.node.reshaped(x, shape))
 
 
 @converts("GlobalMaxPool")
 def global_max_pool(node: Node, x: Value) -> Value:
     """The maximum of each channel: a pool whose window is the image."""
-    size = image_size(node, x)
-    return channels_first(node, node.compute(MaxPool2DOp, [channels_last(node, x)], {"window": ints(size)}))
+    image, rank = _pixels(node, x)
+    y = node.compute(MaxPool2DOp, [image], {"window": ints(node.shape(image)[1:3])})
+    return _of_rank(node, y, rank)
 
 
 @converts("GlobalAveragePool")
 def global_average_pool(node: Node, x: Value) -> Value:
     """The mean of each channel."""
-    image_size(node, x)
-    return channels_first(node, node.compute(GlobalAveragePoolOp, [channels_last(node, x)]))
+    image, rank = _pixels(node, x)
+    return _of_rank(node, node.compute(GlobalAveragePoolOp, [image]), rank)
 
 
-@converts("ReduceMean")
-def reduce_mean(node: Node, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
-    """The mean over axes."""
-    return _mean(node, x, axes, bool(keepdims))
+def _pixels(node: Node, x: Value) -> tuple[SSAValue, int]:
+    """The input [N, C, …] as images [N, H, W, C], of one row unless it has rows and columns; and its rank."""
+    sizes, image = spatial(node, x), channels_last(node, x)
+    if len(sizes) != 2:
+        batch, channels = node.shape(x)[:2]
+        image = node.builder.ssa(node.reshaped(image, (batch, 1, prod(sizes), channels)))
+    return image, len(sizes) + 2
 
 
-@converts("ReduceMean", since=18)
-def reduce_mean_axes_input(
-    node: Node, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Value:
-    """The mean over axes, which are an input."""
-    values = () if axes is None else node.ints(axes, "axes")
-    return x if not values and noop_with_empty_axes else _mean(node, x, values, bool(keepdims))
-
-
-def _mean(node: Node, x: Value, axes: Ints, keepdims: bool) -> Value:
-    """A global average pool, where the axes are the spatial ones of [N, C, H, W] or of [N, H, W, C]."""
-    shape = node.shape(x)
-    over = node.axes(axes, len(shape)) or list(range(len(shape)))
-    if len(shape) != 4 or over not in ([2, 3], [1, 2]):
-        raise Refusal(f"it averages over axes {over} of {len(shape)}, and qmlir over the two of an image")
-    image = channels_last(node, x) if over == [2, 3] else x
-    y = node.compute(GlobalAveragePoolOp, [image])
-    if not keepdims:
-        return node.reshaped(y, (shape[0], node.shape(y)[3]))
-    return channels_first(node, y) if over == [2, 3] else y
+def _of_rank(node: Node, y: SSAValue, rank: int) -> Value:
+    """A result [N, 1, 1, C] as [N, C, 1, …]."""
+    batch, _, _, channels = node.shape(y)
+    return channels_first(node, node.builder.ssa(node.reshaped(y, (batch, *(1,) * (rank - 2), channels))))

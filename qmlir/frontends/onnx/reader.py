@@ -4,20 +4,24 @@ Nothing of protobuf reaches a user: whatever is wrong with the bytes (missing, a
 lacking what every model has) is a `FileError` here. What is wrong with single nodes is found when they are imported.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import external_data_helper, inliner, numpy_helper
-from onnx.checker import ValidationError
+from onnx import numpy_helper
 
 from qmlir.dialects.interfaces import Array
 from qmlir.errors import FileError
+from qmlir.frontends.onnx.external import ExternalError, external_array, is_external
+from qmlir.frontends.onnx.old_versions import OLDEST_OPSET, converted
 
-OLDEST_OPSET = 7
-"""Before operator set 7 broadcasting was an attribute and BatchNormalization had another form."""
+MOST_ELEMENTS = 1 << 28
+"""The most elements of a tensor that a file describes rather than holds."""
 
 _SAVE_AGAIN = "save or download the model again"
 
@@ -26,7 +30,7 @@ _SAVE_AGAIN = "save or download the model again"
 class Model:
     """A decoded model.
 
-    proto    the model, functions inlined; not changed by the import
+    proto    the model; not changed by the import
     file     what to call it in errors: its path, or a word for one that has none
     folder   where its external data lies; None for a model that was not read from a path
     opsets   operator set version of each domain; the default domain is ""
@@ -43,16 +47,17 @@ class Model:
         Raises:
             FileError: It does not hold what it says, or its external data is missing or lies outside the folder.
         """
-        external = external_data_helper.uses_external_data(tensor)
-        if external and self.folder is None:
-            raise FileError(
-                self.file, f'keeps "{tensor.name}" in a file beside it', remedy="load the model by its path"
-            )
         try:
             if min(tensor.dims, default=0) < 0:
                 raise ValueError(f"a shape of {list(tensor.dims)}")
-            return numpy_helper.to_array(_private_copy(tensor) if external else tensor, str(self.folder or ""))
-        except (OSError, ValidationError) as error:
+            if not is_external(tensor):
+                return numpy_helper.to_array(tensor)
+            if self.folder is None:
+                raise FileError(
+                    self.file, f'keeps "{tensor.name}" in a file beside it', remedy="load the model by its path"
+                )
+            return external_array(tensor, self.folder)
+        except (OSError, ExternalError) as error:
             raise FileError(
                 self.file,
                 f'needs the external data of "{tensor.name}"',
@@ -64,6 +69,37 @@ class Model:
                 self.file, f'must hold the values of "{tensor.name}" as it declares them', got=_one_line(error),
                 remedy=_SAVE_AGAIN,
             ) from None  # fmt: skip
+
+    def dense(self, sparse: onnx.SparseTensorProto) -> Array:
+        """A sparse tensor with its zeros.
+
+        Raises:
+            FileError: It does not hold what it says, or is too large.
+        """
+        values, indices = self.array(sparse.values), self.array(sparse.indices)
+        shape = tuple(int(d) for d in sparse.dims)
+        try:
+            if not shape or min(shape) < 0 or prod(shape) > MOST_ELEMENTS:
+                raise ValueError(f"a shape of {list(shape)}")
+            result = np.zeros(shape, values.dtype)
+            if indices.ndim == 2:
+                indices = np.ravel_multi_index(tuple(indices.T), shape)
+            if values.ndim != 1 or indices.shape != values.shape or np.any((indices < 0) | (indices >= result.size)):
+                raise ValueError(f"indices of shape {list(indices.shape)} for {values.size} values")
+            result.reshape(-1)[indices] = values
+        except (ValueError, TypeError, IndexError, MemoryError) as error:
+            raise FileError(
+                self.file, f'must hold the values of "{sparse.values.name}" as it declares them', got=_one_line(error),
+                remedy=_SAVE_AGAIN,
+            ) from None  # fmt: skip
+        return result
+
+    def initializers(self, graph: onnx.GraphProto) -> Iterator[tuple[str, Array]]:
+        """The name and the values of each initializer of a graph, sparse ones among them."""
+        for tensor in graph.initializer:
+            yield tensor.name, self.array(tensor)
+        for sparse in graph.sparse_initializer:
+            yield sparse.values.name, self.dense(sparse)
 
 
 def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
@@ -82,11 +118,8 @@ def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
         source = _read_bytes(path)
     proto = source if isinstance(source, onnx.ModelProto) else _decode(source, file)
     opsets = _opsets(proto, file)
-    if proto.functions:
-        try:
-            proto = inliner.inline_local_functions(proto)
-        except Exception as error:  # the inliner is C++: its exceptions have no common type
-            raise FileError(file, "must define its functions well", got=_one_line(error), remedy=_SAVE_AGAIN) from None
+    if opsets.get("", OLDEST_OPSET) < OLDEST_OPSET:
+        proto = converted(proto, opsets[""], file)
         opsets = _opsets(proto, file)
     return Model(proto, file, folder, opsets)
 
@@ -149,26 +182,12 @@ def _opsets(proto: onnx.ModelProto, file: str) -> dict[str, int]:
     default, newest = opsets.get(""), onnx.defs.onnx_opset_version()
     if default is None and any(n.domain in ("", "ai.onnx") for n in proto.graph.node):
         raise FileError(file, "must say which operator set it uses", got="none", remedy=_SAVE_AGAIN)
-    if default is not None and default < OLDEST_OPSET:
+    if default is not None and not 1 <= default <= newest:
         raise FileError(
-            file,
-            f"must use operator set {OLDEST_OPSET} or newer",
-            got=str(default),
-            remedy="convert it with onnx.version_converter.convert_version",
-        )
-    if default is not None and default > newest:
-        raise FileError(
-            file, f"must use an operator set up to {newest}, the newest that the installed onnx knows",
-            got=str(default), remedy="install a newer onnx",
+            file, f"must use an operator set from 1 to {newest}, the newest that the installed onnx knows",
+            got=str(default), remedy="install a newer onnx" if default > newest else _SAVE_AGAIN,
         )  # fmt: skip
     return opsets
-
-
-def _private_copy(tensor: onnx.TensorProto) -> onnx.TensorProto:
-    """A copy for onnx to load external data into: the model stays as it was. Small, as the data is elsewhere."""
-    copy = onnx.TensorProto()
-    copy.CopyFrom(tensor)
-    return copy
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,13 +1,22 @@
 """Data movement: reshapes, transposes, concatenation, padding, and constants."""
 
-import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
+from collections.abc import Sequence
+from typing import Any
 
-from qmlir.dialects.interfaces import Array, Shape
-from qmlir.dialects.nn.shape import ConcatOp, PadOp, ReshapeOp, TransposeOp
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i64
+from xdsl.ir import Attribute
+
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import Array, Shape, element_of
+from qmlir.dialects.loops import is_integer
+from qmlir.dialects.nn.indexing import GatherOp, SliceOp
+from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.indexing import slice_properties
+from qmlir.frontends.onnx.types import element_dtype
 from qmlir.frontends.onnx.values import Constant, Floats, Ints, Refusal, Value
 
 
@@ -24,10 +33,12 @@ def constant(
     value_floats: Floats | None = None,
     value_int: int | None = None,
     value_ints: Ints | None = None,
+    sparse_value: Array | None = None,
 ) -> Value:
     """The one of its attributes that is there."""
     attributes = (
         (value, None),
+        (sparse_value, None),
         (value_float, np.float32),
         (value_floats, np.float32),
         (value_int, np.int64),
@@ -118,6 +129,70 @@ def concat(node: Node, *inputs: Value, axis: int) -> Value:
     return node.compute(ConcatOp, [inputs], {"axis": IntegerAttr(node.axis(axis, node.rank(inputs[0])), i64)})
 
 
+@converts("Expand", since=8)
+def expand(node: Node, x: Value, shape: Value) -> Value:
+    """x repeated to a shape; both broadcast."""
+    wanted = np.broadcast_shapes(node.shape(x), node.ints(shape, "shape"))
+    return node.compute(BroadcastOp, [x], {"shape": ints(wanted)})
+
+
+@converts("Tile", since=6)
+def tile(node: Node, x: Value, repeats: Value) -> Value:
+    """x several times along each axis: [d0, d1] → [1, d0, 1, d1] → [r0, d0, r1, d1] → [r0·d0, r1·d1]."""
+    shape, counts = node.shape(x), node.ints(repeats, "repeats")
+    if len(counts) != len(shape) or min(counts, default=0) < 0:
+        raise node.error(f"it needs {len(shape)} repeats, none negative", str(list(counts)))
+    split = node.reshaped(x, [n for size in shape for n in (1, size)])
+    result = [n for size, count in zip(shape, counts, strict=True) for n in (count, size)]
+    spread = node.insert(BroadcastOp, [split], {"shape": ints(result)})
+    return _reshape(node, spread, tuple(size * count for size, count in zip(shape, counts, strict=True)))
+
+
+@converts("DepthToSpace")
+def depth_to_space(node: Node, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """Channels to blocks of pixels: [N, b, b, C, H, W] (DCR) or [N, C, b, b, H, W] (CRD) → [N, C, H, b, W, b]."""
+    n, depth, height, width = _image(node, x)
+    channels = depth // blocksize**2 if blocksize > 0 else 0
+    if channels * blocksize**2 != depth or mode not in ("DCR", "CRD"):
+        raise node.error("its channels must be a multiple of blocksize², its mode DCR or CRD", f"{depth}, {mode}")
+    b = blocksize
+    blocks, permutation = {
+        "DCR": ((n, b, b, channels, height, width), (0, 3, 4, 1, 5, 2)),
+        "CRD": ((n, channels, b, b, height, width), (0, 1, 4, 2, 5, 3)),
+    }[mode]
+    moved = node.compute(TransposeOp, [node.reshaped(x, blocks)], {"permutation": ints(permutation)})
+    return node.reshaped(moved, (n, channels, height * b, width * b))
+
+
+@converts("SpaceToDepth")
+def space_to_depth(node: Node, x: Value, *, blocksize: int) -> Value:
+    """Blocks of pixels to channels: [N, C, H, b, W, b] → [N, b, b, C, H, W]."""
+    n, channels, height, width = _image(node, x)
+    if blocksize < 1 or height % blocksize or width % blocksize:
+        raise node.error("its rows and columns must be multiples of blocksize", f"{height} and {width}")
+    b = blocksize
+    blocks = node.reshaped(x, (n, channels, height // b, b, width // b, b))
+    moved = node.compute(TransposeOp, [blocks], {"permutation": ints((0, 3, 5, 1, 2, 4))})
+    return node.reshaped(moved, (n, channels * b * b, height // b, width // b))
+
+
+def _image(node: Node, x: Value) -> Shape:
+    shape = node.shape(x)
+    if len(shape) != 4:
+        raise node.error("its input must be [N, C, H, W]", str(list(shape)))
+    return shape
+
+
+@converts("EyeLike", since=9)
+def eye_like(node: Node, x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
+    """Ones on a diagonal of a matrix of x's shape, which is all that counts."""
+    shape = node.shape(x)
+    element = dtype_of(element_of(node.builder.ssa(x))) if dtype is None else element_dtype(dtype)
+    if len(shape) != 2 or element is None:
+        raise node.error("it needs a matrix and a dtype", f"{list(shape)} and {dtype}")
+    return Constant(np.eye(*shape, k=k).astype(element), node.outputs[0])
+
+
 @converts("Pad", since=2)
 def pad_attributes(node: Node, x: Value, *, mode: str = "constant", pads: Ints, value: float = 0.0) -> Value:
     """Padding given by attributes."""
@@ -137,25 +212,73 @@ def pad(
     """Padding given by inputs, for some of the axes only since version 18."""
     rank = node.rank(x)
     value = 0.0
-    if constant_value is not None:
-        value = float(node.array(constant_value, "constant_value").reshape(-1)[0])
+    if constant_value is not None and node.array(constant_value, "constant_value").size:
+        value = node.array(constant_value, "constant_value").reshape(-1)[0].item()
     over = range(rank) if axes is None else [node.axis(a, rank) for a in node.ints(axes, "axes")]
     return _pad(node, x, mode, node.ints(pads, "pads"), value, over)
 
 
-def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: range | list[int]) -> Value:
-    if mode != "constant":
-        raise Refusal(f"it pads in mode {mode}, and qmlir with a constant")
+def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: Sequence[int]) -> Value:
     if len(pads) != 2 * len(axes):
         raise node.error(f"its pads need {2 * len(axes)} values", str(len(pads)))
-    if min(pads, default=0) < 0:
-        raise Refusal("it has negative padding, which crops")
-    if node.element(x) != "f32":
-        raise Refusal(f"it pads {node.element(x)}, and qmlir f32")
+    if mode != "constant" and mode not in PAD_MODES:
+        raise node.error(f"its mode must be constant, {', '.join(PAD_MODES)}", mode)
     low, high = [0] * node.rank(x), [0] * node.rank(x)
     for i, axis in enumerate(axes):
         low[axis], high[axis] = pads[i], pads[i + len(axes)]
-    return node.compute(PadOp, [x], {"low": ints(low), "high": ints(high), "value": FloatAttr(value, f32)})
+    if min(pads, default=0) < 0:  # first cropped, then padded
+        sizes = [n + min(b, 0) + min(a, 0) for n, b, a in zip(node.shape(x), low, high, strict=True)]
+        if min(sizes) < 0:
+            raise node.error("its negative pads must leave something", str(list(pads)))
+        padded = max(pads) > 0
+        offsets = [max(-before, 0) for before in low]
+        properties = slice_properties(list(zip(offsets, sizes, [1] * len(sizes), strict=True)))
+        x = (node.insert if padded else node.compute)(SliceOp, [x], properties)
+        if not padded:
+            return x
+        low, high = [max(before, 0) for before in low], [max(after, 0) for after in high]
+    if mode == "constant":
+        return pad_constant(node, x, low, high, value)
+    todo = [axis for axis in range(len(low)) if low[axis] or high[axis]]
+    for axis in todo:
+        if node.shape(x)[axis] == 0:
+            raise node.error(f"it pads in mode {mode} axes that are not empty", str(list(node.shape(x))))
+        places = np.pad(np.arange(node.shape(x)[axis]), (low[axis], high[axis]), mode=PAD_MODES[mode])
+        write = node.compute if axis == todo[-1] else node.insert
+        x = write(GatherOp, [x, Constant(places)], {"axis": IntegerAttr(axis, i64)})
+    return x if todo else node.reshaped(x, node.shape(x))
+
+
+PAD_MODES: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+"""ONNX's modes that repeat elements, as numpy calls them."""
+
+
+def pad_constant(node: Node, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> Value:
+    """The node's output: x between elements of one value."""
+    element = element_of(node.builder.ssa(x))
+    attribute: Attribute
+    if is_integer(element):
+        attribute = IntegerAttr(int(value), element)
+    elif isinstance(element, AnyFloat):
+        attribute = FloatAttr(value, element)
+    else:
+        raise Refusal(f"it pads {element}")
+    return node.compute(PadOp, [x], {"low": ints(list(low)), "high": ints(list(high)), "value": attribute})
+
+
+@converts("CenterCropPad", since=18)
+def center_crop_pad(node: Node, x: Value, shape: Value, *, axes: Ints | None = None) -> Value:
+    """The middle of x, or x in the middle of zeros, for each axis."""
+    rank = node.rank(x)
+    over = range(rank) if axes is None else [node.axis(a, rank) for a in axes]
+    wanted = node.ints(shape, "shape")
+    if len(wanted) != len(over):
+        raise node.error(f"its shape needs {len(over)} values", str(len(wanted)))
+    more = [size - node.shape(x)[axis] for axis, size in zip(over, wanted, strict=True)]
+    # The odd one is at the end, whether it is added or taken away.
+    low = [m // 2 if m > 0 else -(-m // 2) for m in more]
+    high = [m - before for m, before in zip(more, low, strict=True)]
+    return _pad(node, x, "constant", (*low, *high), 0.0, list(over))
 
 
 @converts("Shape")

@@ -58,9 +58,9 @@ def _dims(info: onnx.ValueInfoProto, file: str) -> list[int | str]:
         )
     dims: list[int | str] = []
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-        if dim.HasField("dim_value") and dim.dim_value < 1:
+        if dim.HasField("dim_value") and dim.dim_value < 0:
             raise FileError(
-                file, f'dimensions of input "{info.name}" must be at least 1', got=str(dim.dim_value),
+                file, f'dimensions of input "{info.name}" must be at least 0', got=str(dim.dim_value),
                 remedy="export the model with other input shapes",
             )  # fmt: skip
         dims.append(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{info.name}.{axis}")

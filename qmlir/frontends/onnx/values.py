@@ -1,25 +1,122 @@
 """What a converter is given and gives back: the tensors of the source model.
 
 A tensor is either computed, an SSA value, or known at import, a `Constant`. Shapes, axes and whatever is computed from
-constants alone stay `Constant` and never enter the IR; weights enter it when an operation uses them.
+constants alone stay `Constant` and never enter the IR; weights enter it when an operation uses them. A constant that
+the model keeps quantized is `Dequantized`: floats for whoever asks, stored integers in the IR.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cached_property
 
+import numpy as np
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import Array
+from qmlir.dialects.interfaces import Array, Shape
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.types import UniformType
 
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Constant:
     """A tensor whose values are known at import, with the name it has in the source model."""
 
-    array: Array
-    name: str = ""
+    def __init__(self, array: Array, name: str = ""):
+        self._array, self.name = array, name
+
+    @property
+    def array(self) -> Array:
+        """Its values."""
+        return self._array
+
+    @property
+    def shape(self) -> Shape:
+        """Its dimensions."""
+        return self.array.shape
+
+    def reshaped(self, shape: Sequence[int]) -> "Constant":
+        """The same elements in row-major order under another shape."""
+        return Constant(self.array.reshape(shape), self.name)
+
+    def transposed(self, permutation: Sequence[int]) -> "Constant":
+        """Its dimensions permuted."""
+        return Constant(self.array.transpose(permutation), self.name)
+
+    def reversed(self, axes: Sequence[int]) -> "Constant":
+        """Its elements in reverse order along some axes, none of them quantized."""
+        return Constant(np.flip(self.array, tuple(axes)), self.name)
+
+
+class Dequantized(Constant):
+    """A constant that the model stores as integers.
+
+    stored  the integers, in the numpy type of `type`
+    type    what they stand for, per tensor or per axis
+    """
+
+    def __init__(self, stored: Array, type: UniformType, name: str = ""):
+        self.stored, self.type, self.name = stored, type, name
+
+    @property
+    def array(self) -> Array:
+        """The floats it stands for."""
+        return self._floats
+
+    @cached_property
+    def _floats(self) -> Array:
+        scale, zero_point = self.type.parameters_along(self.stored.ndim)
+        return numerics.dequantize(self.stored, scale, zero_point)
+
+    @property
+    def shape(self) -> Shape:
+        return self.stored.shape
+
+    def reshaped(self, shape: Sequence[int]) -> Constant:
+        """As integers where the quantized axis stays a dimension, else as floats."""
+        axis, old, new = self.type.axis, self.shape, tuple(shape)
+        if axis is None:
+            return Dequantized(self.stored.reshape(new), self.type, self.name)
+        before = int(np.prod(old[:axis]))
+        for at, size in enumerate(new):
+            if size == old[axis] and int(np.prod(new[:at])) == before:
+                return Dequantized(self.stored.reshape(new), along(self.type, at), self.name)
+        return super().reshaped(shape)
+
+    def transposed(self, permutation: Sequence[int]) -> Constant:
+        axis = self.type.axis
+        moved = self.type if axis is None else along(self.type, list(permutation).index(axis))
+        return Dequantized(self.stored.transpose(permutation), moved, self.name)
+
+    def reversed(self, axes: Sequence[int]) -> Constant:
+        return Dequantized(np.flip(self.stored, tuple(axes)), self.type, self.name)
+
+
+class Blocked(Constant):
+    """A constant that the model stores as integers with parameters for each block, and that is floats here.
+
+    block  the size of a block
+    """
+
+    def __init__(self, array: Array, name: str, block: int):
+        super().__init__(array, name)
+        self.block = block
+
+    def reshaped(self, shape: Sequence[int]) -> Constant:
+        return Blocked(self.array.reshape(shape), self.name, self.block)
+
+    def transposed(self, permutation: Sequence[int]) -> Constant:
+        return Blocked(self.array.transpose(permutation), self.name, self.block)
+
+    def reversed(self, axes: Sequence[int]) -> Constant:
+        return Blocked(np.flip(self.array, tuple(axes)), self.name, self.block)
+
+
+def along(type: UniformType, axis: int) -> UniformType:
+    """A type quantized per axis, along another axis."""
+    return UniformType.per_axis(
+        type.storage, axis, type.scales, type.zero_points, type.storage_min, type.storage_max, type.expressed
+    )
 
 
 Value = SSAValue | Constant

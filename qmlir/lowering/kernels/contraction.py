@@ -69,6 +69,7 @@ class Contraction(Kernel):
     epilogue's parameters, y [N·OH, OW, O].
 
     channels     input channels as steps count them, a multiple of the arithmetic's group
+    groups       of input and output channels that see each other alone; each has blocks of its own
     per_tile     neighbouring outputs of a row that are computed before the next ones: their input stays in the cache
     tile         the copy of their input, or None to read it where it lies: then it needs no preparation or padding
     x_batch,
@@ -87,6 +88,7 @@ class Contraction(Kernel):
     tile: Tile | None
     x_batch: Broadcast | None = None
     w_batch: Broadcast | None = None
+    groups: int = 1
 
     @property
     def symbol(self) -> str:
@@ -97,15 +99,20 @@ class Contraction(Kernel):
         return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
 
     @property
+    def group_blocks(self) -> int:
+        """Blocks of output channels in a group."""
+        return -(-(self.outputs // self.groups) // self.lanes)
+
+    @property
     def blocks(self) -> int:
         """Blocks of output channels."""
-        return -(-self.outputs // self.lanes)
+        return self.groups * self.group_blocks
 
     @property
     def steps(self) -> int:
         """Steps that one output takes."""
         rows, columns = self.window.extent
-        return rows * columns * self.channels // self.arithmetic.group
+        return rows * columns * self.channels // self.groups // self.arithmetic.group
 
     @property
     def by_block(self) -> bool:
@@ -148,7 +155,7 @@ class _Body:
         self.bias = rest.pop(0) if kernel.has_bias else None
         *self.parameters, self.y = rest
         self.memory = kernel.tile.allocate(code) if kernel.tile else None
-        full = kernel.outputs % kernel.lanes == 0
+        full = kernel.outputs // kernel.groups % kernel.lanes == 0
         self.spill = None if full else code.stack((kernel.lanes,), self.y.element, "spill")
 
     def open_tile(self, item: Value) -> None:
@@ -197,14 +204,16 @@ class _Body:
         kernel, code, arithmetic, window = self.kernel, self.code, self.kernel.arithmetic, self.kernel.window
         source = self.memory or self.x
         rows, columns = window.extent
-        run, taps = kernel.channels, columns
-        if window.dilations[1] == 1:  # neighbouring taps are neighbours in memory
+        run, taps = kernel.channels // kernel.groups, columns
+        if window.dilations[1] == 1 and kernel.groups == 1:  # neighbouring taps are neighbours in memory
             run, taps = run * columns, 1
         steps = run // arithmetic.group
         stride = window.strides[1] * kernel.channels  # between the windows of neighbouring outputs
         # A tile's rows are the window's; the input's lie a dilation apart.
         row_step = 1 if kernel.tile else window.dilations[0]
         first = self.base[1] + (output if kernel.tile else self.first + output) * stride
+        if kernel.groups > 1:
+            first = first + block // kernel.group_blocks * run
         weights = (self.weights_from + block) * kernel.steps
 
         def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
@@ -228,7 +237,10 @@ class _Body:
     def store(self, value: Value, output: Value, block: Value) -> None:
         """Stores the channels of a block that exist."""
         kernel, code, lanes = self.kernel, self.code, self.kernel.lanes
+        part_of_group = block % kernel.group_blocks
         channel = block * lanes
+        if kernel.groups > 1:
+            channel = block // kernel.group_blocks * (kernel.outputs // kernel.groups) + part_of_group * lanes
 
         def whole() -> None:
             self.y.store(value, self.line, output, channel)
@@ -236,17 +248,17 @@ class _Body:
         if self.spill is None:
             whole()
             return
-        spill, rest = self.spill, kernel.outputs % lanes
+        spill, rest = self.spill, kernel.outputs // kernel.groups % lanes
 
         def part() -> None:
             spill.store(value, 0)
             with code.loop(0, rest) as j:
                 self.y.store(spill.load(j), self.line, output, channel + j)
 
-        if kernel.blocks == 1:
+        if kernel.group_blocks == 1:
             part()
         else:
-            code.branch(block < kernel.blocks - 1, whole, part)
+            code.branch((part_of_group if kernel.groups > 1 else block) < kernel.group_blocks - 1, whole, part)
 
 
 @dataclass(frozen=True)
@@ -254,8 +266,8 @@ class Task:
     """A contraction to lower: what `Contraction` says of it, and its data.
 
     x         the input's buffer, [N, H, W, C] in row-major order whatever its shape says
-    weights   [O, KH, KW, C], or a buffer packed already
-    bias, parameters   one entry for each output channel
+    weights   [O, KH, KW, C / groups], or a buffer packed already
+    bias, parameters   one entry for each output channel; a bias may be a buffer padded already
     """
 
     name: str
@@ -265,10 +277,11 @@ class Task:
     epilogue: Epilogue
     x: SSAValue
     weights: Array | SSAValue
-    bias: Array | None = None
+    bias: Array | SSAValue | None = None
     parameters: Sequence[Array] = ()
     x_batch: Broadcast | None = None
     w_batch: Broadcast | None = None
+    groups: int = 1
 
 
 def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
@@ -276,7 +289,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     arithmetic, window, x = task.arithmetic, task.window, task.x
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
-    lanes = choose_lanes(task.outputs)
+    lanes = choose_lanes(task.outputs // task.groups)
     channels = window.channels + -window.channels % arithmetic.group
     tile = None
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
@@ -297,12 +310,13 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         tile,
         task.x_batch,
         task.w_batch,
+        task.groups,
     )
     packed = task.weights
     if not isinstance(packed, SSAValue):
-        packed = state.constant(pack_weights(packed, lanes, arithmetic.group))
-    arrays = [*([task.bias] if task.bias is not None else []), *task.parameters]
-    buffers = [state.constant(pad_channels(a, lanes)) for a in arrays]
+        packed = state.constant(pack_weights(packed, lanes, arithmetic.group, task.groups))
+    given = [*([task.bias] if task.bias is not None else []), *task.parameters]
+    buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
     y = state.allocate_result(result)
     line = window.width * window.channels
     source = state.view(x, (prod(memref_shape(x)) // line, line))

@@ -137,7 +137,7 @@ class DepthwiseTask:
     """A depthwise convolution to lower: what `Depthwise` says of it, and its data.
 
     weights            [KH, KW, O]
-    bias, parameters   one entry for each output channel
+    bias, parameters   one entry for each output channel; weights and bias may be buffers
     """
 
     name: str
@@ -146,8 +146,8 @@ class DepthwiseTask:
     arithmetic: TapArithmetic
     epilogue: Epilogue
     x: SSAValue
-    weights: Array
-    bias: Array | None = None
+    weights: Array | SSAValue
+    bias: Array | SSAValue | None = None
     parameters: Sequence[Array] = ()
 
 
@@ -175,8 +175,8 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
         task.bias is not None,
         tile,
     )
-    arrays = [task.weights, *([task.bias] if task.bias is not None else []), *task.parameters]
-    buffers = [state.constant(a) for a in arrays]
+    given = [task.weights, *([task.bias] if task.bias is not None else []), *task.parameters]
+    buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
     y = state.allocate_result(result)
     x = state.view(task.x, (window.batch * window.height, window.width, window.channels))
     target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))

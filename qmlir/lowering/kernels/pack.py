@@ -15,36 +15,42 @@ from qmlir.lowering.kernels.tile import Rows, Tile, Window, copy_pixels
 from qmlir.lowering.value import Value
 
 
-def pack_weights(weights: Array, lanes: int, group: int) -> Array:
-    """Weights [O, KH, KW, C] as the kernel reads them, flat: [blocks, KH, KW, C' / group, lanes, group]."""
+def pack_weights(weights: Array, lanes: int, group: int, groups: int = 1) -> Array:
+    """Weights [O, KH, KW, C] as the kernel reads them, flat: [blocks, KH, KW, C' / group, lanes, group].
+
+    `groups` of output channels begin with a block each.
+    """
     outputs, rows, columns, channels = weights.shape
-    padding = ((0, -outputs % lanes), (0, 0), (0, 0), (0, -channels % group))
-    padded = np.pad(weights, padding)
-    split = padded.reshape(-1, lanes, rows, columns, padded.shape[3] // group, group)
-    return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1, 5)).reshape(-1)
+    split = weights.reshape(groups, outputs // groups, rows, columns, channels)
+    padding = ((0, 0), (0, -split.shape[1] % lanes), (0, 0), (0, 0), (0, -channels % group))
+    padded = np.pad(split, padding)
+    steps = padded.reshape(-1, lanes, rows, columns, padded.shape[4] // group, group)
+    return np.ascontiguousarray(steps.transpose(0, 2, 3, 4, 1, 5)).reshape(-1)
 
 
-def pad_channels(parameters: Array, lanes: int) -> Array:
-    """A parameter for each output channel, [blocks · lanes], zero beyond the last."""
-    return np.pad(parameters, (0, -len(parameters) % lanes))
+def pad_channels(parameters: Array, lanes: int, groups: int = 1) -> Array:
+    """A parameter for each output channel, [blocks · lanes], zero beyond the last of each of `groups`."""
+    split = parameters.reshape(groups, -1)
+    return np.pad(split, ((0, 0), (0, -split.shape[1] % lanes))).reshape(-1)
 
 
 def choose_lanes(outputs: int) -> int:
-    """Output channels in a block."""
-    return 8 if outputs <= 8 else 16
+    """Output channels in a block: the fewest that hold all, up to 16."""
+    return next((lanes for lanes in (4, 8) if outputs <= lanes), 16)
 
 
 @dataclass(frozen=True)
 class PackColumns(Kernel):
     """out[(b, block), k div group, lane, k mod group] = prepare(x[b, k, block · lanes + lane]); zero beyond K and N.
 
-    Buffers: x [B, K, N], out [B · blocks, steps · lanes · group].
+    Buffers: x [B, K, N], or [B, N, K] with `transposed`, out [B · blocks, steps · lanes · group].
     """
 
     name: str
     columns: int
     lanes: int
     arithmetic: Arithmetic
+    transposed: bool = False
 
     @property
     def symbol(self) -> str:
@@ -57,7 +63,7 @@ class PackColumns(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, out = buffers
-        rows, length, group = x.shape[1], out.shape[1], self.arithmetic.group
+        rows, length, group = x.shape[2 if self.transposed else 1], out.shape[1], self.arithmetic.group
         with code.loop(begin, end, name="item") as item:
             batch, block = item // self.blocks, item % self.blocks
             first = block * self.lanes
@@ -67,19 +73,26 @@ class PackColumns(Kernel):
             with code.loop(0, rows, name="k") as k:
                 place = k // group * (self.lanes * group) + k % group
                 with code.loop(0, valid, name="lane") as lane:
-                    out.store(self.arithmetic.prepare(x.load(batch, k, first + lane)), item, place + lane * group)
+                    column = first + lane
+                    value = x.load(batch, column, k) if self.transposed else x.load(batch, k, column)
+                    out.store(self.arithmetic.prepare(value), item, place + lane * group)
 
 
-def pack_columns(state: MainLowering, name: str, x: SSAValue, arithmetic: Arithmetic) -> SSAValue:
-    """Calls the kernel for a buffer [B…, K, N]; the packed buffer, flat."""
+def pack_columns(
+    state: MainLowering, name: str, x: SSAValue, arithmetic: Arithmetic, *, transposed: bool = False
+) -> SSAValue:
+    """Calls the kernel for a buffer [B…, K, N], or [B…, N, K] with `transposed`; the packed buffer, flat."""
     *batch, rows, columns = memref_shape(x)
-    kernel = PackColumns(name, columns, choose_lanes(columns), arithmetic)
+    if transposed:
+        rows, columns = columns, rows
+    kernel = PackColumns(name, columns, choose_lanes(columns), arithmetic, transposed)
     count = prod(batch)
     steps = -(-rows // arithmetic.group)
     out = state.allocate(
         MemRefType(arithmetic.element, (count * kernel.blocks, steps * kernel.lanes * arithmetic.group))
     )
-    state.call(kernel, [state.view(x, (count, rows, columns)), out], count * kernel.blocks)
+    matrices = (count, columns, rows) if transposed else (count, rows, columns)
+    state.call(kernel, [state.view(x, matrices), out], count * kernel.blocks)
     return state.view(out, (count * kernel.blocks * steps * kernel.lanes * arithmetic.group,))
 
 

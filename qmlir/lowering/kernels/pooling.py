@@ -5,8 +5,10 @@ acc = start;  for the taps inside the image: acc = combine(acc, x[tap, channels]
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
@@ -52,33 +54,62 @@ class Pool(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         window, reduction = self.window, self.reduction
-        with code.loop(begin, end, name="row") as line:
-            image, row = line // window.output[0], line % window.output[0]
-            top = row * window.strides[0] - window.origin[0]
-            rows = _inside(code, top, 0, window, window.padded_rows)
-            with code.loop(0, window.output[1], name="column") as column:
-                left = column * window.strides[1] - window.origin[1]
-                columns = _inside(code, left, 1, window, window.padded_columns)
-                count = (rows[1] - rows[0]) * (columns[1] - columns[0])
-                first = image * window.height + top
+        with each_output(code, window, begin, end) as at:
+            count = (at.rows[1] - at.rows[0]) * (at.columns[1] - at.columns[0])
+            first = at.image + at.top
 
-                def channels(c: Value, lanes: int | None) -> None:
-                    def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
-                        source = first + i * window.dilations[0]
+            def channels(c: Value, lanes: int | None) -> None:
+                def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
+                    source = first + i * window.dilations[0]
 
-                        def over_columns(j: Value, sums: list[Value]) -> Sequence[Value]:
-                            element = x.load(source, left + j * window.dilations[1], c, lanes=lanes)
-                            return [reduction.combine(sums[0], element)]
+                    def over_columns(j: Value, sums: list[Value]) -> Sequence[Value]:
+                        element = x.load(source, at.left + j * window.dilations[1], c, lanes=lanes)
+                        return [reduction.combine(sums[0], element)]
 
-                        return code.fold(*columns, sums, over_columns, "kw")
+                    return code.fold(*at.columns, sums, over_columns, "kw")
 
-                    (total,) = code.fold(*rows, [reduction.start(code, lanes)], over_rows, "kh")
-                    y.store(reduction.finish(total, count, []), line, column, c)
+                (total,) = code.fold(*at.rows, [reduction.start(code, lanes)], over_rows, "kh")
+                y.store(reduction.finish(total, count, []), at.line, at.column, c)
 
-                code.spans(0, window.channels, channels)
+            code.spans(0, window.channels, channels)
 
 
-def _inside(code: Code, first: Value, axis: int, window: Window, padded: bool) -> tuple[Value, Value]:
+Taps: TypeAlias = tuple[Value, Value]
+"""A range [first, end) of a window's taps along an axis."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a window, and what it sees.
+
+    line, column    its row, counted through all images, and its column
+    image           its image's first row, counted through all images
+    top, left       row and column of the image where its window begins, perhaps outside
+    rows, columns   the taps that lie inside the image
+    """
+
+    line: Value
+    column: Value
+    image: Value
+    top: Value
+    left: Value
+    rows: Taps
+    columns: Taps
+
+
+@contextmanager
+def each_output(code: Code, window: Window, begin: Value, end: Value) -> Generator[Output]:
+    """Code that runs for each output of the output rows [begin, end)."""
+    with code.loop(begin, end, name="row") as line:
+        top = line % window.output[0] * window.strides[0] - window.origin[0]
+        rows = _inside(code, top, 0, window, window.padded_rows)
+        with code.loop(0, window.output[1], name="column") as column:
+            left = column * window.strides[1] - window.origin[1]
+            columns = _inside(code, left, 1, window, window.padded_columns)
+            yield Output(line, column, line // window.output[0] * window.height, top, left, rows, columns)
+
+
+def _inside(code: Code, first: Value, axis: int, window: Window, padded: bool) -> Taps:
     """The range of taps along an axis that lie inside the image; empty ranges have equal ends."""
     extent, dilation, size = window.extent[axis], window.dilations[axis], (window.height, window.width)[axis]
     if not padded:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import Shape
@@ -120,8 +121,8 @@ class Tile:
     @property
     def size(self) -> int:
         """Bytes of stack."""
-        assert is_integer(self.element) or self.element.name == "f32"
-        bits = self.element.width.data if is_integer(self.element) else 32
+        assert is_integer(self.element) or isinstance(self.element, AnyFloat)
+        bits = self.element.width.data if is_integer(self.element) else self.element.bitwidth
         return self.window.extent[0] * self.columns * self.channels * bits // 8
 
     def allocate(self, code: Code) -> Buffer:

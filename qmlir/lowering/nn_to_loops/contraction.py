@@ -1,16 +1,20 @@
-"""Float contractions: sums in the fixed order kh, kw, c, each product and each sum rounded by itself."""
+"""Contractions of plain elements: sums in the fixed order kh, kw, c, each product and each sum rounded by itself.
+
+Constant weights are packed now, computed ones by a kernel before the contraction's.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.interfaces import Shape, shape_of
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
 from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Array, MainLowering, Rules
+from qmlir.lowering.kernel import Array, MainLowering, Rules, constant_array
 from qmlir.lowering.kernels.arithmetic import Arithmetic, Epilogue
 from qmlir.lowering.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.lowering.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
@@ -20,8 +24,8 @@ from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)
-class FloatArithmetic(Arithmetic):
-    """f32; one channel a step."""
+class PlainArithmetic(Arithmetic):
+    """The elements' own arithmetic, which for integers wraps around; one channel a step."""
 
     group: int = 1
     element: Attribute = f32
@@ -31,7 +35,7 @@ class FloatArithmetic(Arithmetic):
 
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
         if bias is None:
-            return code.zeros(f32, lanes)
+            return code.zeros(self.element, lanes)
         return bias.load(block * lanes, lanes=lanes)
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
@@ -42,8 +46,8 @@ class FloatArithmetic(Arithmetic):
 
 
 @dataclass(frozen=True)
-class FloatTaps(TapArithmetic):
-    """f32."""
+class PlainTaps(TapArithmetic):
+    """The elements' own arithmetic."""
 
     element: Attribute = f32
 
@@ -51,7 +55,7 @@ class FloatTaps(TapArithmetic):
         return x
 
     def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
-        return code.zeros(f32, lanes) if bias is None else bias.load(channel, lanes=lanes)
+        return code.zeros(self.element, lanes) if bias is None else bias.load(channel, lanes=lanes)
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
         return accumulator + x * w
@@ -79,53 +83,75 @@ def clamp_of(bounds: tuple[float | None, float | None]) -> Clamp:
     return Clamp(low, high)
 
 
-def constant_bias(state: MainLowering, op: WeightedOp) -> Array | None:
-    """The bias of a contraction, or None."""
-    return None if op.b is None else state.require_constant(op, op.b, "bias")
+def _element(state: MainLowering, tensor: SSAValue) -> Attribute:
+    """The type of a tensor's elements in memory."""
+    return state.buffer_type(tensor).element_type
+
+
+def _weights(state: MainLowering, op: WeightedOp, groups: int, shape: Shape) -> Array | SSAValue:
+    """The weights [O, …] of a contraction as [O, KH, KW, C / groups]; packed already where they are computed."""
+    if (array := constant_array(op.w)) is not None:
+        return array.reshape(shape)
+    arithmetic = PlainArithmetic(element=_element(state, op.w))
+    matrices = state.view(state.buffer(op.w), (groups, shape[0] // groups, prod(shape[1:])))
+    return pack_columns(state, "nn_pack_weights", matrices, arithmetic, transposed=True)
+
+
+def _bias(state: MainLowering, op: WeightedOp, groups: int = 1) -> Array | SSAValue | None:
+    """The bias of a contraction; one that is computed has its blocks filled up with zeros already."""
+    if op.b is None:
+        return None
+    if (array := constant_array(op.b)) is not None:
+        return array
+    arithmetic = PlainArithmetic(element=_element(state, op.b))
+    rows = state.view(state.buffer(op.b), (groups, 1, op.output_channels() // groups))
+    return pack_columns(state, "nn_pack_bias", rows, arithmetic)
 
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
-    weights = state.require_constant(op, op.w, "weights")
+    shape, groups = shape_of(op.w), op.group_count()
     task = Task(
         "nn_conv2d",
-        window_of(op, shape_of(op.x), shape_of(op.y), weights.shape[1:3]),
-        weights.shape[0],
-        FloatArithmetic(),
+        window_of(op, shape_of(op.x), shape_of(op.y), shape[1:3]),
+        shape[0],
+        PlainArithmetic(element=_element(state, op.x)),
         clamp_of(op.bounds()),
         state.buffer(op.x),
-        weights,
-        constant_bias(state, op),
+        _weights(state, op, groups, shape),
+        _bias(state, op, groups),
+        groups=groups,
     )
     lower_contraction(state, task, op.y)
 
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
-    weights = state.require_constant(op, op.w, "weights")
+    _, *window, outputs = shape_of(op.w)
+    weights, bias = constant_array(op.w), None if op.b is None else constant_array(op.b)
     task = DepthwiseTask(
         "nn_depthwise_conv2d",
-        window_of(op, shape_of(op.x), shape_of(op.y), weights.shape[1:3]),
-        weights.shape[3],
-        FloatTaps(),
+        window_of(op, shape_of(op.x), shape_of(op.y), window),
+        outputs,
+        PlainTaps(element=_element(state, op.x)),
         clamp_of(op.bounds()),
         state.buffer(op.x),
-        weights[0],
-        constant_bias(state, op),
+        state.view(state.buffer(op.w), (*window, outputs)) if weights is None else weights[0],
+        state.buffer(op.b) if op.b is not None and bias is None else bias,
     )
     lower_depthwise(state, op, task, op.y)
 
 
 def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
-    weights = state.require_constant(op, op.w, "weights")
     rows, channels = shape_of(op.x)
+    outputs = op.output_channels()
     task = Task(
         "nn_fully_connected",
         Window(1, 1, rows, channels, (1, 1), (1, rows)),
-        weights.shape[0],
-        FloatArithmetic(),
+        outputs,
+        PlainArithmetic(element=_element(state, op.x)),
         clamp_of(op.bounds()),
         state.buffer(op.x),
-        weights[:, None, None, :],
-        constant_bias(state, op),
+        _weights(state, op, 1, (outputs, 1, 1, channels)),
+        _bias(state, op),
     )
     lower_contraction(state, task, op.y)
 
@@ -133,7 +159,7 @@ def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
     lhs, rhs, result = shape_of(op.lhs), shape_of(op.rhs), shape_of(op.y)
     batch, rows, outputs = int(np.prod(result[:-2], dtype=np.int64)), lhs[-2], rhs[-1]
-    arithmetic = FloatArithmetic()
+    arithmetic = PlainArithmetic(element=_element(state, op.lhs))
     task = Task(
         "nn_matmul",
         Window(batch, 1, rows, lhs[-1], (1, 1), (1, rows)),

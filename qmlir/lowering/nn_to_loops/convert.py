@@ -6,32 +6,48 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.lowering.kernel import MainLowering, Rule, Rules, lower_tensor_ops
-from qmlir.lowering.nn_to_loops import activation, casts, contraction, elementwise, normalization, pooling, shape
+from qmlir.lowering.nn_to_loops import (
+    casts,
+    contraction,
+    conversion,
+    indexing,
+    normalization,
+    pointwise,
+    pooling,
+    reduction,
+    resize,
+    sampling,
+    shape,
+)
 
 FLOAT_RULES: Rules = {
-    **activation.RULES,
     **contraction.RULES,
-    **elementwise.RULES,
     **normalization.RULES,
+    **pointwise.RULES,
     **pooling.RULES,
+    **reduction.RULES,
 }
-"""Operations of the network, on f32 only: on quantized types their exact meaning is that of nn-to-qint."""
+"""Operations of the network, on plain types: on quantized ones their exact meaning is that of nn-to-qint."""
 
 
-def _if_float(rule: Rule) -> Rule:
+def _if_plain(rule: Rule) -> Rule:
     def lower(state: MainLowering, op: NNOp) -> None:
-        if is_float(op.data_operands()[0]):
+        if not is_quantized(op.data_operands()[0]):
             rule(state, op)
 
     return lower
 
 
 RULES: Rules = {
-    **{kind: _if_float(rule) for kind, rule in FLOAT_RULES.items()},
+    **{kind: _if_plain(rule) for kind, rule in FLOAT_RULES.items()},
     **shape.RULES,
+    **indexing.RULES,
+    **resize.RULES,
+    **sampling.RULES,
     **casts.RULES,
+    **conversion.RULES,
 }
 
 

@@ -1,19 +1,28 @@
-"""Softmax: in f64, the sum in index order, rounded once to f32.
+"""Softmax and normalizations: in f64, sums in index order, rounded once.
 
 exp is computed twice, for the sum and for the quotient, rather than kept: it gives the same bits both times.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
+from typing import Protocol
 
-from xdsl.dialects.builtin import VectorType, f32, f64
+from xdsl.dialects.builtin import VectorType, f64
 
+from qmlir.dialects.elementary.exponential import exp
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn.normalization import SoftmaxOp
+from qmlir.dialects.nn.normalization import (
+    LayerNormOp,
+    LocalResponse,
+    LocalResponseNormalizationOp,
+    LpNormalizationOp,
+    NormalizationOp,
+    RMSNormOp,
+    SoftmaxOp,
+)
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.nn_to_loops.exponential import exp
 from qmlir.lowering.value import Value
 
 LANES = 8
@@ -40,7 +49,7 @@ class Softmax(Kernel):
 
     def _maximum(self, code: Code, x: Buffer, o: Value, i: Value, lanes: int | None) -> Value:
         """m in f64."""
-        least = code.constant(-inf, VectorType(f32, [lanes]) if lanes else f32)
+        least = code.constant(-inf, VectorType(x.element, [lanes]) if lanes else x.element)
         (greatest,) = code.fold(0, self.shape[1], [least], lambda a, m: [m[0].maximum(x.load(o, a, i, lanes=lanes))])
         return greatest.to(f64)
 
@@ -53,7 +62,7 @@ class Softmax(Kernel):
 
         (total,) = code.fold(0, self.shape[1], [code.zeros(f64, lanes)], lambda a, sums: [sums[0] + term(a)])
         with code.loop(0, self.shape[1]) as a:
-            y.store((term(a) / total).to(f32), o, a, i)
+            y.store((term(a) / total).to(y.element), o, a, i)
 
     def _write_row(self, code: Code, x: Buffer, y: Buffer, o: Value) -> None:
         """One sum: terms side by side, added one after another."""
@@ -77,7 +86,7 @@ class Softmax(Kernel):
         if whole < length:
             sums = code.fold(whole, length, sums, lambda a, s: [s[0] + term(a, None)])
         (total,) = sums
-        code.spans(0, length, lambda a, lanes: y.store((term(a, lanes) / total).to(f32), o, a, zero), (LANES,))
+        code.spans(0, length, lambda a, lanes: y.store((term(a, lanes) / total).to(y.element), o, a, zero), (LANES,))
 
 
 def _softmax(state: MainLowering, op: SoftmaxOp) -> None:
@@ -88,4 +97,150 @@ def _softmax(state: MainLowering, op: SoftmaxOp) -> None:
     state.replace(op.y, y)
 
 
-RULES: Rules = {SoftmaxOp: _softmax}
+@dataclass(frozen=True)
+class Normalize(Kernel):
+    """y[o, a, i] = (x[o, a, i] − m) / s, with the size s of all x[o, :, i] − m; element by element, in f64.
+
+    centred   whether m is the mean over a, and not 0
+    size      s from the sum of the terms and their number
+    term      what is summed of each x − m
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    centred: bool
+    term: Callable[[Value], Value]
+    size: "Size"
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        length = self.shape[1]
+        with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
+
+            def sum_of(term: Callable[[Value], Value]) -> Value:
+                def add(a: Value, sums: list[Value]) -> Sequence[Value]:
+                    return [sums[0] + term(x.load(o, a, i).to(f64))]
+
+                return code.fold(0, length, [code.zeros(f64, None)], add)[0]
+
+            mean = sum_of(lambda v: v) / float(length) if self.centred else None
+
+            def centre(v: Value) -> Value:
+                return v if mean is None else v - mean
+
+            size = self.size(sum_of(lambda v: self.term(centre(v))), length)
+
+            def finish(a: Value, lanes: int | None) -> None:
+                wide = centre(x.load(o, a, i, lanes=lanes).to(f64))
+                y.store((wide / size).to(y.element), o, a, i)
+
+            code.spans(0, length, finish, (LANES,) if self.shape[2] == 1 else ())
+
+
+class Size(Protocol):
+    """What a normalization divides by, from a sum of `count` terms."""
+
+    def __call__(self, total: Value, count: int) -> Value:
+        """The divisor, f64."""
+        ...
+
+
+@dataclass(frozen=True)
+class RootMean:
+    """√(total / count + epsilon)."""
+
+    epsilon: float
+
+    def __call__(self, total: Value, count: int) -> Value:
+        return (total / float(count) + self.epsilon).square_root()
+
+
+@dataclass(frozen=True)
+class Norm:
+    """The total, or with p = 2 its root; 1 for 0."""
+
+    p: int
+
+    def __call__(self, total: Value, count: int) -> Value:
+        size = total.square_root() if self.p == 2 else total
+        return size.equals(0.0).choose(1.0, size)
+
+
+def square(x: Value) -> Value:
+    """x · x."""
+    return x * x
+
+
+def magnitude(x: Value) -> Value:
+    """|x|."""
+    return x.magnitude()
+
+
+def _normalize(
+    state: MainLowering, op: NormalizationOp, centred: bool, term: Callable[[Value], Value], size: Size
+) -> None:
+    split = op.split()
+    y = state.allocate_result(op.y)
+    kernel = Normalize(op.name.replace(".", "_"), split, centred, term, size)
+    state.call(kernel, [state.view(state.buffer(op.x), split), state.view(y, split)], split[0])
+    state.replace(op.y, y)
+
+
+def _layer_norm(state: MainLowering, op: LayerNormOp) -> None:
+    _normalize(state, op, True, square, RootMean(op.epsilon.value.data))
+
+
+def _rms_norm(state: MainLowering, op: RMSNormOp) -> None:
+    _normalize(state, op, False, square, RootMean(op.epsilon.value.data))
+
+
+def _lp_normalization(state: MainLowering, op: LpNormalizationOp) -> None:
+    p = op.p.value.data
+    _normalize(state, op, False, square if p == 2 else magnitude, Norm(p))
+
+
+@dataclass(frozen=True)
+class Responses(Kernel):
+    """y[p, c] = formula(x[p, c], Σ x²) over the channels around c that exist; element by element, in f64."""
+
+    shape: tuple[int, int]
+    neighbours: tuple[int, int]
+    formula: LocalResponse
+
+    @property
+    def symbol(self) -> str:
+        return "nn_local_response_normalization"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        channels, (before, after) = self.shape[1], self.neighbours
+        with code.loop(begin, end, name="pixel") as p, code.loop(0, channels, name="channel") as c:
+
+            def add(k: Value, sums: list[Value]) -> Sequence[Value]:
+                return [sums[0] + square(x.load(p, k).to(f64))]
+
+            first, last = (c - before).maximum(0), (c + (after + 1)).minimum(channels)
+            (total,) = code.fold(first, last, [code.zeros(f64, None)], add)
+            y.store(self.formula(x.load(p, c).to(f64), total).to(y.element), p, c)
+
+
+def _local_response(state: MainLowering, op: LocalResponseNormalizationOp) -> None:
+    *pixels, channels = shape_of(op.x)
+    shape = prod(pixels), channels
+    y = state.allocate_result(op.y)
+    kernel = Responses(shape, op.neighbours(), op.formula())
+    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, shape)], shape[0])
+    state.replace(op.y, y)
+
+
+RULES: Rules = {
+    SoftmaxOp: _softmax,
+    LayerNormOp: _layer_norm,
+    RMSNormOp: _rms_norm,
+    LpNormalizationOp: _lp_normalization,
+    LocalResponseNormalizationOp: _local_response,
+}

@@ -1,29 +1,42 @@
-"""Float pools."""
+"""Pools of plain elements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
-from xdsl.dialects.builtin import VectorType, f32, i32
+from xdsl.dialects.builtin import VectorType, i32, i64
+from xdsl.ir import Attribute
 
-from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp, PoolOp
-from qmlir.lowering.code import Code
-from qmlir.lowering.kernel import MainLowering, Rules
-from qmlir.lowering.kernels.pooling import Reduction, lower_global_pool, lower_pool
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn.base import is_unsigned
+from qmlir.dialects.nn.pooling import (
+    AveragePool2DOp,
+    GlobalAveragePoolOp,
+    MaxPool2DOp,
+    MaxPoolIndices2DOp,
+    WindowPoolOp,
+    least,
+)
+from qmlir.lowering.code import Buffer, Code
+from qmlir.lowering.kernel import Kernel, MainLowering, Rules
+from qmlir.lowering.kernels.pooling import Reduction, each_output, lower_global_pool, lower_pool
 from qmlir.lowering.kernels.tile import Window, window_of
 from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)
 class Maximum(Reduction):
-    """The greatest element; −∞ of none."""
+    """The greatest element; `least`, which none is less than, of none."""
+
+    element: Attribute
+    least: float
+    unsigned: bool
 
     def start(self, code: Code, lanes: int | None) -> Value:
-        return code.constant(-inf, VectorType(f32, [lanes]) if lanes else f32)
+        return code.constant(self.least, VectorType(self.element, [lanes]) if lanes else self.element)
 
     def combine(self, accumulator: Value, x: Value) -> Value:
-        return accumulator.maximum(x)
+        return accumulator.maximum(x, unsigned=self.unsigned)
 
     def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
         return accumulator
@@ -33,10 +46,11 @@ class Maximum(Reduction):
 class Mean(Reduction):
     """The sum in order divided by the number of elements, or by `divisor`."""
 
+    element: Attribute
     divisor: int | None
 
     def start(self, code: Code, lanes: int | None) -> Value:
-        return code.zeros(f32, lanes)
+        return code.zeros(self.element, lanes)
 
     def combine(self, accumulator: Value, x: Value) -> Value:
         return accumulator + x
@@ -44,15 +58,71 @@ class Mean(Reduction):
     def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
         if self.divisor is not None:
             return accumulator / float(self.divisor)
-        return accumulator / count.to(i32).to(f32)
+        return accumulator / count.to(i32).to(self.element)
 
 
-def _window(op: PoolOp) -> Window:
+def _window(op: WindowPoolOp) -> Window:
     return window_of(op, shape_of(op.x), shape_of(op.y), op.window_values())
 
 
 def _max_pool(state: MainLowering, op: MaxPool2DOp) -> None:
-    lower_pool(state, "nn_max_pool2d", _window(op), Maximum(), state.buffer(op.x), op.y)
+    element = element_of(op.x)
+    reduction = Maximum(_stored(state, op), least(dtype_of(element)), is_unsigned(element))
+    lower_pool(state, "nn_max_pool2d", _window(op), reduction, state.buffer(op.x), op.y)
+
+
+@dataclass(frozen=True)
+class MaximumPlaces(Kernel):
+    """y[n, oh, ow, c] = where in the image the window's first greatest element lies; element by element.
+
+    Buffers: x [N·H, W, C], y [N·OH, OW, C] i64.
+    """
+
+    window: Window
+    unsigned: bool
+
+    @property
+    def symbol(self) -> str:
+        return "nn_max_pool2d_indices"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        window = self.window
+        with each_output(code, window, begin, end) as at:
+            with code.loop(0, window.channels, name="channel") as c:
+
+                def over_rows(i: Value, best: list[Value]) -> Sequence[Value]:
+                    row = at.top + i * window.dilations[0]
+
+                    def over_columns(j: Value, best: list[Value]) -> Sequence[Value]:
+                        column = at.left + j * window.dilations[1]
+                        element = x.load(at.image + row, column, c)
+                        return self._better(element, (row * window.width + column).to(i64), *best)
+
+                    return code.fold(*at.columns, best, over_columns, "kw")
+
+                start = [code.zeros(x.element, None), code.constant(-1, i64)]
+                y.store(code.fold(*at.rows, start, over_rows, "kh")[1], at.line, at.column, c)
+
+    def _better(self, element: Value, place: Value, best: Value, found: Value) -> list[Value]:
+        """The greatest element and its place, from those so far and one more."""
+        greater = best.less(element, unsigned=self.unsigned) | (found.less(0) & element.equals(element))
+        return [greater.choose(element, best), greater.choose(place, found)]
+
+
+def _max_pool_indices(state: MainLowering, op: MaxPoolIndices2DOp) -> None:
+    window = _window(op)
+    y = state.allocate_result(op.y)
+    source = state.view(state.buffer(op.x), (window.batch * window.height, window.width, window.channels))
+    lines = window.batch * window.output[0]
+    target = state.view(y, (lines, window.output[1], window.channels))
+    state.call(MaximumPlaces(window, is_unsigned(element_of(op.x))), [source, target], lines)
+    state.replace(op.y, y)
+
+
+def _stored(state: MainLowering, op: WindowPoolOp | GlobalAveragePoolOp) -> Attribute:
+    """The type of the data's elements in memory."""
+    return state.buffer_type(op.x).element_type
 
 
 def _average_pool(state: MainLowering, op: AveragePool2DOp) -> None:
@@ -60,17 +130,20 @@ def _average_pool(state: MainLowering, op: AveragePool2DOp) -> None:
     rows, columns = window.extent
     inside = not (window.padded_rows or window.padded_columns)
     divisor = rows * columns if bool(op.count_include_pad) or inside else None
-    lower_pool(state, "nn_average_pool2d", window, Mean(divisor), state.buffer(op.x), op.y)
+    lower_pool(state, "nn_average_pool2d", window, Mean(_stored(state, op), divisor), state.buffer(op.x), op.y)
 
 
 def _global_average_pool(state: MainLowering, op: GlobalAveragePoolOp) -> None:
     batch, height, width, channels = shape_of(op.x)
     shape = (batch, height * width, channels)
-    lower_global_pool(state, "nn_global_average_pool", shape, Mean(height * width), state.buffer(op.x), op.y)
+    lower_global_pool(
+        state, "nn_global_average_pool", shape, Mean(_stored(state, op), height * width), state.buffer(op.x), op.y
+    )
 
 
 RULES: Rules = {
     MaxPool2DOp: _max_pool,
+    MaxPoolIndices2DOp: _max_pool_indices,
     AveragePool2DOp: _average_pool,
     GlobalAveragePoolOp: _global_average_pool,
 }

@@ -6,20 +6,17 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, Signedness, i1
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.loops import is_integer
-from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.lowering.code import WIDTHS, Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules, constant_array
 from qmlir.lowering.value import Value
 
 
-def _widths(tensor: SSAValue) -> tuple[int, ...]:
+def widths_of(tensor: SSAValue) -> tuple[int, ...]:
     """Lanes of the vectors that move a tensor's elements; i1 moves one by one, as memory holds each in a byte."""
     return () if element_of(tensor) == i1 else WIDTHS
 
@@ -58,7 +55,7 @@ def _transpose(state: MainLowering, op: TransposeOp) -> None:
         return
     result = [shape[p] for p in permutation]
     y = state.allocate_result(op.y)
-    kernel = Transpose(permutation, _widths(op.y))
+    kernel = Transpose(permutation, widths_of(op.y))
     state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, result)], result[0])
     state.replace(op.y, y)
 
@@ -106,7 +103,7 @@ def _concat(state: MainLowering, op: ConcatOp) -> None:
     outer = prod(shape[:axis])
     y = state.allocate_result(op.y)
     rows = [state.view(state.buffer(x), (outer, prod(shape_of(x)[axis:]))) for x in op.inputs if prod(shape_of(x))]
-    state.call(Concat(_widths(op.y)[:1]), [*rows, state.view(y, (outer, prod(shape[axis:])))], outer)
+    state.call(Concat(widths_of(op.y)[:1]), [*rows, state.view(y, (outer, prod(shape[axis:])))], outer)
     state.replace(op.y, y)
 
 
@@ -162,7 +159,7 @@ def _pad(state: MainLowering, op: PadOp) -> None:
     result = [low + size + high for size, (low, high) in zip(shape, pads, strict=True)]
     y = state.allocate_result(op.y)
     arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
-    state.call(Pad(pads, _stored_value(state, op), _widths(op.y)), arguments, result[0] if len(result) > 1 else 1)
+    state.call(Pad(pads, _stored_value(op), widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
     state.replace(op.y, y)
 
 
@@ -182,28 +179,62 @@ def merge_pads(
     return tuple(size for size, _ in merged), tuple(pad for _, pad in merged)
 
 
-def _stored_value(state: MainLowering, op: PadOp) -> int | float:
-    """The padding as it is stored: the integer that stands for the real value where elements are quantized."""
-    element, value = element_of(op.x), op.value.value.data
-    if isinstance(element, UniformType):
-        stored = numerics.quantize(
-            np.array(value), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
-        )
-        return _signless(int(stored), element.storage_width)
-    if isinstance(op.value, FloatAttr):
-        return float(value)
-    _refuse_unsigned(state, op, element)
-    return int(value)
+def _stored_value(op: PadOp) -> int | float:
+    """The padding as memory holds it: a number of the element type, or its bits."""
+    stored = op.stored_value()
+    is_float = stored.dtype == np.float32 or stored.dtype == np.float64
+    return float(stored) if is_float else int(stored.view(f"i{stored.itemsize}"))
 
 
-def _signless(value: int, bits: int) -> int:
-    """The signed integer with the same bits."""
-    return value - (1 << bits) if value >= 1 << (bits - 1) else value
+@dataclass(frozen=True)
+class Broadcast(Kernel):
+    """y = x, repeated along every dimension in which x has size 1."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_broadcast"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, length = y.shape
+        with ExitStack() as nest:
+            rows = [
+                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, count))
+                for axis, count in enumerate(outer)
+            ]
+            source = [0 if size == 1 else row for size, row in zip(x.shape[:-1], rows, strict=True)]
+
+            def copy(i: Value, lanes: int | None) -> None:
+                value = x.load(*source, 0).spread(lanes) if x.shape[-1] == 1 else x.load(*source, i, lanes=lanes)
+                y.store(value, *rows, i)
+
+            code.spans(0, length, copy, self.widths)
 
 
-def _refuse_unsigned(state: MainLowering, op: PadOp, element: Attribute) -> None:
-    if is_integer(element) and element.signedness.data is Signedness.UNSIGNED:
-        state.refuse(op, "needs signless integers", got=str(element))
+def _broadcast(state: MainLowering, op: BroadcastOp) -> None:
+    y = state.allocate_result(op.y)
+    if prod(shape_of(op.y)):
+        shape, result = merge_repeats(shape_of(op.x), shape_of(op.y))
+        arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
+        state.call(Broadcast(widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
+    state.replace(op.y, y)
+
+
+def merge_repeats(shape: Sequence[int], result: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same broadcast in fewer dimensions: neighbours that are both repeated, or both kept, are one."""
+    merged: list[tuple[int, int]] = []
+    for size, wanted in zip((*[1] * (len(result) - len(shape)), *shape), result, strict=True):
+        if wanted == 1:
+            continue
+        if merged and (merged[-1][0] == 1) == (size == 1):
+            merged[-1] = (merged[-1][0] * size, merged[-1][1] * wanted)
+        else:
+            merged.append((size, wanted))
+    if not merged:
+        merged.append((1, 1))
+    return tuple(size for size, _ in merged), tuple(wanted for _, wanted in merged)
 
 
 def _reshape(state: MainLowering, op: ReshapeOp) -> None:
@@ -222,4 +253,5 @@ RULES: Rules = {
     PadOp: _pad,
     ReshapeOp: _reshape,
     ConstantOp: _constant,
+    BroadcastOp: _broadcast,
 }

@@ -2,28 +2,56 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.activation import UnaryOp
+from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import uniform
+from qmlir.legality import NoIntegerForm, uniform
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
+from qmlir.runtimes import Rounding
 
 
-def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
+def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """relu, clamp and requantize: y = clamp(z_y + (x − z_x) · s_x / s_y)."""
+    data = uniform(op.x)
+    if data.storage != data.storage_type or uniform(op.y).storage != uniform(op.y).storage_type:
+        return _change_storage(op, operands)
+    if rounding.float32 and data.storage_width == 8:
+        return lower_by_table(op, operands, rounding)
     low, high = limits(op)
     if isinstance(op, nn.ReluOp):
         low = stored(0.0, uniform(op.y))
-    return [requantize(operands[0], op, contract, bounds=(low, high), input_zero_point=uniform(op.x).zero_point)]
+    return [requantize(operands[0], op, rounding, bounds=(low, high), input_zero_point=uniform(op.x).zero_point)]
 
 
-def lower_by_table(op: UnaryOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
-    """sigmoid, tanh: the 256 results, correctly rounded."""
-    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(table(op))})]
+def lower_by_table(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Any other function of one element: the 256 results, correctly rounded."""
+    entries = float32_table(op) if rounding.float32 else table(op)
+    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
+
+
+def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
+    """Unsigned bytes as signed ones or back: 128 less or more, under the same scale (`signed-storage`)."""
+    data, result = uniform(op.x), uniform(op.y)
+    if not isinstance(op, nn.RequantizeOp) or (data.storage_width, result.storage_width) != (8, 8):
+        raise NoIntegerForm("target", f"{data.storage} has no integer form at the edge of a network, only 8 bits have")
+    bits = np.arange(-128, 128)
+    q = bits if data.is_signed else bits & 255
+    moved = np.clip(q - data.zero_point + result.zero_point, result.storage_min, result.storage_max)
+    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr((moved & 255).astype(np.uint8).view(np.int8))})]
+
+
+def float32_table(op: UnaryOp) -> Array:
+    """`table` with every step in float32: what is read, the function's value, and its quotient by the scale."""
+    data, result = uniform(op.x), uniform(op.y)
+    real = numerics.dequantize(np.arange(-128, 128), data.scale, data.zero_point)
+    value = op.scalar(real.astype(np.float64)).astype(np.float32)
+    limits = result.storage_min, result.storage_max
+    return numerics.quantize_in_float32(value, result.scale, result.zero_point, *limits, result.numpy_dtype)
 
 
 def table(op: UnaryOp) -> Array:

@@ -14,50 +14,61 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, NAME
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from qmlir.ledger import decide
 from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, target_of, uniform
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
-from qmlir.lowering.nn_to_qint.elementwise import lower_add, lower_mul
+from qmlir.lowering.nn_to_qint.elementwise import lower_mul, lower_sum
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
+from qmlir.lowering.nn_to_qint.resize import lower_resize
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.rewriting import node_name
+from qmlir.runtimes import Rounding, rounding_of, runtime_of
 from qmlir.target import Target
 
-LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], str], list[Operation]]] = {
+LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], list[Operation]]] = {
+    **{op: lower_by_table for op in nn.NN.operations if issubclass(op, ScalarOp)},
     nn.Conv2DOp: lower_weighted,
     nn.DepthwiseConv2DOp: lower_weighted,
     nn.FullyConnectedOp: lower_weighted,
     nn.MatMulOp: lower_matmul,
-    nn.AddOp: lower_add,
+    nn.AddOp: lower_sum,
+    nn.SubOp: lower_sum,
     nn.MulOp: lower_mul,
     nn.ReluOp: lower_linear,
     nn.ClampOp: lower_linear,
     nn.RequantizeOp: lower_linear,
-    nn.SigmoidOp: lower_by_table,
-    nn.TanhOp: lower_by_table,
     nn.MaxPool2DOp: lower_max_pool,
     nn.AveragePool2DOp: lower_average_pool,
     nn.GlobalAveragePoolOp: lower_global_average_pool,
+    nn.ReduceMaxOp: lower_movement,
+    nn.ReduceMinOp: lower_movement,
+    nn.ResizeOp: lower_resize,
     nn.ReshapeOp: lower_movement,
     nn.TransposeOp: lower_movement,
     nn.ConcatOp: lower_movement,
     nn.PadOp: lower_movement,
+    nn.BroadcastOp: lower_movement,
+    nn.SliceOp: lower_movement,
+    nn.GatherOp: lower_movement,
+    nn.GatherNDOp: lower_movement,
+    nn.ScatterNDOp: lower_movement,
 }
-"""Operation class → (operation, integer operands, contract) → operations, the last of which yields the result."""
+"""Operation class → (operation, integer operands, rounding) → operations, the last of which yields the result."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +88,9 @@ class NNToQIntPass(ModulePass):
     name = "nn-to-qint"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = target_of(ctx)
+        target, runtime = target_of(ctx), runtime_of(op)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
-            _Converter(function, target).run()
+            _Converter(function, target, runtime).run()
 
 
 class _Converter:
@@ -89,8 +100,9 @@ class _Converter:
     restored   quantized value whose operation is gone → the cast that gives its type back to its integers
     """
 
-    def __init__(self, function: func.FuncOp, target: Target):
-        self.block, self.target, self.contract = function.body.block, target, contract_of(function, target)
+    def __init__(self, function: func.FuncOp, target: Target, runtime: str):
+        self.block, self.target, self.runtime = function.body.block, target, runtime
+        self.contract = contract_of(function, target)
         self.integers: dict[SSAValue, SSAValue] = {}
         self.restored: dict[SSAValue, SSAValue] = {}
 
@@ -108,6 +120,9 @@ class _Converter:
         for op in reversed(converted):
             Rewriter.erase_op(op)
         self._erase_unread_casts()
+        if rounding_of(QuantizeCastOp.name, self.runtime, self.contract).float32:
+            for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
+                cast.attributes[FLOAT32] = UnitAttr()
 
     def _lower(self, op: Operation) -> None:
         try:
@@ -115,7 +130,7 @@ class _Converter:
             if (lowering := LOWERINGS.get(type(op))) is None:
                 raise NoIntegerForm("target", "it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
-            self._finish(op, lowering(op, operands, self.contract))
+            self._finish(op, lowering(op, operands, rounding_of(op.name, self.runtime, self.contract)))
         except NoIntegerForm as why:
             self._keep_float(op, why)
 
@@ -157,7 +172,8 @@ class _Converter:
 
     def _keep_float(self, op: Operation, why: NoIntegerForm) -> None:
         """dequantize → the operation on f32 → quantize: its nominal meaning."""
-        operands = [self._float(o, op) for o in op.operands]
+        moved = data_operands(op) if isinstance(op, MovementOp) else op.operands
+        operands = [self._float(o, op) if o in moved else o for o in op.operands]
         result = op.results[0]
         on_floats = op.create(
             operands=operands,

@@ -1,6 +1,7 @@
 """Pools: maxima and averages keep their scale; a global mean has one of its own."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -9,6 +10,7 @@ from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.legality import uniform
 from qmlir.lowering.nn_to_qint.scales import requantize
+from qmlir.runtimes import Rounding
 
 
 def _window_properties(op: nn.MaxPool2DOp | nn.AveragePool2DOp) -> dict[str, Attribute]:
@@ -16,23 +18,23 @@ def _window_properties(op: nn.MaxPool2DOp | nn.AveragePool2DOp) -> dict[str, Att
     return {k: op.properties[k] for k in kept if k in op.properties}
 
 
-def lower_max_pool(op: nn.MaxPool2DOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
+def lower_max_pool(op: nn.MaxPool2DOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Maxima of stored integers are maxima of what they stand for."""
     return [qint.MaxPool2DOp.make(operands, _window_properties(op))]
 
 
-def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
+def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """The mean of stored integers, in which padding counts as the zero point."""
     zero_point = int32(uniform(op.x).zero_point)
     return [qint.AveragePool2DOp.make(operands, _window_properties(op) | {"zero_point": zero_point})]
 
 
 def lower_global_average_pool(
-    op: nn.GlobalAveragePoolOp, operands: Sequence[SSAValue], contract: str
+    op: nn.GlobalAveragePoolOp, operands: Sequence[SSAValue], rounding: Rounding
 ) -> list[Operation]:
     """acc = Σ (x − z_x), then y = z_y + acc · s_x / (s_y · n)."""
     _, rows, columns, _ = shape_of(op.x)
-    if contract == "shift" and (rows * columns).bit_count() != 1:
-        contract = "single"  # 1/n is no shift, whatever the scales are
+    if rounding.contract == "shift" and (rows * columns).bit_count() != 1:
+        rounding = replace(rounding, contract="single")  # 1/n is no shift, whatever the scales are
     total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(uniform(op.x).zero_point)})
-    return [total, requantize(total.acc, op, contract)]
+    return [total, requantize(total.acc, op, rounding)]

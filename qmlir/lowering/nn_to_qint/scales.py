@@ -5,16 +5,18 @@ That there is an integer form at all, so that every factor here has a multiplier
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.qmlir import UNSIGNED
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import promises_powers_of_two
 from qmlir.legality import factors, uniform
+from qmlir.runtimes import Rounding
 from qmlir.target import Target
 
 Limits = tuple[int, int]
@@ -38,7 +40,7 @@ def stored(real: float, element: UniformType) -> int:
 
 
 def contract_of(function: func.FuncOp, target: Target) -> str:
-    """The rounding contract of a function's requantizations.
+    """The rounding contract of a function's requantizations, where the runtime it follows has no say.
 
     Where scales are promised to be powers of two, `single` is `shift`: the same bits, and a verifier that holds every
     multiplier to a power of two.
@@ -47,28 +49,36 @@ def contract_of(function: func.FuncOp, target: Target) -> str:
     return "shift" if exact else target.contract
 
 
+def displaced(op: Operation) -> int:
+    """How much larger an operation's stored integers were in its source; floats may round them differently there."""
+    moved = op.attributes.get(UNSIGNED)
+    return moved.value.data if isinstance(moved, IntegerAttr) else 0
+
+
 def requantize(
-    source: SSAValue, op: Operation, contract: str, *, bounds: Limits | None = None, input_zero_point: int = 0
+    source: SSAValue, op: Operation, rounding: Rounding, *, bounds: Limits | None = None, input_zero_point: int = 0
 ) -> RequantizeOp:
     """What brings an operation's integers to its result's scale.
 
     Args:
         source: i32 accumulators, or stored integers of another scale.
         op: The operation on quantized types; its factors become multipliers.
-        contract: The rounding contract.
+        rounding: How the product is rounded.
         bounds: Stored integers to clamp to; by default the `limits` of the operation.
         input_zero_point: Subtracted first.
     """
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
-    multipliers, shifts = numerics.quantize_multipliers(factors(op))
+    multipliers, shifts = numerics.quantize_multipliers(factors(op, np.float32 if rounding.float32 else np.float64))
+    summed = result.zero_point + displaced(op) if numerics.CONTRACTS[rounding.contract].sums else None
     return RequantizeOp.make(
         [source],
         {
             "input_zero_point": int32(input_zero_point),
             "multiplier": int32s(multipliers.tolist()),
             "shift": int32s(shifts.tolist()),
-            "contract": StringAttr(contract),
+            "contract": StringAttr(rounding.contract),
+            "before": None if summed is None else int32(summed),
             "zero_point": int32(result.zero_point),
             "min": int32(low),
             "max": int32(high),

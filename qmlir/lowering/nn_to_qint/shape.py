@@ -6,13 +6,15 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
+from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.legality import uniform
 from qmlir.lowering.nn_to_qint.scales import stored
+from qmlir.runtimes import Rounding
 
 
-def lower_movement(op: MovementOp, operands: Sequence[SSAValue], contract: str) -> list[Operation]:
-    """reshape, transpose, concat, pad: nothing is computed, so only the element type changes."""
+def lower_movement(op: MovementOp | ExtremeOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """reshape, concat, slice, maxima and the like: nothing is computed, so only the element type changes."""
     element = uniform(op.y)
     properties = dict(op.properties)
     if isinstance(op, nn.PadOp) and isinstance(op.value, FloatAttr):

@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, f64, i1, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.arith import ExtUIOp
+from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import element_type_of
 from qmlir.lowering.qint_to_linalg.structured import Array, Formula, TensorCode, tensor_of
 from qmlir.lowering.value import Value
 

@@ -47,6 +47,8 @@ def _start(code: TensorCode, bias: SSAValue | None, shape: tuple[int, ...]) -> S
 
 
 def _conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
+    if op.group_count() > 1:
+        return _grouped_conv2d(code, op, x, w, b)
     zero_point = op.zero_point.value.data
     image = padded_image(code, op, x, zero_point)
     n, row, column, o, i, j, c = loops(7)
@@ -56,6 +58,23 @@ def _conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValu
     ]
     into = (_start(code, b, shape_of(op.acc)), [n, row, column, o])
     return code.generic(read, into, 7, products(zero_point))
+
+
+def _grouped_conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None) -> SSAValue:
+    """By way of [N, OH, OW, G, O/G]: output channel o is (o div (O/G), o mod (O/G))."""
+    zero_point, groups = op.zero_point.value.data, op.group_count()
+    image = padded_image(code, op, x, zero_point)
+    outputs, height, width, channels = shape_of(w)
+    split = (groups, outputs // groups)
+    bias = None if b is None else code.reshape(b, split)
+    start = _start(code, bias, (*shape_of(op.acc)[:3], *split))
+    n, row, column, g, o, i, j, c = loops(8)
+    read: list[tuple[SSAValue, Place]] = [
+        (code.reshape(image, (*shape_of(image)[:3], groups, channels)), [n, *tap(op, row, column, i, j), g, c]),
+        (code.reshape(w, (*split, height, width, channels)), [g, o, i, j, c]),
+    ]
+    sums = code.generic(read, (start, [n, row, column, g, o]), 8, products(zero_point))
+    return code.reshape(sums, shape_of(op.acc))
 
 
 def _depthwise(

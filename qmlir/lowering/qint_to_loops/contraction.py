@@ -13,7 +13,14 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.loops import is_integer
-from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
+from qmlir.dialects.qint.contraction import (
+    Conv2DOp,
+    DepthwiseConv2DOp,
+    FullyConnectedOp,
+    MatMulOp,
+    SaturatingFullyConnectedOp,
+    WeightedOp,
+)
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Array, MainLowering, Rules
 from qmlir.lowering.kernels.arithmetic import Arithmetic, Epilogue
@@ -50,6 +57,15 @@ class Pairs(Arithmetic):
     def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
         pair = x.load(*place, lanes=2).bits(i32).lane(0)
         return accumulator.code.dot_pairs(accumulator, pair.spread(accumulator.lanes).bits(i16), w)
+
+
+@dataclass(frozen=True)
+class SaturatingPairs(Pairs):
+    """i16 pairs whose two products, added, saturate at 16 bits before they are accumulated."""
+
+    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+        pair = super().step(accumulator.code.zeros(i32, accumulator.lanes), x, place, w)
+        return accumulator + pair.maximum(-(1 << 15)).minimum((1 << 15) - 1)
 
 
 @dataclass(frozen=True)
@@ -114,7 +130,7 @@ def fits_i16(element: Attribute, zero_point: int) -> bool:
 
 
 def arithmetic_for(x: SSAValue, zero_point: int, *, other_fits: bool = True) -> Arithmetic:
-    """The fastest exact arithmetic for data of a tensor's type."""
+    """The fastest exact arithmetic for data of a tensor's type; `other_fits` where pairs may be taken at all."""
     return Pairs(zero_point) if other_fits and fits_i16(element_of(x), zero_point) else Singles(zero_point)
 
 
@@ -135,19 +151,24 @@ def _bias(state: MainLowering, op: WeightedOp) -> Array | None:
     return None if op.b is None else state.require_constant(op, op.b, "bias")
 
 
-def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array) -> None:
-    """Lowers a contraction with constant weights [O, KH, KW, C]."""
+def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array, groups: int = 1) -> None:
+    """Lowers a contraction with constant weights [O, KH, KW, C / groups]."""
     result, epilogue, parameters = ending(state, op.acc, weights.shape[0])
+    pairs = groups == 1 or weights.shape[3] % 2 == 0  # of one group's channels
+    arithmetic = arithmetic_for(op.x, op.zero_point.value.data, other_fits=pairs)
+    if isinstance(op, SaturatingFullyConnectedOp):
+        arithmetic = SaturatingPairs(op.zero_point.value.data)
     task = Task(
         name,
         window,
         weights.shape[0],
-        arithmetic_for(op.x, op.zero_point.value.data),
+        arithmetic,
         epilogue,
         state.buffer(op.x),
         weights,
         _bias(state, op),
         parameters,
+        groups=groups,
     )
     lower_contraction(state, task, result)
 
@@ -155,14 +176,15 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
     window = window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3])
-    _lower(state, op, "qint_conv2d", window, weights)
+    _lower(state, op, "qint_conv2d", window, weights, op.group_count())
 
 
-def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
+def _fully_connected(state: MainLowering, op: FullyConnectedOp | SaturatingFullyConnectedOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
     rows, channels = shape_of(op.x)
     window = Window(1, 1, rows, channels, (1, 1), (1, rows))
-    _lower(state, op, "qint_fully_connected", window, weights[:, None, None, :])
+    name = op.name.replace(".", "_")
+    _lower(state, op, name, window, weights[:, None, None, :])
 
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
@@ -208,5 +230,6 @@ RULES: Rules = {
     Conv2DOp: _conv2d,
     DepthwiseConv2DOp: _depthwise,
     FullyConnectedOp: _fully_connected,
+    SaturatingFullyConnectedOp: _fully_connected,
     MatMulOp: _matmul,
 }

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import f32, f64, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
-from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import lower_elementwise
 from qmlir.lowering.qint_to_loops.requantize import Narrow, Requantize, fused_requantize, narrowing, requantization
@@ -33,6 +33,10 @@ class Add:
         return self.narrow((a * m_lhs.to(i64) + b * m_rhs.to(i64) + half) >> shift)
 
 
+FLOAT_LIMIT = float(1 << 30)
+"""Beyond every bound of a clamp; a float so far out is brought here before it becomes an i32."""
+
+
 def _add(state: MainLowering, op: AddOp) -> None:
     zero_points = (op.lhs_zero_point.value.data, op.rhs_zero_point.value.data)
     narrow_inputs = all(
@@ -46,6 +50,27 @@ def _add(state: MainLowering, op: AddOp) -> None:
 
 def _is_narrow(element: Attribute) -> bool:
     return is_integer(element) and element.width.data <= 16
+
+
+@dataclass(frozen=True)
+class FloatAdd:
+    """narrow(rint((lhs + offset)·r_l + ((rhs + offset)·r_r + c))), each bracket rounded to f32; all parameters f64."""
+
+    offset: int
+    narrow: Narrow
+
+    def __call__(self, lhs: Value, rhs: Value, left: Value, right: Value, constant: Value) -> Value:
+        a, b = ((x.to(i32) + self.offset).to(f64) for x in (lhs, rhs))
+        inner = (b * right + constant).to(f32).to(f64)
+        rounded = (a * left + inner).to(f32).round_even()
+        return self.narrow(rounded.maximum(-FLOAT_LIMIT).minimum(FLOAT_LIMIT).to(i32))
+
+
+def _float_add(state: MainLowering, op: FloatAddOp) -> None:
+    parameters = [state.constant(np.array([number])) for number in op.numbers()]
+    operands = [state.buffer(op.lhs), state.buffer(op.rhs), *parameters]
+    formula = FloatAdd(op.offset.value.data, narrowing(op))
+    lower_elementwise(state, "qint_float_add", formula, operands, op.y)
 
 
 @dataclass(frozen=True)
@@ -72,4 +97,4 @@ def _mul(state: MainLowering, op: MulOp) -> None:
     lower_elementwise(state, "qint_mul", Mul(zero_points, requantize), operands, fused.y)
 
 
-RULES: Rules = {AddOp: _add, MulOp: _mul}
+RULES: Rules = {AddOp: _add, FloatAddOp: _float_add, MulOp: _mul}

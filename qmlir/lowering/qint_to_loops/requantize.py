@@ -63,7 +63,9 @@ def upup(a: Value, multiplier: Value, shift: Value) -> Value:
 
 
 ROUNDINGS: Mapping[str, Rounding] = {"single": single, "shift": single, "double": double, "upup": upup}
-"""Contract → its arithmetic on i64. `float_even` has none here: see `Requantize`."""
+"""Contract → its arithmetic on i64. Those in floats have none here: see `Requantize`."""
+
+FLOAT_CONTRACTS = ("float_even", "float_sum")
 
 _FLOAT_LIMIT = 1 << 30
 """Below this every bound of a clamp may be applied before a float becomes an i32."""
@@ -94,12 +96,14 @@ class Requantize(Epilogue):
     """y = narrow(round((x − input_zero_point) · multiplier · 2^(shift − 31))); parameters: multiplier, shift, i32.
 
     shrinks   whether every shift is ≤ 0, so that the product of an i32 fits i32 again
+    before    what `float_sum` adds before it rounds
     """
 
     contract: str
     input_zero_point: int
     shrinks: bool
     narrow: Narrow
+    before: int = 0
     parameters: int = 2
 
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
@@ -111,7 +115,7 @@ class Requantize(Epilogue):
         a = x.to(i64 if needs_i64 else i32)
         if self.input_zero_point:
             a = a - self.input_zero_point
-        if self.contract == "float_even":
+        if self.contract in FLOAT_CONTRACTS:
             return self._in_floats(a, multiplier)
         one_instruction = self.contract in ("single", "shift") and self.shrinks and not needs_i64
         if one_instruction and a.lanes is not None and self.narrow.fits_i32:
@@ -123,9 +127,13 @@ class Requantize(Epilogue):
         """rint(f32(a) · f32(M)): `multiplier` is M as f32.
 
         This is the contract to the last bit: f32(a) and the product round to 24 bits half to even, no step leaves the
-        normal range (|a| ≤ 2^32, M in [2^-32, 2^30)), and bounds below 2^30 commute with rint.
+        normal range (|a| ≤ 2^32, M in [2^-32, 2^30)), and bounds below 2^30 commute with rint. `float_sum` adds an
+        integer in f32 before rint; taking it away after is exact below 2^24, and beyond it the bounds hold.
         """
-        rounded = (a.to(f32) * multiplier).round_even()
+        product = a.to(f32) * multiplier
+        if self.before:
+            product = product + float(self.before)
+        rounded = product.round_even() - float(self.before) if self.before else product.round_even()
         limit = float(_FLOAT_LIMIT)
         return self.narrow(rounded.maximum(-limit).minimum(limit).to(i32))
 
@@ -139,16 +147,17 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, l
     multiplier, shift = (np.array(v.get_values(), np.int32) for v in (op.multiplier, op.shift))
     contract, narrow = op.contract.data, narrowing(op)
     parameters: list[Array] = [multiplier, shift]
-    if contract == "float_even":
+    if contract in FLOAT_CONTRACTS:
         if not narrow.fits_i32:
             state.refuse(
-                op, "needs bounds below 2^30 under the contract float_even", got=f"[{narrow.low}, {narrow.high}]"
+                op, f"needs bounds below 2^30 under the contract {contract}", got=f"[{narrow.low}, {narrow.high}]"
             )
         real = np.ldexp(multiplier.astype(np.float64), shift.astype(np.int64) - 31).astype(np.float32)
         parameters = [real, shift]
     elif contract not in ROUNDINGS:
-        state.refuse(op, f"needs a contract of {', '.join([*ROUNDINGS, 'float_even'])}", got=contract)
-    made = Requantize(contract, op.input_zero_point.value.data, bool((shift <= 0).all()), narrow)
+        state.refuse(op, f"needs a contract of {', '.join([*ROUNDINGS, *FLOAT_CONTRACTS])}", got=contract)
+    before = 0 if op.before is None else op.before.value.data
+    made = Requantize(contract, op.input_zero_point.value.data, bool((shift <= 0).all()), narrow, before)
     return made, parameters
 
 

@@ -24,11 +24,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
 from qmlir.dialects.tosa import elementwise, lookup, reduction, shape
 from qmlir.dialects.tosa.base import TosaOp
 from qmlir.dialects.tosa.types import ShapeType
-from qmlir.dialects.weights import dtype_of
 from qmlir.lowering.way_out import Array, BodyCode
 
 ADD, SUB, INTDIV, EQUAL, GREATER_EQUAL = (

@@ -37,9 +37,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, is_memref, root_of
 from qmlir.dialects.qmlir import ConstantBufferOp
-from qmlir.dialects.weights import WeightsAttr, dtype_of
+from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import PipelineError
 
 

@@ -32,9 +32,20 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.nn import ConcatOp, ConstantOp, FullyConnectedOp, PadOp, ReshapeOp, SoftmaxOp, TransposeOp
-from qmlir.dialects.nn.activation import UnaryOp
-from qmlir.dialects.nn.elementwise import BinaryOp
+from qmlir.dialects.nn import (
+    BroadcastOp,
+    ConcatOp,
+    ConstantOp,
+    FullyConnectedOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ResizeOp,
+    SliceOp,
+    SoftmaxOp,
+    TransposeOp,
+)
+from qmlir.dialects.nn.pointwise import PointwiseOp
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
@@ -83,13 +94,22 @@ def permuted_properties(op: Operation, p: Permutation) -> Mapping[str, Attribute
     if any(_is_per_axis(v) for v in (*op.operands, *op.results)):
         return None
     match op:
-        case UnaryOp() | BinaryOp() | CastOp():
+        case PointwiseOp() | CastOp():
             return op.properties
         case SoftmaxOp() | ConcatOp():
             return {**op.properties, "axis": IntegerAttr(p[op.axis.value.data], i64)}
         case PadOp():
             low, high = (transposed(side.get_values(), inverse(p)) for side in (op.low, op.high))
             return {**op.properties, "low": ints(low), "high": ints(high)}
+        case SliceOp():
+            sides = {"offsets": op.offsets, "sizes": op.sizes, "strides": op.strides}
+            return {name: ints(transposed(side.get_values(), inverse(p))) for name, side in sides.items()}
+        case BroadcastOp():
+            return {"shape": ints(transposed(op.shape.get_values(), inverse(p)))}
+        case GatherOp() if len(shape_of(op.indices)) == 1:
+            return {"axis": IntegerAttr(p[op.axis.value.data], i64)}
+        case ResizeOp():
+            return {**op.properties, "axes": ints([p[a] for a in op.axes.get_values()])}
         case _:
             return None
 
@@ -107,7 +127,7 @@ def is_input_side(value: SSAValue) -> bool:
         owner = value.owner
         if isinstance(value, BlockArgument) or isinstance(owner, ConstantOp) or owner in seen:
             continue
-        if not isinstance(owner, UnaryOp | BinaryOp) or len(seen) == INPUT_SIDE_REACH:
+        if not isinstance(owner, PointwiseOp) or len(seen) == INPUT_SIDE_REACH:
             return False
         seen.add(owner)
         waiting += owner.operands
@@ -182,7 +202,8 @@ def untransposed(op: Operation, p: Permutation) -> list[Operation] | None:
     if properties is None:
         return None
     before = Untransposed(p, [])
-    operands = [before.operand(o) for o in op.operands]
+    follow = 1 if isinstance(op, GatherOp) else len(op.operands)  # indices have dimensions of their own
+    operands = [before.operand(o) if n < follow else o for n, o in enumerate(op.operands)]
     found = [o for o in operands if o is not None]
     if len(found) < len(operands):
         for unused in reversed(before.new):
@@ -265,7 +286,7 @@ class RaiseTransposeTowardsInput(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
         above = op.x.owner
-        if not isinstance(above, UnaryOp | BinaryOp) or not used_once(above) or not rises(op):
+        if not isinstance(above, PointwiseOp) or not used_once(above) or not rises(op):
             return
         new = untransposed(above, inverse(permutation_of(op)))
         if new is not None:

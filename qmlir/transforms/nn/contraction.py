@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.interfaces import Array, shape_of
-from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp, ReshapeOp
+from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, ReshapeOp
 from qmlir.dialects.nn.base import bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.transforms.nn.matching import derived_constant, float_constant_of, rounded, used_once
@@ -47,7 +47,15 @@ class FoldableContraction:
 
     def along_inputs(self, vector: Array) -> Array:
         """A vector over the input's channels in the shape in which it multiplies the weights."""
-        return np.repeat(vector, self.op.multiplier()) if isinstance(self.op, DepthwiseConv2DOp) else vector
+        match self.op:
+            case DepthwiseConv2DOp():
+                return np.repeat(vector, self.op.multiplier())
+            case Conv2DOp():
+                groups = self.op.group_count()
+                each = np.repeat(vector.reshape(groups, -1), self.op.output_channels() // groups, axis=0)
+                return each[:, None, None, :]  # [O, 1, 1, C/G]
+            case _:
+                return vector
 
     def with_weights(self, weights: Array, *sources: ConstantOp) -> ConstantOp | None:
         """New weights, made from the old and from `sources`; None where they do not fit into f32."""

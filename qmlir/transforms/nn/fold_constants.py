@@ -13,11 +13,23 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.nn import AddOp, ConcatOp, ConstantOp, MulOp, PadOp, RequantizeOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn import (
+    AddOp,
+    BroadcastOp,
+    CastOp,
+    ConcatOp,
+    ConstantOp,
+    MulOp,
+    PadOp,
+    RequantizeOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.weights import dtype_of
 from qmlir.rewriting import replace, rewrite
 from qmlir.transforms.nn.matching import constant_of, keeps_shape, split_constant
 
@@ -29,7 +41,7 @@ class EvaluateOnConstants(RewritePattern):
     """f(constant, …) → constant, unless the result is hugely larger than what it is computed from."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, NNOp | MovementOp) or any(is_quantized(r) for r in op.results):
+        if not isinstance(op, NNOp | MovementOp | CastOp) or any(is_quantized(r) for r in op.results):
             return
         constants = [c for o in op.operands if (c := constant_of(o)) is not None]
         if not constants or len(constants) < len(op.operands):
@@ -50,11 +62,11 @@ def _result_bytes(op: Operation) -> int:
 
 
 class DropMovementThatMovesNothing(RewritePattern):
-    """reshape to the same shape, transpose in order, pad by nothing, concat of one, requantize to the same type → x."""
+    """reshape to the same shape, transpose in order, pad by nothing, concat of one, slice of all and the like → x."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         match op:
-            case ReshapeOp() | RequantizeOp():
+            case ReshapeOp() | BroadcastOp() | RequantizeOp():
                 idle = op.x.type == op.y.type
             case TransposeOp():
                 idle = list(op.permutation.get_values()) == list(range(len(op.permutation)))
@@ -62,6 +74,8 @@ class DropMovementThatMovesNothing(RewritePattern):
                 idle = op.x.type == op.y.type
             case ConcatOp():
                 idle = len(op.inputs) == 1
+            case SliceOp():
+                idle = op.x.type == op.y.type and all(stride > 0 for stride in op.strides.get_values())
             case _:
                 return
         if idle:

@@ -40,10 +40,18 @@ from qmlir.dialects.quant.schemas import (
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promises_powers_of_two
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import data_operands, data_values, is_weight, storage_name, target_of
+from qmlir.legality import bias_constant, data_operands, data_values, is_weight, storage_name, target_of
 from qmlir.passes import option
 from qmlir.target import Target
-from qmlir.transforms.quantize.reasons import COMPUTED_BIAS, COMPUTED_WEIGHTS, Reason, called, no_range, source_of
+from qmlir.transforms.quantize.reasons import (
+    COMPUTED_BIAS,
+    COMPUTED_WEIGHTS,
+    Reason,
+    blocked,
+    called,
+    no_range,
+    source_of,
+)
 from qmlir.transforms.quantize.scale_groups import ScaleGroups
 
 BIAS_LIMIT = 2.0**30
@@ -149,8 +157,10 @@ class _Chooser:
             return "target", reason
         if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
             return COMPUTED_WEIGHTS
-        if isinstance(op, WeightedOp) and op.b is not None and not isinstance(op.b.owner, ConstantOp):
+        if isinstance(op, WeightedOp) and op.b is not None and bias_constant(op) is None:
             return COMPUTED_BIAS
+        if (reason := blocked(op)) is not None:
+            return reason
         lacking = [v for v in self._activations(op) if not self.groups.has_range(v)]
         # A result that is only moved lacks what an operand lacks: no need to name both.
         lacking = [v for v in lacking if not (isinstance(op, MovementOp) and v in op.results)] or lacking
@@ -180,6 +190,8 @@ class _Chooser:
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
             return  # it comes through that type already
+        if all(isinstance(u.operation, QuantizeCastOp) and u.operation.quantized_type == element for u in value.uses):
+            return  # the graph says so already
         everyone = value.owner in able
         readers = [u for u in value.uses if everyone or _reads_as_data(u.operation, u.index, able)]
         quantized = QuantizeCastOp(value, TensorType(element, shape_of(value)))

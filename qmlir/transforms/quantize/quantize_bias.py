@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, i32
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
@@ -20,8 +20,18 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.rules import AccumulatorScale
-from qmlir.ledger import decide
-from qmlir.legality import NoIntegerForm, require_integer_form, stored_bias, target_of, uniform
+from qmlir.ledger import decide, decision_of
+from qmlir.legality import (
+    SAME_SCALE,
+    Int64s,
+    NoIntegerForm,
+    bias_constant,
+    bias_ratios,
+    require_integer_form,
+    stored_bias,
+    target_of,
+    uniform,
+)
 from qmlir.target import Target
 
 
@@ -51,17 +61,33 @@ def _quantize_bias(op: WeightedOp, target: Target) -> None:
     except NoIntegerForm as why:
         decide(op, "float", why.code, why.reason)
         return
-    stored = stored_bias(op)
+    stored, constant = stored_bias(op), bias_constant(op)
     assert op.b is not None
     assert stored is not None
-    constant = op.b.owner
-    assert isinstance(constant, ConstantOp)
+    assert constant is not None
+    repair = _repair(op, constant, stored)
+    old = op.b.owner
     bias = ConstantOp(stored.astype(np.int32), TensorType(_bias_type(op), shape_of(op.b)), dict(constant.attributes))
     Rewriter.insert_op(bias, InsertPoint.before(op))
     bias.y.name_hint = constant.y.name_hint
     op.operands[2] = bias.y
-    if not constant.y.uses:
-        Rewriter.erase_op(constant)
+    for unused in dict.fromkeys((old, constant)):
+        if isinstance(unused, Operation) and not any(r.uses for r in unused.results):
+            Rewriter.erase_op(unused)
+    if repair and (decision := decision_of(op)) is not None and decision.outcome.data == "quantized":
+        decide(op, "quantized", decision.code.data, f"{decision.reason.data}; {repair}")
+
+
+def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
+    """What was changed in a bias that came in integers of another scale than s_x·s_w; empty if nothing was."""
+    if not is_quantized(constant.y):
+        return ""
+    ratios = bias_ratios(op)
+    exact = constant.value.array.astype(np.float64) * ratios
+    if (np.abs(ratios - 1) < SAME_SCALE).all() or (exact == stored).all():
+        return ""
+    most = float(np.abs(exact - stored).max())
+    return f"its bias, in steps of its own, was rounded to the accumulator's by up to {most:.2g} of one"
 
 
 def _bias_type(op: WeightedOp) -> Attribute:

@@ -36,7 +36,7 @@ from qmlir.legality import (
 )
 from qmlir.rewriting import replace
 from qmlir.target import Target
-from qmlir.transforms.quantize.reasons import COMPUTED_WEIGHTS, Reason, called, no_range, source_of
+from qmlir.transforms.quantize.reasons import COMPUTED_WEIGHTS, SHARED, Reason, blocked, called, no_range, source_of
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,9 @@ class _Folding:
             decide_quantized(op, self.target)
 
     def _decide_float(self, op: Operation) -> None:
+        if (reason := blocked(op)) is not None:
+            decide(op, "float", *reason)
+            return
         sources = [_quantized_source(v) for v in data_operands(op)]
         result = _wanted_result(op, sources)
         known = [s for s in sources if s is not None]
@@ -118,6 +121,9 @@ class _Folding:
             # What choose-scales has recorded is more exact than what the casts show.
             if (decision := decision_of(op)) is None or decision.outcome.data != "float":
                 decide(op, "float", *self._why_without_casts(op, sources, result))
+            return
+        if not _keeps_scale(op) and not _is_read_as(op.results[0], result):
+            decide(op, "float", *SHARED)
             return
         new = _quantized_form(op, known, result)
         try:
@@ -181,6 +187,12 @@ def _wanted_result(op: Operation, sources: Sequence[SSAValue | None]) -> Uniform
         if isinstance(use.operation, QuantizeCastOp):
             return uniform(use.operation.result)
     return uniform(sources[0]) if _keeps_scale(op) and sources[0] is not None else None
+
+
+def _is_read_as(value: SSAValue, type: UniformType) -> bool:
+    """Whether all that reads a value reads it as one quantized type."""
+    readers = [u.operation for u in value.uses]
+    return all(isinstance(r, QuantizeCastOp) and r.quantized_type == type for r in readers)
 
 
 def _keeps_scale(op: Operation) -> bool:

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.rewriting import tensor_name
 
@@ -16,6 +19,19 @@ COMPUTED_WEIGHTS: Reason = (
     "its weights are computed at run time; only constant weights can be quantized",
 )
 COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a constant bias can be quantized")
+
+
+SHARED: Reason = ("shared", "its result is also read as floats, which quantizing it would change")
+
+
+def blocked(op: Operation) -> Reason | None:
+    """That an operation's weights come from integers with parameters for each block; None if they do not."""
+    sources = [source_of(v).owner for v in op.operands]
+    sizes = [o.attributes[BLOCK] for o in sources if isinstance(o, ConstantOp) and BLOCK in o.attributes]
+    if not sizes:
+        return None
+    size = sizes[0].value.data if isinstance(sizes[0], IntegerAttr) else "several"
+    return "blocked", f"its weights have a scale for each block of {size}, which integer sums cannot share"
 
 
 def no_range(lacking: Iterable[str]) -> Reason:

@@ -8,6 +8,9 @@ those form a group with one type, chosen for the union of what enters it. Into a
 * results of functions with a range of their own (sigmoid, tanh, softmax), which need no profile,
 * values that existing casts have given a type, in a graph that came with some.
 
+A type that a quantization in the graph asks for is a constraint, not a wish: its group has that type, and a group of
+two such types is none, so operations that would tie them tie nothing.
+
 What follows from something of unknown range has none either, and is tied to nothing: in a group it would be clipped
 to the range of the others.
 """
@@ -36,6 +39,7 @@ class Group:
 
     bounds   observed ranges, of constants too
     fixed    types that functions or casts give to some of its tensors
+    wanted   types that quantizations in the graph ask for
     free     whether something enters whose type is for us to choose
     padding  constants that pads put between its values
     name     what to call it in an error
@@ -43,6 +47,7 @@ class Group:
 
     bounds: list[Bounds] = field(default_factory=list[Bounds])
     fixed: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
+    wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])
     free: bool = False
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
@@ -67,6 +72,7 @@ class ScaleGroups:
         self._groups: dict[SSAValue, Group] = {}
         self._types: dict[SSAValue, UniformType] = {}
         self._ranged: set[SSAValue] = set()
+        self._constraints: dict[SSAValue, set[UniformType]] = {}
         self._tied = self._tie(operations)
         for value in dict.fromkeys(v for o in operations for v in data_values(o) if not is_weight(v, o)):
             if value in self._ranged:
@@ -108,7 +114,7 @@ class ScaleGroups:
         for op in operations:
             operands = data_operands(op)
             self._ranged.update(v for v in (*operands, *op.results) if self._range_is_given(v))
-            if _moves(op) and all(v in self._ranged for v in operands):
+            if _moves(op) and all(v in self._ranged for v in operands) and not self._contradicts(op):
                 tied[op] = None
                 self._ranged.update(op.results)
                 for value in data_values(op):
@@ -119,6 +125,16 @@ class ScaleGroups:
         if self.root(one) is not self.root(other):
             self._above[self.root(other)] = self.root(one)
 
+    def _contradicts(self, op: Operation) -> bool:
+        """Whether the types that an operation's values must have are several."""
+        groups = [self._constraints.setdefault(self.root(v), set()) for v in data_values(op)]
+        own = {type for v in data_values(op) if (type := quantized_as(v)) is not None}
+        together = own.union(*groups)
+        if len(together) > 1:
+            return True
+        self._constraints[self.root(data_operands(op)[0])] = together
+        return False
+
     def _range_is_given(self, value: SSAValue) -> bool:
         """Whether a value's range is known without looking at what makes it."""
         return isinstance(value.owner, ConstantOp) or self._imposed(value) is not None or self._is_observed(value)
@@ -128,6 +144,8 @@ class ScaleGroups:
         group.name = group.name or f"tensor {called(value)}"
         if value in self._observed:
             group.bounds.append(self._observed[value])
+        if (wanted := quantized_as(value)) is not None:
+            group.wanted[wanted] = None
         if (type := self._imposed(value)) is not None:
             group.fixed[type] = None
         elif isinstance(value.owner, ConstantOp):
@@ -149,7 +167,7 @@ class ScaleGroups:
         else:
             return None
         assert isinstance(type, UniformType)
-        return type if type.storage == self._storage and not type.is_per_axis else None
+        return type if not type.is_per_axis else None
 
     def _is_observed(self, value: SSAValue) -> bool:
         """Whether a value's range is known from an observer on it, or on the same values in another shape."""
@@ -161,6 +179,8 @@ class ScaleGroups:
     # Choosing.
 
     def _choose(self, group: Group) -> UniformType:
+        if group.wanted:
+            return next(iter(group.wanted))
         if len(group.fixed) == 1 and not group.free:
             (only,) = group.fixed
             lo, hi = _real_range(only)
@@ -172,6 +192,13 @@ class ScaleGroups:
 
     def _type(self, scale: float, zero_point: int) -> UniformType:
         return UniformType.per_tensor(self._storage, scale, zero_point)
+
+
+def quantized_as(value: SSAValue) -> UniformType | None:
+    """The type that a quantization in the graph gives to a value; None where there is none, or several."""
+    types = {element_of(u.operation.result) for u in value.uses if isinstance(u.operation, QuantizeCastOp)}
+    only = next(iter(types)) if len(types) == 1 else None
+    return only if isinstance(only, UniformType) and not only.is_per_axis else None
 
 
 def _moves(op: Operation) -> bool:

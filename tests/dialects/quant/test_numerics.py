@@ -1,4 +1,4 @@
-"""Fixed point against Python's unbounded integers and fractions; exp, sigmoid and tanh against long double."""
+"""Fixed point against Python's unbounded integers and fractions."""
 
 import math
 from collections.abc import Callable
@@ -248,90 +248,11 @@ def test_single_is_the_rounded_real_product(acc: int, real: float, zero_point: i
     assert min(max(got + zero_point, -128), 127) == min(max(single(acc, multiplier, s) + zero_point, -128), 127)
 
 
-# exp and its kin.
-
-ULP = 1.2
-
-
-def ulps(got: npt.NDArray[np.float64], want: npt.NDArray[np.floating]) -> float:
-    return float(np.max(np.abs(got - want) / np.spacing(want.astype(np.float64))))
-
-
-def samples(low: float, high: float, n: int = 100_000) -> npt.NDArray[np.float64]:
-    rng = np.random.default_rng(2)
-    small = np.ldexp(rng.uniform(-1, 1, n // 4), rng.integers(-60, 0, n // 4))
-    return np.concatenate([rng.uniform(low, high, n), np.clip(small, low, high), np.arange(np.ceil(low), high)])
-
-
-long_double = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double is no wider than float64")
-
-
-@long_double
-def test_exp() -> None:
-    x = samples(-708.0, 709.0)
-    assert ulps(numerics.exp(x), np.exp(x.astype(np.longdouble))) < ULP
-    x = samples(-20.0, 0.0)
-    assert ulps(numerics.exp(x), np.exp(x.astype(np.longdouble))) < ULP
-
-
-@long_double
-def test_sigmoid() -> None:
-    x = samples(-700.0, 700.0)
-    assert ulps(numerics.sigmoid(x), 1 / (1 + np.exp(-x.astype(np.longdouble)))) < 2.5
-
-
-@long_double
-def test_tanh() -> None:
-    x = np.concatenate([samples(-20.0, 20.0), samples(-0.05, 0.05), np.ldexp(1.0, np.arange(-1000, 0))])
-    x = x[x != 0]
-    want = np.tanh(x.astype(np.longdouble))
-    assert float(np.max(np.abs((numerics.tanh(x) - want) / want))) < 2.0**-46
-
-
-def test_special_values() -> None:
-    x = np.array([0.0, np.inf, -np.inf, np.nan, 1e300, -1e300])
-    exp = numerics.exp(x)
-    assert exp[0] == 1.0
-    assert exp[1] == exp[4] == numerics.exp(np.array(709.0))
-    assert exp[2] == exp[5] == numerics.exp(np.array(-708.0))
-    assert (exp[1] > 8e307, 0 < exp[2] < 1e-307, np.isnan(exp[3])) == (True, True, True)
-    with np.errstate(over="ignore", under="ignore"):
-        assert (exp.astype(np.float32)[[1, 2]] == np.array([np.inf, 0], np.float32)).all()
-    tanh = numerics.tanh(x)
-    assert tanh[[0, 1, 2, 4, 5]].tolist() == [0.0, 1.0, -1.0, 1.0, -1.0]
-    assert np.isnan(tanh[3])
-    sigmoid = numerics.sigmoid(x)
-    assert sigmoid[[0, 1, 4]].tolist() == [0.5, 1.0, 1.0]
-    assert 0 < sigmoid[2] < 1e-307
-    assert np.isnan(sigmoid[3])
-
-
-def test_exp_by_hand() -> None:
-    """The documented sequence of operations, one scalar at a time: what the CPU's code computes."""
-    for x in (-708.0, -87.3, -0.1, 0.0, 1e-9, 0.34, 5.5, 88.7, 709.0):
-        n = float(round(Fraction(x * numerics.LOG2_E)))
-        r = (x - n * numerics.LN2_HIGH) - n * numerics.LN2_LOW
-        p = numerics.EXP_COEFFICIENTS[0]
-        for coefficient in numerics.EXP_COEFFICIENTS[1:]:
-            p = p * r
-            p = p + coefficient
-        assert float(numerics.exp(np.array(x))) == p * math.ldexp(1.0, int(n))
-
-
-def test_constants() -> None:
-    """n · LN2_HIGH is exact, and the two parts make ln 2 to more than a float64's precision."""
-    high = Fraction(numerics.LN2_HIGH)
-    assert high.numerator.bit_length() <= 33
-    ln2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009")
-    assert abs(high + Fraction(numerics.LN2_LOW) - ln2) < Fraction(1, 2**86)
-    assert len(numerics.EXP_COEFFICIENTS) == 14
-
-
 # Tables.
 
 
 def test_table() -> None:
-    table = numerics.lookup_table(numerics.sigmoid, 0.05, 3, 1 / 256, -128)
+    table = numerics.lookup_table(lambda x: 1 / (1 + np.exp(-x)), 0.05, 3, 1 / 256, -128)
     assert table.dtype == np.int8
     assert table.shape == (256,)
     for i, entry in enumerate(table):
@@ -346,3 +267,18 @@ def test_table_of_other_types() -> None:
     table = numerics.lookup_table(negate, 1.0, 128, 0.5, 0, in_range=(0, 255), out_range=(-200, 200), dtype=np.int16)
     assert table.dtype == np.int16
     assert table[[0, 100, 128, 255]].tolist() == [200, 56, 0, -200]
+
+
+def test_fixed_point_rows_keep_their_sums() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(-0.3, 1, (500, 4))
+    weights /= weights.sum(axis=1, keepdims=True)
+    for bits in (3, 7, 15):
+        rows = numerics.fixed_point_rows(weights, bits)
+        assert rows.dtype == np.int32
+        assert (rows.sum(axis=1) == 1 << bits).all()
+        assert np.abs(rows / (1 << bits) - weights).max() <= 2.5 / (1 << bits)
+    np.testing.assert_array_equal(
+        numerics.fixed_point_rows([[1 / 3, 2 / 3], [0.5, 0.5], [0, 0]], 1), [[1, 1], [1, 1], [0, 0]]
+    )
+    assert numerics.fixed_point_rows(np.zeros((3, 0)), 4).shape == (3, 0)

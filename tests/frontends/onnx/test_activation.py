@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from qmlir.backends.reference import evaluate
+from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.rewriting import names_of_value
-from tests.frontends.onnx.agreement import FLOAT, agree, floats, kinds, main_of, model, node, ops_of, reason
+from tests.frontends.onnx.agreement import agree, floats, kinds, main_of, model, node, ops_of, reason
 
 
 @pytest.mark.parametrize("opset", [7, 13, 14, 22])
@@ -39,9 +41,45 @@ def test_clip_with_crossed_bounds_is_the_upper_one() -> None:
     agree(model(node("Clip", "x low high"), {"x": [3, 7]}, bounds, opset=13))
 
 
-def test_clip_refuses_computed_and_nan_bounds() -> None:
-    assert "computed at run time" in reason(model(node("Clip", "x low"), {"x": [3], "low": []}))
-    assert "NaN" in reason(model(node("Clip", "x low"), {"x": [3]}, {"low": np.array(np.nan, np.float32)}))
+def test_clip_by_computed_bounds() -> None:
+    both = model(node("Clip", "x low high"), {"x": [3, 7], "low": [], "high": []})
+    assert kinds(agree(both)) == ["nn.maximum", "nn.minimum"]
+    assert kinds(agree(model(node("Clip", "x _ high"), {"x": [3, 7], "high": []}))) == ["nn.minimum"]
+
+
+def test_clip_of_integers() -> None:
+    bounds = {"low": np.array(-5, np.int32), "high": np.array(9, np.int32)}
+    module = load_onnx(model(node("Clip", "x low high"), {"x": [3]}, bounds, element=6))
+    module.verify()
+    (y,) = evaluate(main_of(module), [np.array([-9, 2, 2**30], np.int32)])
+    assert y.tolist() == [-5, 2, 9]
+
+
+def test_clip_refuses_bounds_of_many_elements() -> None:
+    with pytest.raises(NodeError, match="lower bound must be a scalar"):
+        load_onnx(model(node("Clip", "x low"), {"x": [3], "low": [3]}))
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("LeakyRelu", {"alpha": 0.3}),
+        ("Elu", {"alpha": 1.5}),
+        ("Selu", {"alpha": 1.5, "gamma": 1.25}),
+        ("Celu", {"alpha": 2.0}),
+        ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}),
+        ("ThresholdedRelu", {"alpha": 0.75}),
+        ("Shrink", {"bias": 0.25, "lambd": 0.75}),
+        ("HardSwish", {}),
+        ("Softplus", {}),
+        ("Softsign", {}),
+        ("Mish", {}),
+    ],
+)
+def test_activation_with_attributes(operator: str, attributes: dict[str, float]) -> None:
+    for given in (attributes, {}):
+        (kind,) = kinds(agree(model(node(operator, "x", **given), {"x": [3, 7]})))
+        assert kind.removeprefix("nn.").replace("_", "") == operator.lower()
 
 
 def test_identity_hands_its_names_on() -> None:
@@ -91,9 +129,3 @@ def test_dropout_mask_keeps_everything() -> None:
     assert 'output "mask" is used' in reason(
         model(node("Dropout", "x", "y mask"), {"x": [3]}, outputs=("y", "mask"), opset=7)
     )
-
-
-def test_cast() -> None:
-    assert kinds(agree(model(node("Cast", "x", to=FLOAT), {"x": [3]}))) == []
-    assert "casts f32 to int32" in reason(model(node("Cast", "x", to=6), {"x": [3]}))
-    assert "casts i64 to float" in reason(model(node("Cast", "x", to=FLOAT), {"x": [3]}, element=7))

@@ -1,76 +1,14 @@
-"""Conv, Gemm and MatMul against onnxruntime, version by version."""
+"""Gemm and MatMul against onnxruntime, version by version."""
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from onnx import TensorProto, helper
 
-from tests.frontends.onnx.agreement import agree, floats, kinds, model, node, ops_of, reason
-
-
-@pytest.mark.parametrize("opset", [7, 11, 22])
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {},
-        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]},
-        {"dilations": [2, 3]},
-        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
-        {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
-        {"auto_pad": "VALID", "strides": [1, 2]},
-    ],
-)
-def test_conv(opset: int, attributes: dict[str, Any]) -> None:
-    proto = model(
-        node("Conv", "x w b", **attributes),
-        {"x": [2, 3, 9, 8]},
-        {"w": floats(4, 3, 3, 2), "b": floats(4, seed=1)},
-        opset=opset,
-    )
-    assert kinds(agree(proto)) == ["nn.conv2d"]
-
-
-def test_conv_weights_become_ohwi() -> None:
-    w = floats(4, 3, 5, 2)
-    module = agree(model(node("Conv", "x w"), {"x": [1, 3, 6, 6]}, {"w": w}))
-    (constant,) = (o for o in ops_of(module) if o.name == "nn.constant")
-    assert np.array_equal(constant.value.array, w.transpose(0, 2, 3, 1))  # type: ignore[attr-defined]
-
-
-def test_conv_without_bias_and_with_computed_weights_and_bias() -> None:
-    agree(model(node("Conv", "x w"), {"x": [1, 2, 5, 5]}, {"w": floats(3, 2, 3, 3)}))
-    agree(model(node("Conv", "x w b"), {"x": [1, 2, 5, 5], "w": [3, 2, 3, 3], "b": [3]}))
-    agree(model(node("Conv", "x w", group=4), {"x": [1, 4, 5, 5], "w": [8, 1, 3, 3]}))
-
-
-@pytest.mark.parametrize("multiplier", [1, 3])
-def test_depthwise_conv(multiplier: int) -> None:
-    proto = model(
-        node("Conv", "x w b", group=4, pads=[1, 1, 1, 1], strides=[2, 1]),
-        {"x": [1, 4, 7, 6]},
-        {"w": floats(4 * multiplier, 1, 3, 3), "b": floats(4 * multiplier, seed=1)},
-    )
-    assert kinds(agree(proto)) == ["nn.depthwise_conv2d"]
-
-
-def test_one_group_of_one_channel_is_a_plain_convolution() -> None:
-    proto = model(node("Conv", "x w"), {"x": [1, 1, 5, 5]}, {"w": floats(3, 1, 3, 3)})
-    assert kinds(agree(proto)) == ["nn.conv2d"]
-
-
-def test_conv_refuses_groups_of_several_channels() -> None:
-    proto = model(node("Conv", "x w", group=2), {"x": [1, 4, 5, 5]}, {"w": floats(6, 2, 3, 3)})
-    assert "2 groups of 2 channels" in reason(proto)
-
-
-def test_conv_refuses_one_and_three_dimensions() -> None:
-    assert "1 spatial" in reason(model(node("Conv", "x w"), {"x": [1, 4, 5]}, {"w": floats(6, 4, 3)}))
-    assert "3 spatial" in reason(model(node("Conv", "x w"), {"x": [1, 4, 5, 5, 5]}, {"w": floats(6, 4, 3, 3, 3)}))
-
-
-def test_conv_refuses_negative_padding() -> None:
-    proto = model(node("Conv", "x w", pads=[-1, 0, 0, 0]), {"x": [1, 4, 5, 5]}, {"w": floats(6, 4, 3, 3)})
-    assert "negative padding" in reason(proto)
+from qmlir.backends.reference import evaluate
+from tests.frontends.onnx.agreement import agree, floats, kinds, load, main_of, model, node, reason
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13])
@@ -110,6 +48,27 @@ def test_gemm_of_two_computed_factors(attributes: dict[str, Any], addend: bool) 
 
 def test_gemm_of_constant_data_and_computed_weights() -> None:
     agree(model(node("Gemm", "a b", transA=1), {"b": [5, 4]}, {"a": floats(5, 3)}))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64])
+@pytest.mark.parametrize("attributes", [{}, {"alpha": 3.0, "beta": 2.0}])
+def test_gemm_and_matmul_of_other_types(dtype: npt.DTypeLike, attributes: dict[str, float]) -> None:
+    arrays = [(floats(*shape, seed=i) * 9).astype(dtype) for i, shape in enumerate([(3, 5), (5, 4), (4,)])]
+    element = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
+    for constants in ({}, {"b": arrays[1], "c": arrays[2]}):
+        inputs = {n: a for n, a in zip("abc", arrays, strict=True) if n not in constants}
+        for nodes in ([node("Gemm", "a b c", **attributes)], [node("MatMul", "a b", "z"), node("Add", "z c", "y")]):
+            proto = model(nodes, {n: a.shape for n, a in inputs.items()}, constants, element=element)
+            (got,) = evaluate(main_of(load(proto)), list(inputs.values()))
+            alpha, beta = (attributes.get(n, 1) if len(nodes) == 1 else 1 for n in ("alpha", "beta"))
+            wanted = dtype(alpha) * (arrays[0] @ arrays[1]) + dtype(beta) * arrays[2]  # type: ignore[operator]
+            assert got.dtype == wanted.dtype
+            np.testing.assert_allclose(got, wanted, rtol=1e-14)
+
+
+def test_gemm_of_integers_by_a_fraction_is_refused() -> None:
+    proto = model(node("Gemm", "a b", alpha=0.5), {"a": [3, 5], "b": [5, 4]}, element=TensorProto.INT32)
+    assert "multiplies integers by 0.5" in reason(proto)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 13])

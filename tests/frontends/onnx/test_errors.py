@@ -80,8 +80,11 @@ def test_names_that_are_no_text() -> None:
 
 def test_operator_sets_too_old_and_too_new() -> None:
     newest = onnx.defs.onnx_opset_version()
-    refused(model(node("Relu", "x"), {"x": [3]}, opset=6), "must use operator set 7 or newer, got 6; convert it")
-    refused(model(node("Relu", "x"), {"x": [3]}, opset=newest + 1), f"up to {newest}.*install a newer onnx")
+    refused(
+        model(node("Unheard", "x"), {"x": [3]}, opset=6), "must use operator set 7 or newer.*got operator set 6, and "
+    )
+    refused(model(node("Relu", "x"), {"x": [3]}, opset=0), f"from 1 to {newest}.*got 0; save or download")
+    refused(model(node("Relu", "x"), {"x": [3]}, opset=newest + 1), f"from 1 to {newest}.*install a newer onnx")
     without = good()
     del without.opset_import[:]
     refused(without, "which operator set")
@@ -162,12 +165,20 @@ def test_initializers_that_lie_about_their_contents() -> None:
     refused(proto, '"w"')
 
 
-def test_sparse_initializers() -> None:
-    proto = model(node("Add", "x s"), {"x": [3]})
-    values = helper.make_tensor("s", FLOAT, [1], [1.0])
-    indices = helper.make_tensor("i", onnx.TensorProto.INT64, [1], [0])
-    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3]))
-    refused(proto, '"s" must be a dense tensor')
+def sparse(values: list[float], indices: list[int], *shape: int) -> onnx.ModelProto:
+    proto = model(node("Relu", "s"), {})
+    content = helper.make_tensor("s", FLOAT, [len(values)], values)
+    where = helper.make_tensor("i", onnx.TensorProto.INT64, [len(indices)], indices)
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(content, where, shape))
+    return proto
+
+
+def test_sparse_initializers_that_lie_about_their_contents() -> None:
+    refused(sparse([1.0], [3], 3), 'values of "s" as it declares them, got indices')
+    refused(sparse([1.0], [-1], 3), 'values of "s" as it declares them, got indices')
+    refused(sparse([1.0, 2.0], [0], 3), 'values of "s" as it declares them, got indices')
+    refused(sparse([1.0], [0], 1 << 20, 1 << 20), r'values of "s" as it declares them, got a shape of \[1048576')
+    refused(sparse([1.0], [0], 3, -1), 'values of "s" as it declares them, got a shape of')
 
 
 def test_wrong_numbers_of_inputs_and_outputs() -> None:
@@ -224,21 +235,18 @@ def test_inputs_without_shape_or_of_other_kinds() -> None:
     proto.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", FLOAT, [3]))
     refused(proto, '"x" must be a tensor, got sequence')
     refused(model(node("Identity", "x"), {"x": [3]}, element=onnx.TensorProto.STRING), '"x" .*got string')
-    refused(model(node("Identity", "x"), {"x": [0]}), "at least 1, got 0")
-    refused(model(node("Identity", "x"), {"x": [-1]}), "at least 1, got -1")
+    refused(model(node("Identity", "x"), {"x": [-1]}), "at least 0, got -1")
 
 
 def test_constant_outputs_of_types_that_mlir_lacks() -> None:
     proto = model(node("Relu", "x"), {"x": [3]}, outputs=("y", "c"))
-    proto.graph.initializer.append(helper.make_tensor("c", onnx.TensorProto.BFLOAT16, [1], [1.0]))
-    refused(proto, 'output "c" must be of a type that qmlir has, got "c" is of type bfloat16')
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(["text"], object), "c"))
+    refused(proto, 'output "c" must be of a type that qmlir has, got "c" is of type object')
 
 
 def test_shape_arithmetic_that_fails() -> None:
     nodes = [node("Gather", "c i", "s"), node("Reshape", "x s")]
     refused(model(nodes, {"x": [3]}, {"c": np.array([3]), "i": np.array([5])}), "Gather", NodeError)
-    nodes[0] = node("Div", "c i", "s")
-    refused(model(nodes, {"x": [3]}, {"c": np.array([3]), "i": np.array([0])}), "division by zero", NodeError)
 
 
 def test_mutated_models_end_in_a_typed_error_or_an_import() -> None:

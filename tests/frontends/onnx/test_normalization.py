@@ -1,9 +1,13 @@
-"""Softmax and batch normalization against onnxruntime."""
+"""Softmax and normalizations against onnxruntime."""
 
 import numpy as np
+import onnx
 import pytest
 
-from tests.frontends.onnx.agreement import agree, floats, kinds, model, node, reason
+from qmlir.backends.reference import evaluate
+from qmlir.errors import NodeError
+from qmlir.frontends.onnx import load_onnx
+from tests.frontends.onnx.agreement import agree, floats, kinds, load, main_of, model, node, reason
 
 
 @pytest.mark.parametrize("opset", [7, 11])
@@ -43,7 +47,7 @@ def test_batch_normalization(opset: int, shape: tuple[int, ...]) -> None:
     assert kinds(agree(proto)) == ["nn.mul", "nn.add"]
 
 
-def test_batch_normalization_refuses_training_and_computed_parameters() -> None:
+def test_batch_normalization_refuses_training() -> None:
     inputs = "x scale bias mean var"
     proto = model(node("BatchNormalization", inputs, training_mode=1), {"x": [2, 3]}, parameters(3), opset=15)
     assert "training" in reason(proto)
@@ -51,10 +55,104 @@ def test_batch_normalization_refuses_training_and_computed_parameters() -> None:
         node("BatchNormalization", inputs, "y m v _ _"), {"x": [2, 3]}, parameters(3), outputs=("y", "m"), opset=9
     )
     assert 'output "m" is used' in reason(proto)
-    computed = parameters(3)
-    del computed["scale"]
-    proto = model(node("BatchNormalization", inputs), {"x": [2, 3], "scale": [3]}, computed)
-    assert 'scale "scale" is computed' in reason(proto)
     per_element = {k: np.ones((3, 4), np.float32) for k in ("scale", "bias", "mean", "var")}
     proto = model(node("BatchNormalization", inputs, spatial=0), {"x": [2, 3, 4]}, per_element, opset=7)
     assert "not spatial" in reason(proto)
+
+
+def test_batch_normalization_with_computed_parameters() -> None:
+    constants = parameters(3)
+    shapes = {"x": [2, 3, 4, 5], "scale": [3], "mean": [3]}
+    for name in ("scale", "mean"):
+        del constants[name]
+    agree(model(node("BatchNormalization", "x scale bias mean var"), shapes, constants))
+
+
+@pytest.mark.parametrize("axis", [-1, 1, 2, 0])
+@pytest.mark.parametrize("bias", ["", " b"])
+def test_layer_normalization(axis: int, bias: str) -> None:
+    shape = [2, 3, 4, 5]
+    constants = {"s": floats(*shape[axis:], seed=1), "b": floats(*shape[axis:], seed=2)}
+    proto = model(node("LayerNormalization", f"x s{bias}", axis=axis, epsilon=1e-3), {"x": shape}, constants)
+    assert kinds(agree(proto)) == ["nn.layer_norm", "nn.mul"] + ["nn.add"] * bool(bias)
+
+
+def test_layer_normalization_with_all_its_outputs() -> None:
+    proto = model(
+        node("LayerNormalization", "x s b", "y m d", axis=1), {"x": [2, 3, 4], "s": [3, 4], "b": [3, 4]},
+        outputs=("y", "m", "d"),
+    )  # fmt: skip
+    assert "nn.layer_norm" not in kinds(agree(proto))
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_rms_normalization(axis: int) -> None:
+    constants = {"s": floats(*[2, 3, 4][axis:], seed=1)}
+    attributes = {"axis": axis, "epsilon": 1e-3}
+    ours = load(model(node("RMSNormalization", "x s", **attributes), {"x": [2, 3, 4]}, constants, opset=23))
+    older = agree(model(node("SimplifiedLayerNormalization", "x s", **attributes), {"x": [2, 3, 4]}, constants))
+    assert kinds(ours) == kinds(older) == ["nn.rms_norm", "nn.mul"]
+    x = floats(2, 3, 4)
+    assert np.array_equal(evaluate(main_of(ours), [x])[0], evaluate(main_of(older), [x])[0])
+
+
+@pytest.mark.parametrize("operator", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+@pytest.mark.parametrize("outputs", [("y",), ("y", "_", "_", "sum")])
+@pytest.mark.parametrize("bias", [False, True])
+def test_skip_normalizations(operator: str, outputs: tuple[str, ...], bias: bool) -> None:
+    simple = operator == "SkipSimplifiedLayerNormalization"
+    inputs = f"x skip s {'' if simple else 'b '}{'c' if bias else ''}"
+    proto = model(
+        node(operator, inputs, " ".join(outputs), domain="com.microsoft"),
+        {"x": [2, 3, 4], "skip": [2, 3, 4]},
+        {name: floats(4, seed=i) for i, name in enumerate("sbc")},
+        outputs=[o for o in outputs if o != "_"],
+    )
+    proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    agree(proto)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 4), (2, 3, 5), (2, 3, 2, 5, 4)])
+def test_instance_normalization(shape: tuple[int, ...]) -> None:
+    proto = model(node("InstanceNormalization", "x s b", epsilon=1e-3), {"x": shape, "s": [3]}, {"b": floats(3)})
+    agree(proto)
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_group_normalization(opset: int, groups: int) -> None:
+    count = 6 if opset == 21 else groups
+    constants = {"s": floats(count, seed=1), "b": floats(count, seed=2)}
+    attributes = {"num_groups": groups, "epsilon": 1e-3}
+    proto = model(node("GroupNormalization", "x s b", **attributes), {"x": [2, 6, 3, 4]}, constants, opset=opset)
+    agree(proto)
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 2])
+@pytest.mark.parametrize("p", [1, 2])
+def test_lp_normalization(axis: int, p: int) -> None:
+    assert kinds(agree(model(node("LpNormalization", "x", axis=axis, p=p), {"x": [2, 3, 4]}))) == [
+        "nn.lp_normalization"
+    ]
+
+
+def test_mean_variance_normalization() -> None:
+    agree(model(node("MeanVarianceNormalization", "x"), {"x": [2, 3, 4, 5]}))
+    agree(model(node("MeanVarianceNormalization", "x", axes=[1, 2]), {"x": [2, 3, 4, 5]}))
+
+
+def test_local_response_normalization() -> None:
+    for attributes in ({"size": 3}, {"size": 5, "alpha": 0.5, "beta": 0.6, "bias": 2.0}):
+        module = agree(model(node("LRN", "x", **attributes), {"x": [2, 7, 3, 4]}))
+        assert kinds(module) == ["nn.local_response_normalization"]
+
+
+def test_what_does_not_fit() -> None:
+    for proto, need in (
+        (node("GroupNormalization", "x s s", num_groups=4), "fall into 4 groups"),
+        (node("LpNormalization", "x", p=3), "p to be 1 or 2"),
+        (node("LRN", "x", size=0), "a size of at least 1"),
+        (node("LayerNormalization", "x s", axis=7), "its axis must lie in"),
+    ):
+        with pytest.raises(NodeError, match=need):
+            load_onnx(model(proto, {"x": [2, 6, 3]}, {"s": floats(6)}))

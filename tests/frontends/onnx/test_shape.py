@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
-from tests.frontends.onnx.agreement import agree, floats, kinds, model, node, ops_of, reason
+from qmlir.errors import NodeError
+from tests.frontends.onnx.agreement import agree, floats, kinds, load, model, node, ops_of, reason
 
 
 @pytest.mark.parametrize("opset", [7, 13, 14, 21])
@@ -69,10 +70,53 @@ def test_pad() -> None:
     agree(model(node("Pad", "x pads _ axes"), {"x": [2, 3]}, constants))
 
 
-def test_pad_refuses_other_modes_and_cropping() -> None:
-    assert "mode reflect" in reason(model(node("Pad", "x p", mode="reflect"), {"x": [3]}, {"p": np.array([1, 1])}))
-    assert "crops" in reason(model(node("Pad", "x p"), {"x": [3]}, {"p": np.array([-1, 1])}))
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize("pads", [[0, 1, 2, 0], [2, 3, 1, 0], [0, 0, 0, 0]])
+def test_pad_modes(mode: str, pads: list[int]) -> None:
+    agree(model(node("Pad", "x p", mode=mode), {"x": [3, 4]}, {"p": np.array(pads)}, opset=19))
+
+
+@pytest.mark.parametrize("pads", [[-1, 0, 0, 0], [-1, 2, 0, -3], [1, -1, -2, -1]])
+def test_pad_crops(pads: list[int]) -> None:
+    agree(model(node("Pad", "x p"), {"x": [3, 5]}, {"p": np.array(pads)}))
+
+
+def test_pad_refuses() -> None:
+    with pytest.raises(NodeError, match="must leave something"):
+        load(model(node("Pad", "x p"), {"x": [3]}, {"p": np.array([-2, -2])}))
+    with pytest.raises(NodeError, match="its mode must be"):
+        load(model(node("Pad", "x p", mode="mirror"), {"x": [3]}, {"p": np.array([1, 1])}))
     assert "computed at run time" in reason(model(node("Pad", "x p v"), {"x": [3], "v": []}, {"p": np.array([1, 1])}))
+
+
+@pytest.mark.parametrize("shape", [[3, 1], [2, 3, 4], [1, 1, 1], [4]])
+def test_expand(shape: list[int]) -> None:
+    agree(model(node("Expand", "x s"), {"x": [3, 1]}, {"s": np.array(shape)}))
+
+
+@pytest.mark.parametrize("repeats", [[1, 1], [2, 3], [3, 1]])
+def test_tile(repeats: list[int]) -> None:
+    agree(model(node("Tile", "x r"), {"x": [2, 3]}, {"r": np.array(repeats)}))
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_depth_and_space(mode: str) -> None:
+    agree(model(node("DepthToSpace", "x", blocksize=2, mode=mode), {"x": [2, 12, 3, 4]}))
+    agree(model(node("SpaceToDepth", "x", blocksize=2), {"x": [2, 3, 4, 6]}))
+    with pytest.raises(NodeError, match="multiple of blocksize²"):
+        load(model(node("DepthToSpace", "x", blocksize=5), {"x": [2, 12, 3, 4]}))
+
+
+@pytest.mark.parametrize("k", [0, 1, -2])
+def test_eye_like(k: int) -> None:
+    agree(model([node("EyeLike", "x", "e", k=k), node("Add", "x e")], {"x": [3, 5]}))
+
+
+@pytest.mark.parametrize(("shape", "axes"), [([5, 2, 7], None), ([2, 8], [0, 2]), ([3, 4], [-1, -2])])
+def test_center_crop_pad(shape: list[int], axes: list[int] | None) -> None:
+    attributes = {} if axes is None else {"axes": axes}
+    nodes = node("CenterCropPad", "x s", **attributes)
+    agree(model(nodes, {"x": [4, 3, 6]}, {"s": np.array(shape)}, opset=18))
 
 
 @pytest.mark.parametrize(

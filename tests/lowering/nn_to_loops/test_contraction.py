@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from xdsl.dialects.builtin import IntegerAttr, i64
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.base import bound
@@ -114,13 +115,34 @@ def test_matmul(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
     check(lambda a, b: MatMulOp.make([a, b], {"min": bound(-1.0)}).y, floats(1, *lhs), floats(2, *rhs))
 
 
-def test_refuses_weights_that_are_computed() -> None:
-    module = network(
-        lambda x, w: FullyConnectedOp.make([x, w, []]).y,
-        *(ConstantOp(np.zeros(shape, np.float32)).y.type for shape in ((1, 4), (3, 4))),
-    )
-    with pytest.raises(LoweringError, match="needs constant weights"):
-        to_loops(module)
+# x shape, weights (O, KH, KW), groups, dilations
+GROUPED = {
+    "pairs": ((1, 5, 7, 12), (12, 3, 3), 6, (1, 1)),
+    "one output each": ((1, 5, 7, 12), (6, 1, 1), 6, (1, 1)),
+    "one input each": ((1, 5, 6, 3), (15, 3, 2), 3, (1, 2)),
+    "more than a block each": ((2, 4, 9, 8), (42, 3, 3), 2, (1, 1)),
+    "whole blocks": ((2, 4, 9, 8), (64, 1, 1), 2, (1, 1)),
+}
+
+
+@pytest.mark.parametrize("computed", [False, True], ids=["constant", "computed"])
+@pytest.mark.parametrize("case", GROUPED)
+def test_groups(case: str, computed: bool) -> None:
+    shape, (outputs, *window), count, dilations = GROUPED[case]
+    w, b = floats(1, outputs, *window, shape[3] // count), floats(2, outputs)
+    properties = {"dilations": ints(dilations), "padding": ints([1, 1, 0, 1]), "groups": IntegerAttr(count, i64)}
+    if computed:
+        check(lambda x, w, b: Conv2DOp.make([x, w, b], properties).y, floats(3, *shape), w, b)
+    else:
+        check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, ConstantOp(b).y], properties).y, floats(3, *shape))
+
+
+def test_computed_weights() -> None:
+    check(lambda x, w, b: FullyConnectedOp.make([x, w, b]).y, floats(1, 3, 9), floats(2, 21, 9), floats(3, 21))
+    check(lambda x, w: Conv2DOp.make([x, w, []]).y, floats(1, 2, 5, 6, 3), floats(2, 17, 3, 2, 3))
+    properties = {"padding": ints([1, 1, 1, 1])}
+    arrays = floats(1, 1, 5, 6, 3), floats(2, 1, 3, 3, 6), floats(3, 6)
+    check(lambda x, w, b: DepthwiseConv2DOp.make([x, w, b], properties).y, *arrays)
 
 
 def test_an_input_too_large_for_the_stack_is_prepared_in_the_arena() -> None:

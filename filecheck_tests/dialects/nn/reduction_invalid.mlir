@@ -1,0 +1,49 @@
+// What reductions refuse: (N1), (C1), (C2).
+
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+func.func @n1(%x: tensor<3xi1>) {
+  // expected-error@+1 {{'nn.reduce_sum' needs operands that are all f32, all f64, all iN or all uiN, got i1}}
+  %0 = nn.reduce_sum %x {axes = array<i64: 0>} : tensor<3xi1> -> tensor<1xi1>
+  func.return
+}
+
+// -----
+
+func.func @n1_half(%x: tensor<3xf16>) {
+  // expected-error@+1 {{'nn.cumulative_sum' needs operands that are all f32, all f64, all iN or all uiN, got f16}}
+  %0 = nn.cumulative_sum %x {axis = 0 : i64} : tensor<3xf16> -> tensor<3xf16>
+  func.return
+}
+
+// -----
+
+func.func @c1(%x: tensor<3x4xf32>) {
+  // expected-error@+1 {{'nn.reduce_max' needs ascending axes in [0, 2), got [1, 0]}}
+  %0 = nn.reduce_max %x {axes = array<i64: 1, 0>} : tensor<3x4xf32> -> tensor<1x1xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_beyond(%x: tensor<3x4xf32>) {
+  // expected-error@+1 {{'nn.reduce_min' needs ascending axes in [0, 2), got [2]}}
+  %0 = nn.reduce_min %x {axes = array<i64: 2>} : tensor<3x4xf32> -> tensor<3x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_axis(%x: tensor<3x4xf32>) {
+  // expected-error@+1 {{'nn.cumulative_product' axis must lie in [0, 2), got 2}}
+  %0 = nn.cumulative_product %x {axis = 2 : i64} : tensor<3x4xf32> -> tensor<3x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @c2(%x: tensor<3x0xf32>) {
+  // expected-error@+1 {{'nn.arg_max' has nothing to choose from along axis 1 of [3, 0]}}
+  %0 = nn.arg_max %x {axis = 1 : i64} : tensor<3x0xf32> -> tensor<3x1xi64>
+  func.return
+}

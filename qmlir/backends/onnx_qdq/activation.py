@@ -1,0 +1,105 @@
+"""Functions of one element: those that ONNX has under a name, and the few that are several nodes."""
+
+import numpy as np
+
+from qmlir.backends.onnx_qdq.exporters import exports
+from qmlir.backends.onnx_qdq.graph import Tensor
+from qmlir.backends.onnx_qdq.pointwise import unary
+from qmlir.backends.onnx_qdq.values import Values
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.nn.pointwise import UnaryOp
+from qmlir.dialects.quant.types import UniformType
+
+NAMED: dict[type[UnaryOp], tuple[str, dict[str, str]]] = {
+    nn.ReluOp: ("Relu", {}),
+    nn.SigmoidOp: ("Sigmoid", {}),
+    nn.TanhOp: ("Tanh", {}),
+    nn.HardSigmoidOp: ("HardSigmoid", {"alpha": "alpha", "beta": "beta"}),
+    nn.HardSwishOp: ("HardSwish", {}),
+    nn.LeakyReluOp: ("LeakyRelu", {"alpha": "alpha"}),
+    nn.EluOp: ("Elu", {"alpha": "alpha"}),
+    nn.SeluOp: ("Selu", {"alpha": "alpha", "gamma": "gamma"}),
+    nn.CeluOp: ("Celu", {"alpha": "alpha"}),
+    nn.SoftplusOp: ("Softplus", {}),
+    nn.SoftsignOp: ("Softsign", {}),
+    nn.MishOp: ("Mish", {}),
+    nn.ThresholdedReluOp: ("ThresholdedRelu", {"alpha": "alpha"}),
+    nn.ShrinkOp: ("Shrink", {"bias": "bias", "lambd": "threshold"}),
+    nn.AbsOp: ("Abs", {}),
+    nn.NegOp: ("Neg", {}),
+    nn.SignOp: ("Sign", {}),
+    nn.FloorOp: ("Floor", {}),
+    nn.CeilOp: ("Ceil", {}),
+    nn.RoundOp: ("Round", {}),
+    nn.SqrtOp: ("Sqrt", {}),
+    nn.ReciprocalOp: ("Reciprocal", {}),
+    nn.ExpOp: ("Exp", {}),
+    nn.LogOp: ("Log", {}),
+    nn.ErfOp: ("Erf", {}),
+    nn.SinOp: ("Sin", {}),
+    nn.CosOp: ("Cos", {}),
+    nn.TanOp: ("Tan", {}),
+    nn.AsinOp: ("Asin", {}),
+    nn.AcosOp: ("Acos", {}),
+    nn.AtanOp: ("Atan", {}),
+    nn.SinhOp: ("Sinh", {}),
+    nn.CoshOp: ("Cosh", {}),
+    nn.AsinhOp: ("Asinh", {}),
+    nn.AcoshOp: ("Acosh", {}),
+    nn.AtanhOp: ("Atanh", {}),
+    nn.IsNaNOp: ("IsNaN", {}),
+}
+"""Operation → ONNX's operator, and the property behind each of its attributes."""
+
+
+@exports(*NAMED)
+def named(op: UnaryOp, values: Values) -> None:
+    """An operation that is one node."""
+    kind, attributes = NAMED[type(op)]
+    unary(kind, op, values, **{name: getattr(op, own).value.data for name, own in attributes.items()})
+
+
+@exports(nn.IsInfOp)
+def is_inf(op: nn.IsInfOp, values: Values) -> None:
+    """IsInf; the signs that count are attributes."""
+    unary("IsInf", op, values, detect_negative=int(bool(op.negative)), detect_positive=int(bool(op.positive)))
+
+
+@exports(nn.GeluOp)
+def gelu(op: nn.GeluOp, values: Values) -> None:
+    """Gelu."""
+    unary("Gelu", op, values, approximate="tanh" if bool(op.tanh) else None)
+
+
+@exports(nn.SwishOp)
+def swish(op: nn.SwishOp, values: Values) -> None:
+    """x · sigmoid(alpha · x), node by node: onnxruntime has Sigmoid for more types than Swish."""
+    graph, order = values.graph, values.order(op.x)
+    x = values.real(op.x, order)
+    scaled = graph.node("Mul", x, graph.constant(np.array(op.alpha.value.data, x.dtype)))
+    values.define(op.y, graph.node("Mul", x, graph.node("Sigmoid", scaled)), order)
+
+
+@exports(nn.ClampOp)
+def clamp(op: nn.ClampOp, values: Values) -> None:
+    """Its bounds are those of a fused clamp."""
+    _as_it_is(op, values)
+
+
+@exports(nn.RequantizeOp)
+def requantize(op: nn.RequantizeOp, values: Values) -> None:
+    """The cast from one quantized type and the cast to another."""
+    _as_it_is(op, values)
+
+
+def _as_it_is(op: nn.ClampOp | nn.RequantizeOp, values: Values) -> None:
+    order = values.order(op.x)
+    x = values.real(op.x, order)
+    y: Tensor = values.bounded(op.y, x)
+    if y is not x:
+        values.name(op.y, y)
+    if isinstance(element_of(op.y), UniformType):
+        values.quantize(op.y, y, order)
+    else:
+        values.hold(op.y, y, order)

@@ -1,0 +1,92 @@
+"""Contractions: Conv, Gemm and MatMul on real values; weights go from channels last to channels first here."""
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+
+from qmlir.backends.onnx_qdq.exporters import exports
+from qmlir.backends.onnx_qdq.graph import Attributes, NoForm, Tensor
+from qmlir.backends.onnx_qdq.values import Permutation, Values, channels_first
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.windows import WindowOp
+
+IMAGES = channels_first(4)
+DEPTHWISE_FILTERS: Permutation = (3, 0, 1, 2)
+"""[1, KH, KW, C·m] as [C·m, 1, KH, KW]."""
+
+
+def window_attributes(op: WindowOp) -> Attributes:
+    """ONNX's attributes of a sliding window: padding is top, left, bottom, right."""
+    top, bottom, left, right = op.padding_values()
+    given = {"strides": op.stride_values(), "dilations": op.dilation_values(), "pads": (top, left, bottom, right)}
+    defaults = {"strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
+    return {name: list(value) for name, value in given.items() if value != defaults[name]}
+
+
+@exports(nn.Conv2DOp)
+def conv2d(op: nn.Conv2DOp, values: Values) -> None:
+    """Conv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
+    _, *kernel, _ = shape_of(op.w)
+    _convolve(op, values, IMAGES, kernel, op.group_count())
+
+
+@exports(nn.DepthwiseConv2DOp)
+def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: Values) -> None:
+    """Conv with as many groups as channels."""
+    _, *kernel, _ = shape_of(op.w)
+    _convolve(op, values, DEPTHWISE_FILTERS, kernel, shape_of(op.x)[3])
+
+
+def _convolve(
+    op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values, filters: Permutation, kernel: list[int], groups: int
+) -> None:
+    y = values.graph.node(
+        "Conv",
+        values.real(op.x, IMAGES),
+        values.real(op.w, filters),
+        bias(op, values),
+        kernel_shape=kernel,
+        group=groups if groups != 1 else None,
+        **window_attributes(op),
+    )
+    values.define(op.y, y, IMAGES)
+
+
+@exports(nn.FullyConnectedOp)
+def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
+    """Gemm; its weights are [O, I] in both."""
+    y = values.graph.node("Gemm", values.real(op.x), values.real(op.w), bias(op, values), transB=1)
+    values.define(op.y, y)
+
+
+@exports(nn.MatMulOp)
+def matmul(op: nn.MatMulOp, values: Values) -> None:
+    """MatMul."""
+    values.define(op.y, values.graph.node("MatMul", values.real(op.lhs), values.real(op.rhs)))
+
+
+def bias(op: WeightedOp, values: Values) -> Tensor | None:
+    """The real values of a bias; one of plain integers counts in steps of s_x · s_w.
+
+    Raises:
+        NoForm: It is of 64 bits, which DequantizeLinear does not take.
+    """
+    if op.b is None:
+        return None
+    data, weights, element = element_of(op.x), element_of(op.w), element_of(op.b)
+    stored = element.storage if isinstance(element, UniformType) else element
+    if isinstance(data, UniformType) and isinstance(stored, IntegerType) and stored.width.data > 32:
+        raise NoForm("needs a bias of 32 bits", str(element), "quantize its activations to 8 bits")
+    if isinstance(element, UniformType) or not isinstance(data, UniformType) or not isinstance(element, IntegerType):
+        return values.real(op.b)
+    assert isinstance(weights, UniformType)
+    # Rounded to float32 as a scale of its own is.
+    steps = (np.float32(data.scale) * np.array(weights.scales, np.float32)).astype(np.float64).tolist()
+    implied = (
+        UniformType.per_axis(element, 0, steps, [0] * len(steps))
+        if len(steps) > 1
+        else UniformType.per_tensor(element, steps[0])
+    )
+    return values.dequantized(values.stored(op.b), implied, (0,))

@@ -1,0 +1,170 @@
+"""An ONNX graph under construction: tensors, nodes, constants, and what the operator set says of each node.
+
+A tensor is an object until the graph is finished; only then everything gets its name: outputs and inputs those of the
+network's signature, other tensors the one that is wanted for them if it is still free.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+
+from qmlir.dialects.interfaces import Array
+
+Attributes = dict[str, Any]
+
+INDEX = np.dtype(np.int64)
+"""What ONNX counts and indexes with."""
+
+
+class NoForm(Exception):
+    """Something that the chosen operator set cannot say: a sentence without its subject, and what to do."""
+
+    def __init__(self, need: str, got: str, remedy: str):
+        super().__init__(need)
+        self.need, self.got, self.remedy = need, got, remedy
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A tensor of the graph.
+
+    dtype    numpy's
+    wanted   the name it shall have, if nothing else has it; empty for none
+    node     what makes it; None for inputs and constants
+    """
+
+    dtype: np.dtype[Any]
+    wanted: str = ""
+    node: "Node | None" = None
+
+
+@dataclass(eq=False)
+class Node:
+    """An operator on tensors; `None` stands for an optional input that is absent."""
+
+    kind: str
+    inputs: list[Tensor | None]
+    outputs: list[Tensor]
+    attributes: Attributes
+    wanted: str = ""
+
+
+@dataclass
+class Graph:
+    """The graph.
+
+    opset      the version of ONNX's own operators
+    scope      what tensors and nodes without a wish are named after
+    """
+
+    opset: int
+    scope: str = ""
+    inputs: list[Tensor] = field(default_factory=list[Tensor])
+    nodes: list[Node] = field(default_factory=list[Node])
+    constants: dict[Tensor, Array] = field(default_factory=dict[Tensor, Array])
+    _known: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(
+        default_factory=dict[tuple[str, tuple[int, ...], bytes], Tensor]
+    )
+
+    def input(self, dtype: np.dtype[Any]) -> Tensor:
+        """An input of the network."""
+        tensor = Tensor(dtype)
+        self.inputs.append(tensor)
+        return tensor
+
+    def constant(self, array: Array, wanted: str = "") -> Tensor:
+        """A constant; small ones that are equal are one."""
+        array = np.ascontiguousarray(array).reshape(array.shape)  # the former makes scalars vectors
+        key = (array.dtype.name, array.shape, array.tobytes() if array.nbytes <= 64 else b"")
+        if array.nbytes <= 64 and not wanted and key in self._known:
+            return self._known[key]
+        tensor = Tensor(array.dtype, wanted or f"{self.scope}/constant")
+        self.constants[tensor] = array
+        if array.nbytes <= 64 and not wanted:
+            self._known[key] = tensor
+        return tensor
+
+    def indices(self, values: Sequence[int]) -> Tensor:
+        """A constant list of sizes, places or axes."""
+        return self.constant(np.array(list(values), INDEX))
+
+    def node(self, kind: str, *inputs: Tensor | None, dtype: np.dtype[Any] | None = None, **attributes: Any) -> Tensor:
+        """The first result of a new node.
+
+        Args:
+            kind: The operator.
+            inputs: As it declares them.
+            dtype: Of the result; by default the first input's.
+            attributes: Those that are not left at their defaults; `None` counts as that.
+
+        Raises:
+            NoForm: The operator set has none such, or none for these types.
+        """
+        return self.several(kind, inputs, [dtype], **attributes)[0]
+
+    def several(
+        self, kind: str, inputs: Sequence[Tensor | None], dtypes: Sequence[np.dtype[Any] | None], **attributes: Any
+    ) -> list[Tensor]:
+        """All results of a new node, of the types given."""
+        given = {name: value for name, value in attributes.items() if value is not None}
+        _check(kind, self.opset, [None if t is None else t.dtype for t in inputs], given)
+        first = next(t.dtype for t in inputs if t is not None)
+        outputs = [Tensor(dtype or first, f"{self.scope}/{kind}") for dtype in dtypes]
+        node = Node(kind, list(inputs), outputs, given, f"{self.scope}/{kind}")
+        for output in outputs:
+            output.node = node
+        self.nodes.append(node)
+        return outputs
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What the operator set allows
+
+
+def tensor_type(dtype: np.dtype[Any]) -> int:
+    """ONNX's number of an element type.
+
+    Raises:
+        NoForm: It has none.
+    """
+    try:
+        return onnx.helper.np_dtype_to_tensor_dtype(dtype)
+    except (KeyError, ValueError):
+        raise NoForm("must have elements that ONNX has", dtype.name, "cast them to a type that it has") from None
+
+
+def _type_text(dtype: np.dtype[Any]) -> str:
+    return f"tensor({onnx.TensorProto.DataType.Name(tensor_type(dtype)).lower()})"
+
+
+def _check(kind: str, opset: int, dtypes: Sequence[np.dtype[Any] | None], attributes: Attributes) -> None:
+    """Raises NoForm unless the operator set has the operator, with these attributes and for these input types."""
+    if (schema := _schema(kind, opset)) is None:
+        newest = _schema(kind, onnx.defs.onnx_opset_version())
+        remedy = "rewrite the model without it" if newest is None else f"export with opset {newest.since_version}"
+        raise NoForm(f"needs ONNX's {kind}", f"opset {opset}, which has none", remedy)
+    for name in attributes:
+        if name not in schema.attributes:
+            raise NoForm(
+                f"needs {name} of ONNX's {kind}", f"opset {opset}, which has none", "export with a later opset"
+            )
+    for index, dtype in enumerate(dtypes):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        if dtype is not None and _type_text(dtype) not in formal.types:
+            raise NoForm(
+                f"needs {', '.join(sorted(formal.types))} as {formal.name} of ONNX's {kind} in opset {opset}",
+                _type_text(dtype),
+                "export with a later opset, or cast it to one of these",
+            )
+
+
+@cache
+def _schema(kind: str, opset: int) -> onnx.defs.OpSchema | None:
+    try:
+        return onnx.defs.get_schema(kind, opset, "")
+    except onnx.defs.SchemaError:
+        return None

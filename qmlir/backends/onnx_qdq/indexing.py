@@ -1,0 +1,103 @@
+"""Selection: slices, and elements at places that are given by indices.
+
+An index that lies outside its dimension names the nearest element in nn and is an error in ONNX: constant ones are
+brought inside here, computed ones by a Clip.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from qmlir.backends.onnx_qdq.exporters import exports
+from qmlir.backends.onnx_qdq.graph import INDEX, Tensor, tensor_type
+from qmlir.backends.onnx_qdq.values import Values, constant
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.indexing import places
+
+FIRST = np.iinfo(INDEX).min
+"""The end of a slice that runs backwards through the first element."""
+
+
+@exports(nn.SliceOp)
+def slices(op: nn.SliceOp, values: Values) -> None:
+    """Slice of every dimension."""
+    order = values.order(op.x)
+    steps = [op.steps()[p] for p in order]
+    ends = [offset + size * stride for offset, size, stride in steps]
+    lists = (
+        [offset for offset, _, _ in steps],
+        [FIRST if end < 0 else end for end in ends],
+        range(len(steps)),
+        [stride for _, _, stride in steps],
+    )
+    y = values.graph.node("Slice", values.stored(op.x, order), *map(values.graph.indices, lists))
+    values.define_stored(op.y, y, order)
+
+
+def indices_inside(values: Values, indices: SSAValue, sizes: Sequence[int]) -> Tensor:
+    """Indices, i64, none beyond the border.
+
+    Args:
+        values: Where they are read.
+        indices: […] of one dimension, or […, k] of k dimensions.
+        sizes: The size of each of those dimensions, one of which broadcasts.
+    """
+    graph, limits = values.graph, np.array(sizes, INDEX)
+    if (array := constant(indices)) is not None:
+        if len(sizes) == 1:
+            return graph.constant(places(array, sizes[0]))
+        return graph.constant(np.stack([places(array[..., d], size) for d, size in enumerate(sizes)], axis=-1))
+    x = values.stored(indices)
+    if x.dtype != INDEX:
+        x = graph.node("Cast", x, to=tensor_type(INDEX), dtype=INDEX)
+    limits = limits.reshape(()) if limits.size == 1 else limits
+    return graph.node("Min", graph.node("Max", x, graph.constant(-limits)), graph.constant(limits - 1))
+
+
+@exports(nn.GatherOp)
+def gather(op: nn.GatherOp, values: Values) -> None:
+    """Gather."""
+    axis = op.axis.value.data
+    indices = indices_inside(values, op.indices, shape_of(op.x)[axis : axis + 1])
+    values.define_stored(op.y, values.graph.node("Gather", values.stored(op.x), indices, axis=axis))
+
+
+@exports(nn.GatherNDOp)
+def gather_nd(op: nn.GatherNDOp, values: Values) -> None:
+    """Rows of indices without elements name the whole operand, which ONNX cannot say but by repeating it."""
+    depth = shape_of(op.indices)[-1]
+    graph, x = values.graph, values.stored(op.x)
+    if not depth:
+        values.define_stored(op.y, graph.node("Expand", x, graph.indices(shape_of(op.y))))
+        return
+    indices = indices_inside(values, op.indices, shape_of(op.x)[:depth])
+    values.define_stored(op.y, graph.node("GatherND", x, indices))
+
+
+@exports(nn.ScatterNDOp)
+def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
+    """ScatterND."""
+    indices = indices_inside(values, op.indices, shape_of(op.x)[: shape_of(op.indices)[-1]])
+    y = values.graph.node("ScatterND", values.stored(op.x), indices, values.stored(op.updates))
+    values.define_stored(op.y, y)
+
+
+@exports(nn.ScatterReduceNDOp)
+def scatter_reduce_nd(op: nn.ScatterReduceNDOp, values: Values) -> None:
+    """ScatterND with a reduction."""
+    indices = indices_inside(values, op.indices, shape_of(op.x)[: shape_of(op.indices)[-1]])
+    x, updates = values.real(op.x), values.real(op.updates)
+    values.define(op.y, values.graph.node("ScatterND", x, indices, updates, reduction=op.reduction.data))
+
+
+@exports(nn.TopKOp)
+def top_k(op: nn.TopKOp, values: Values) -> None:
+    """The second result of TopK."""
+    order, graph = values.order(op.x), values.graph
+    inputs = [values.real(op.x, order), graph.indices([op.k.value.data])]
+    largest = None if bool(op.largest) else 0
+    axis = order.index(op.axis.value.data)
+    _, found = graph.several("TopK", inputs, [None, INDEX], axis=axis, largest=largest)
+    values.define(op.y, found, order)

@@ -1,0 +1,133 @@
+"""A finished graph as a file: names for everything, and weights beside the file where it would pass 2 GB."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from qmlir.backends.onnx_qdq.graph import Graph, Node, Tensor, tensor_type
+from qmlir.dialects.dtypes import is_numpys_own
+from qmlir.dialects.interfaces import Array
+from qmlir.files import write_together
+from qmlir.signature import Signature, TensorSpec
+
+LARGEST = 2**31 - 2**24
+"""Bytes of constants that a file may hold; protobuf ends at 2^31, and nodes want some of it."""
+
+ALIGNMENT = 4096
+"""Where weights beside a file begin, so that a reader can map them."""
+
+PRODUCER = "qmlir"
+
+
+class Names:
+    """Names that are used once each."""
+
+    def __init__(self, taken: Sequence[str]):
+        self.taken = set(taken)
+
+    def unique(self, wanted: str) -> str:
+        """The name, or the first of `name.1`, `name.2`, … that is free."""
+        name, n = wanted, 1
+        while name in self.taken:
+            name, n = f"{wanted}.{n}", n + 1
+        self.taken.add(name)
+        return name
+
+
+def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path) -> list[Path]:
+    """Writes a graph.
+
+    Args:
+        graph: Its inputs are the signature's, in order.
+        outputs: One tensor for each output of the signature.
+        signature: The names and shapes of both.
+        path: The file; weights of more than `LARGEST` bytes go to `<path>.data`.
+
+    Returns:
+        The files written.
+    """
+    names = _names(graph, outputs, signature)
+    beside = path.with_name(f"{path.name}.data")
+    external = sum(array.nbytes for array in graph.constants.values()) > LARGEST
+    initializers, written = _initializers(graph, names, beside.name if external else None)
+    body = onnx.helper.make_graph(
+        [_node(node, names) for node in graph.nodes],
+        path.stem,
+        [_info(names[t], spec) for t, spec in zip(graph.inputs, signature.inputs, strict=True)],
+        [_info(spec.name, spec) for spec in signature.outputs],
+        initializers,
+    )
+    opsets = [onnx.helper.make_opsetid("", graph.opset)]
+    model = onnx.helper.make_model(
+        body, opset_imports=opsets, producer_name=PRODUCER, ir_version=onnx.helper.find_min_ir_version_for(opsets)
+    )
+    writers: dict[Path, Callable[[Path], object]] = {path: lambda file: file.write_bytes(model.SerializeToString())}
+    if external:
+        writers[beside] = lambda file: _write_arrays(file, written)
+    write_together(writers)
+    return list(writers)
+
+
+def _names(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> dict[Tensor, str]:
+    """The name of each tensor. An output that is an input, a constant or another output too gets a node of its own."""
+    unique = Names([spec.name for spec in (*signature.inputs, *signature.outputs)])
+    names = {tensor: spec.name for tensor, spec in zip(graph.inputs, signature.inputs, strict=True)}
+    for tensor, spec in zip(outputs, signature.outputs, strict=True):
+        if tensor in names or tensor.node is None:
+            graph.scope = spec.name
+            tensor = graph.node("Identity", tensor)
+        names[tensor] = spec.name
+    for tensor in [*graph.constants, *(t for node in graph.nodes for t in node.outputs)]:
+        if tensor not in names:
+            names[tensor] = unique.unique(tensor.wanted)
+    called = Names([])
+    for node in graph.nodes:
+        node.wanted = called.unique(node.wanted)
+    return names
+
+
+def _node(node: Node, names: dict[Tensor, str]) -> onnx.NodeProto:
+    inputs = ["" if t is None else names[t] for t in node.inputs]
+    while inputs and not inputs[-1]:
+        inputs.pop()
+    return onnx.helper.make_node(node.kind, inputs, [names[t] for t in node.outputs], node.wanted, **node.attributes)
+
+
+def _info(name: str, spec: TensorSpec) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(name, tensor_type(spec.dtype), spec.shape)
+
+
+def _initializers(
+    graph: Graph, names: dict[Tensor, str], beside: str | None
+) -> tuple[list[onnx.TensorProto], list[tuple[int, Array]]]:
+    """The constants that nodes read, and those of them that go to a file beside, each with its place there."""
+    read = {t for node in graph.nodes for t in node.inputs}
+    protos: list[onnx.TensorProto] = []
+    written: list[tuple[int, Array]] = []
+    end = 0
+    for tensor, array in graph.constants.items():
+        if tensor not in read:
+            continue
+        if beside is None or array.nbytes < ALIGNMENT or not is_numpys_own(array.dtype):
+            protos.append(onnx.numpy_helper.from_array(array, names[tensor]))
+            continue
+        offset = -(-end // ALIGNMENT) * ALIGNMENT
+        end = offset + array.nbytes
+        proto = onnx.TensorProto(
+            name=names[tensor], data_type=tensor_type(array.dtype), dims=array.shape,
+            data_location=onnx.TensorProto.EXTERNAL,
+        )  # fmt: skip
+        for key, value in (("location", beside), ("offset", offset), ("length", array.nbytes)):
+            proto.external_data.add(key=key, value=str(value))
+        protos.append(proto)
+        written.append((offset, array))
+    return protos, written
+
+
+def _write_arrays(file: Path, arrays: Sequence[tuple[int, Array]]) -> None:
+    with file.open("wb") as stream:
+        for offset, array in arrays:
+            stream.seek(offset)
+            stream.write(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).data)

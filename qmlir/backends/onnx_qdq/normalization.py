@@ -1,0 +1,61 @@
+"""Normalizations along axes."""
+
+from math import prod
+
+import numpy as np
+
+from qmlir.backends.onnx_qdq.exporters import exports
+from qmlir.backends.onnx_qdq.values import Values, channels_first
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import shape_of
+
+
+@exports(nn.SoftmaxOp)
+def softmax(op: nn.SoftmaxOp, values: Values) -> None:
+    """Softmax."""
+    order = values.order(op.x)
+    axis = order.index(op.axis.value.data)
+    values.define(op.y, values.graph.node("Softmax", values.real(op.x, order), axis=axis), order)
+
+
+@exports(nn.LayerNormOp)
+def layer_norm(op: nn.LayerNormOp, values: Values) -> None:
+    """LayerNormalization without a bias."""
+    _over_trailing("LayerNormalization", op, values)
+
+
+@exports(nn.RMSNormOp)
+def rms_norm(op: nn.RMSNormOp, values: Values) -> None:
+    """RMSNormalization."""
+    _over_trailing("RMSNormalization", op, values)
+
+
+def _over_trailing(kind: str, op: nn.LayerNormOp | nn.RMSNormOp, values: Values) -> None:
+    """ONNX's scale of each element is one."""
+    axis = op.axis.value.data
+    x = values.real(op.x)
+    scale = values.graph.constant(np.ones(shape_of(op.x)[axis:], x.dtype))
+    values.define(op.y, values.graph.node(kind, x, scale, axis=axis, epsilon=op.epsilon.value.data))
+
+
+@exports(nn.LpNormalizationOp)
+def lp_normalization(op: nn.LpNormalizationOp, values: Values) -> None:
+    """LpNormalization."""
+    order = values.order(op.x)
+    axis = order.index(op.axis.value.data)
+    y = values.graph.node("LpNormalization", values.real(op.x, order), axis=axis, p=op.p.value.data)
+    values.define(op.y, y, order)
+
+
+@exports(nn.LocalResponseNormalizationOp)
+def local_response_normalization(op: nn.LocalResponseNormalizationOp, values: Values) -> None:
+    """Of images [N, C, H, W]: other tensors have their dimensions but the channels gathered into one."""
+    shape, graph = shape_of(op.x), values.graph
+    attributes = {name: getattr(op, name).value.data for name in ("size", "alpha", "beta", "bias")}
+    if len(shape) == 4:
+        order = channels_first(4)
+        values.define(op.y, graph.node("LRN", values.real(op.x, order), **attributes), order)
+        return
+    rows = graph.node("Reshape", values.real(op.x), graph.indices([prod(shape[:-1]), shape[-1], 1, 1]))
+    normalized = graph.node("LRN", rows, **attributes)
+    values.define(op.y, graph.node("Reshape", normalized, graph.indices(shape)))

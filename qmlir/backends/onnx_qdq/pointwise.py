@@ -1,0 +1,46 @@
+"""Operations on single elements: in whatever order of dimensions their operands are there."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from qmlir.backends.onnx_qdq.graph import Tensor
+from qmlir.backends.onnx_qdq.values import Permutation, Values, constant, identity
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import Shape, element_of, shape_of
+from qmlir.dialects.nn.pointwise import PointwiseOp, UnaryOp
+from qmlir.dialects.quant.types import UniformType
+
+
+def operands_in_order(values: Values, operands: Sequence[SSAValue], result: Shape) -> tuple[Permutation, list[Tensor]]:
+    """An order of the result's dimensions that suits most, and the real values of the operands in it.
+
+    The first operand of the result's rank that is computed chooses. One of a lower rank is given dimensions of size 1
+    if it is constant; if it is computed, everything stays in the module's order.
+    """
+    rank = len(result)
+    computed = [o for o in operands if constant(o) is None]
+    order = values.order(computed[0]) if computed else identity(rank)
+    if order == identity(rank) or any(len(shape_of(o)) != rank for o in computed):
+        return identity(rank), [values.real(o) for o in operands]
+    return order, [values.real(o, order) if len(shape_of(o)) == rank else values.widened(o, order) for o in operands]
+
+
+def unary(kind: str, op: UnaryOp, values: Values, **attributes: Any) -> None:
+    """An operation of one operand that is one node."""
+    order = values.order(op.x)
+    values.define(op.y, values.graph.node(kind, values.real(op.x, order), dtype=result_dtype(op), **attributes), order)
+
+
+def several(op: PointwiseOp, values: Values, form: Callable[..., Tensor]) -> None:
+    """An operation whose result `form` makes of the tensors of its operands."""
+    order, tensors = operands_in_order(values, op.operands, shape_of(op.results[0]))
+    values.define(op.results[0], form(*tensors), order)
+
+
+def result_dtype(op: PointwiseOp) -> np.dtype[Any]:
+    """The type of the result's real values."""
+    element = element_of(op.results[0])
+    return np.dtype(np.float32) if isinstance(element, UniformType) else dtype_of(element)

@@ -1,0 +1,85 @@
+"""Constants and data movement: on what is stored, so that a quantized tensor stays as it is."""
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from qmlir.backends.onnx_qdq.exporters import exports
+from qmlir.backends.onnx_qdq.graph import Tensor
+from qmlir.backends.onnx_qdq.values import Permutation, Values, constant, identity
+from qmlir.dialects import nn
+from qmlir.dialects.dtypes import is_numpys_own
+from qmlir.dialects.interfaces import Shape, element_of, shape_of
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.types import UniformType
+
+
+@exports(nn.ConstantOp)
+def make_constant(op: nn.ConstantOp, values: Values) -> None:
+    """Nothing: its readers say in which order they want it."""
+
+
+@exports(nn.TransposeOp)
+def transpose(op: nn.TransposeOp, values: Values) -> None:
+    """No node: its result is the operand in another order."""
+    values.view(op.y, op.x, tuple(op.permutation.get_values()))
+
+
+@exports(nn.ReshapeOp)
+def reshape(op: nn.ReshapeOp, values: Values) -> None:
+    """Reshape, or no node where only dimensions of size 1 move."""
+    before, after = shape_of(op.x), shape_of(op.y)
+    if (moved := unit_dimensions_moved(before, after)) is not None:
+        values.view(op.y, op.x, moved)
+        return
+    keeps_zeros = 1 if 0 in after else None
+    y = values.graph.node("Reshape", values.stored(op.x), values.graph.indices(after), allowzero=keeps_zeros)
+    values.define_stored(op.y, y)
+
+
+def unit_dimensions_moved(before: Shape, after: Shape) -> Permutation | None:
+    """The transpose that a reshape is, if it only moves dimensions of size 1; None for any other."""
+    if len(before) != len(after) or [s for s in before if s != 1] != [s for s in after if s != 1]:
+        return None
+    ones = iter([i for i, size in enumerate(before) if size == 1])
+    others = iter([i for i, size in enumerate(before) if size != 1])
+    return tuple(next(ones if size == 1 else others) for size in after)
+
+
+@exports(nn.BroadcastOp)
+def broadcast(op: nn.BroadcastOp, values: Values) -> None:
+    """Expand."""
+    y = values.graph.node("Expand", values.stored(op.x), values.graph.indices(shape_of(op.y)))
+    values.define_stored(op.y, y)
+
+
+@exports(nn.ConcatOp)
+def concat(op: nn.ConcatOp, values: Values) -> None:
+    """In the order in which the first computed operand is there."""
+    computed: list[SSAValue] = [x for x in op.inputs if constant(x) is None]
+    order = values.order(computed[0]) if computed else identity(len(shape_of(op.y)))
+    stored = [values.stored(x, order) for x in op.inputs]
+    values.define_stored(op.y, values.graph.node("Concat", *stored, axis=order.index(op.axis.value.data)), order)
+
+
+@exports(nn.PadOp)
+def pad(op: nn.PadOp, values: Values) -> None:
+    """onnxruntime does not pad 16 bits: these go through their real values, which hold them exactly."""
+    order, element = values.order(op.x), element_of(op.y)
+    value = op.value.value.data
+    if isinstance(element, UniformType):
+        limits = element.storage_min, element.storage_max
+        fill = numerics.quantize(np.array(value), element.scale, element.zero_point, *limits, element.numpy_dtype)
+        if element.storage_width > 8:
+            real = numerics.dequantize(fill, element.scale, element.zero_point)
+            values.define(op.y, _padded(op, values, values.real(op.x, order), real, order), order)
+            return
+    else:
+        fill = np.array(value)
+    values.define_stored(op.y, _padded(op, values, values.stored(op.x, order), fill, order), order)
+
+
+def _padded(op: nn.PadOp, values: Values, x: Tensor, fill: np.ndarray, order: Permutation) -> Tensor:
+    low, high = op.low.get_values(), op.high.get_values()
+    amounts = values.graph.indices([*(low[p] for p in order), *(high[p] for p in order)])
+    number = fill.astype(x.dtype) if is_numpys_own(x.dtype) else fill.astype(np.float32).astype(x.dtype)
+    return values.graph.node("Pad", x, amounts, values.graph.constant(number))

@@ -1,0 +1,257 @@
+"""The values of a module as tensors of an ONNX graph: in which order of dimensions, and as what.
+
+A quantized value is the integers that it stores. Who computes with it reads its real values, behind a DequantizeLinear;
+what is computed becomes integers again by a QuantizeLinear, once fused clamps and narrow storage have been seen to.
+
+Spatial operations are channels last in the module and channels first in ONNX. A value is kept in whatever order it was
+computed, a permutation of its own dimensions, and is transposed when somebody wants another; a transpose in the module
+only says how its result's dimensions are called. So transposes that meet cancel, and constants are transposed here.
+"""
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.backends.onnx_qdq.graph import Graph, NoForm, Tensor
+from qmlir.dialects import nn
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import Array, element_of, shape_of
+from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.types import UniformType
+from qmlir.rewriting import node_name, tensor_name
+
+Permutation = tuple[int, ...]
+"""Dimension i of the tensor is dimension permutation[i] of the value."""
+
+Key = tuple[int, ...]
+"""A permutation as far as it can be seen: all dimensions of size 1 count as the same."""
+
+
+def channels_first(rank: int) -> Permutation:
+    """[N, …, C] as [N, C, …]."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def identity(rank: int) -> Permutation:
+    """The module's own order."""
+    return tuple(range(rank))
+
+
+def composed(outer: Permutation, inner: Permutation) -> Permutation:
+    """`outer` applied to what `inner` has permuted."""
+    return tuple(inner[p] for p in outer)
+
+
+def inverse(permutation: Permutation) -> Permutation:
+    """What undoes a permutation."""
+    return tuple(permutation.index(i) for i in range(len(permutation)))
+
+
+class Values:
+    """The tensors that hold the values of a function.
+
+    graph    where nodes are added
+    """
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self._stored: dict[SSAValue, dict[Key, tuple[Permutation, Tensor]]] = {}
+        self._real: dict[tuple[Tensor, UniformType], Tensor] = {}
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading
+
+    def order(self, value: SSAValue) -> Permutation:
+        """An order in which a value is there already; its own for constants, which are there in any."""
+        forms = self._stored.get(value)
+        return next(iter(forms.values()))[0] if forms else identity(len(shape_of(value)))
+
+    def stored(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
+        """What stores a value: integers of a quantized one, its elements of any other; in its own order by default."""
+        permutation = identity(len(shape_of(value))) if permutation is None else permutation
+        forms = self._stored.setdefault(value, {})
+        key = _key(value, permutation)
+        if key not in forms:
+            if (array := constant(value)) is not None:
+                made = self.graph.constant(array.transpose(permutation), tensor_name(value))
+            else:
+                held, tensor = next(iter(forms.values()))
+                made = self.graph.node("Transpose", tensor, perm=composed(permutation, inverse(held)))
+            forms[key] = (permutation, made)
+        return forms[key][1]
+
+    def real(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
+        """The real values that a quantized value stands for; the elements of any other."""
+        permutation = identity(len(shape_of(value))) if permutation is None else permutation
+        stored, element = self.stored(value, permutation), element_of(value)
+        if not isinstance(element, UniformType):
+            return stored
+        if (stored, element) not in self._real:
+            real = self._real[stored, element] = self.dequantized(stored, element, permutation)
+            name = tensor_name(value)
+            real.wanted = f"{name}_dequantized" if name else real.wanted
+        return self._real[stored, element]
+
+    def widened(self, value: SSAValue, permutation: Permutation) -> Tensor:
+        """The real values of a constant of a lower rank, with dimensions of size 1 before its own, permuted."""
+        array, element = constant(value), element_of(value)
+        assert array is not None
+        missing = len(permutation) - array.ndim
+        wide = array.reshape((*[1] * missing, *array.shape)).transpose(permutation)
+        stored = self.graph.constant(wide, tensor_name(value))
+        if not isinstance(element, UniformType):
+            return stored
+        return self.dequantized(stored, element, tuple(p - missing for p in permutation))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Writing
+
+    def define(self, value: SSAValue, tensor: Tensor, permutation: Permutation | None = None) -> None:
+        """Says which tensor holds the real values of an operation's result; a fused clamp is still to come."""
+        self.name(value, tensor)
+        y = self.bounded(value, tensor)
+        if y is not tensor and (name := tensor_name(value)):
+            tensor.wanted, y.wanted = f"{name}/{tensor_kind(tensor)}", name
+        if isinstance(element_of(value), UniformType):
+            self.quantize(value, y, permutation)
+        else:
+            self.hold(value, y, permutation)
+
+    def name(self, value: SSAValue, tensor: Tensor) -> None:
+        """Names a tensor after a value, and the node that makes it after the operation."""
+        assert isinstance(value.owner, Operation)
+        tensor.wanted = tensor_name(value) or tensor.wanted
+        if tensor.node is not None:
+            tensor.node.wanted = node_name(value.owner)
+
+    def bounded(self, value: SSAValue, x: Tensor) -> Tensor:
+        """Real values between the bounds that an operation's clamp and its result's storage set."""
+        op, element = value.owner, element_of(value)
+        low, high = op.bounds() if isinstance(op, Clamped) else (None, None)
+        if isinstance(element, UniformType):
+            low, high = _limits(element, low, high)
+        if low is None and high is None:
+            return x
+        if low == 0 and high is None:
+            return self.graph.node("Relu", x)
+        bounds = [None if b is None else self.graph.constant(np.array(b, x.dtype)) for b in (low, high)]
+        return self.graph.node("Clip", x, *bounds)
+
+    def quantize(self, value: SSAValue, x: Tensor, permutation: Permutation | None = None, name: str = "") -> None:
+        """Says that a quantized value stores these real values; `name` is for one without a tensor's name."""
+        permutation = identity(len(shape_of(value))) if permutation is None else permutation
+        element = element_of(value)
+        assert isinstance(element, UniformType)
+        dtype = _storage(element)
+        y = self.graph.node("QuantizeLinear", x, *self._parameters(element, dtype), dtype=dtype,
+                            axis=_axis(element, permutation))  # fmt: skip
+        if name := tensor_name(value) or name:
+            y.wanted = f"{name}_quantized"
+        self.hold(value, y, permutation)
+
+    def define_stored(self, value: SSAValue, tensor: Tensor, permutation: Permutation | None = None) -> None:
+        """Says which tensor holds what a value stores, where an operation has moved it and computed nothing."""
+        self.name(value, tensor)
+        if isinstance(element_of(value), UniformType) and tensor_name(value):
+            tensor.wanted = f"{tensor_name(value)}_quantized"
+        self.hold(value, tensor, permutation)
+
+    def view(self, value: SSAValue, source: SSAValue, permutation: Permutation) -> None:
+        """Says that dimension i of a value is dimension permutation[i] of another; nothing is moved."""
+        if (array := constant(source)) is not None:
+            self.hold(value, self.graph.constant(array, tensor_name(source)), inverse(permutation))
+            return
+        for held, tensor in self._stored[source].values():
+            self.hold(value, tensor, composed(held, inverse(permutation)))
+
+    def hold(self, value: SSAValue, tensor: Tensor, permutation: Permutation | None = None) -> None:
+        """Says that a tensor made for something else holds what a value stores too."""
+        permutation = identity(len(shape_of(value))) if permutation is None else permutation
+        self._stored.setdefault(value, {}).setdefault(_key(value, permutation), (permutation, tensor))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Integers as real values
+
+    def dequantized(self, q: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
+        """The real values of stored integers."""
+        if element.expressed != f32:
+            raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
+        scale, zero_point = self._parameters(element, q.dtype)
+        points = None if q.dtype == np.int32 and not any(element.zero_points) else zero_point
+        return self.graph.node("DequantizeLinear", q, scale, points, dtype=np.dtype(np.float32),
+                               axis=_axis(element, permutation))  # fmt: skip
+
+    def _parameters(self, element: UniformType, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor]:
+        """Scale and zero point; one of each, or lists along an axis."""
+        limits = np.iinfo(dtype)
+        if not all(limits.min <= z <= limits.max for z in element.zero_points):
+            got = f"{min(element.zero_points)} to {max(element.zero_points)}"
+            raise NoForm(f"must have zero points that {dtype.name} holds", got, "choose parameters within the storage")
+        scales, points = np.array(element.scales, np.float32), np.array(element.zero_points, dtype)
+        if element.axis is None:
+            scales, points = scales.reshape(()), points.reshape(())
+        return self.graph.constant(scales), self.graph.constant(points)
+
+
+def constant(value: SSAValue) -> Array | None:
+    """The array of a constant; None for what is computed."""
+    return value.owner.value.array if isinstance(value.owner, nn.ConstantOp) else None
+
+
+def stored_dtype(value: SSAValue) -> np.dtype[Any]:
+    """The type of the elements that store a value."""
+    element = element_of(value)
+    return element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
+
+
+def tensor_kind(tensor: Tensor) -> str:
+    """The operator that makes a tensor."""
+    return tensor.node.kind if tensor.node is not None else "constant"
+
+
+def _key(value: SSAValue, permutation: Permutation) -> Key:
+    shape = shape_of(value)
+    return tuple(p if shape[p] != 1 else -1 for p in permutation)
+
+
+def _axis(element: UniformType, permutation: Permutation) -> int | None:
+    return None if element.axis is None else permutation.index(element.axis)
+
+
+def _storage(element: UniformType) -> np.dtype[Any]:
+    """What QuantizeLinear makes of a type: 8 or 16 bits."""
+    if element.storage_width > 16:
+        raise NoForm(
+            "must store 16 bits or less", str(element), "QuantizeLinear makes no wider ones; keep its result float"
+        )
+    if element.expressed != f32:
+        raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
+    return element.numpy_dtype
+
+
+def _limits(element: UniformType, low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    """The real bounds that QuantizeLinear does not keep by itself, by saturating."""
+    dtype = np.iinfo(_storage(element))
+    bounds: list[float | None] = []
+    for bound, storage, saturated in ((low, element.storage_min, dtype.min), (high, element.storage_max, dtype.max)):
+        q = storage if bound is None else _nearest(bound, element)
+        if q == saturated:
+            bounds.append(None)
+        elif element.axis is not None:
+            raise NoForm("must use all of its storage, being quantized per axis", str(element), "widen its range")
+        else:
+            real = float(numerics.dequantize(np.array(q), element.scale, element.zero_point))
+            # The bound itself is the more readable one, where float32 does not round it elsewhere.
+            float32 = np.float32(0 if bound is None else bound) / np.float32(element.scale)
+            keeps = bound is not None and np.rint(float32) + element.zero_point == q
+            bounds.append(bound if keeps else real)
+    return bounds[0], bounds[1]
+
+
+def _nearest(real: float, element: UniformType) -> int:
+    """The stored integer nearest to a real number."""
+    limits = element.storage_min, element.storage_max
+    return int(numerics.quantize(np.array(real), element.scale, element.zero_point, *limits, np.dtype(np.int64)))

@@ -1,0 +1,208 @@
+"""exp, log and what is made of them.
+
+exp, sigmoid and tanh use neither comparisons nor choices, so that they also serve kernels on vectors; the others are
+for scalars.
+"""
+
+import math
+
+from xdsl.dialects.builtin import f64, i32, i64
+
+from qmlir.dialects.elementary.lanes import N
+
+EXPONENT_BIAS, FRACTION_BITS = 1023, 52
+ONE_BITS = EXPONENT_BIAS << FRACTION_BITS
+FRACTION_MASK = (1 << FRACTION_BITS) - 1
+
+LOG2_E = float.fromhex("0x1.71547652b82fep+0")
+
+LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
+"""The leading 33 bits of ln 2: n · LN2_HIGH is exact for |n| < 2^20."""
+
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+"""ln 2 − LN2_HIGH."""
+
+EXP_LOWEST, EXP_HIGHEST = -708.0, 709.0
+"""Arguments are clamped to these: 2^n and the result stay normal numbers."""
+
+EXP_COEFFICIENTS: tuple[float, ...] = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
+"""1/13!, …, 1/2!, 1, 1: Taylor's for exp(r), |r| ≤ ln 2 / 2, in the order of Horner's scheme; truncation < 2^-57."""
+
+
+def horner(coefficients: tuple[float, ...], x: N) -> N:
+    """The polynomial with these coefficients, highest power first; products and sums rounded separately."""
+    total = x.same(coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = total * x + coefficient
+    return total
+
+
+def exp(x: N) -> N:
+    """e^x in float64, within 1.2 ulp for x in [−708, 709], clamped to that range beyond; NaN stays NaN.
+
+    c = x > −708 ? x : −708;  c = c < 709 ? c : 709
+    n = rint(c · LOG2_E)                                half to even
+    r = (c − n · LN2_HIGH) − n · LN2_LOW
+    p = EXP_COEFFICIENTS[0];  p = p · r + k             for each further coefficient k
+    y = p · 2^n                                         2^n is the float64 with exponent bits n + 1023
+    result = x == x ? y : x
+    """
+    c = x.maximum_number(EXP_LOWEST).minimum_number(EXP_HIGHEST)  # NaN becomes EXP_LOWEST here and NaN at the end
+    n = (c * LOG2_E).round_even()
+    r = (c - n * LN2_HIGH) - n * LN2_LOW
+    p = horner(EXP_COEFFICIENTS, r)
+    power = ((n.to(i32).to(i64) + EXPONENT_BIAS) << FRACTION_BITS).bits(f64)
+    return (p * power).maximum(x.minimum(-1.0))  # the product is positive: only a NaN survives beside it
+
+
+def exp_unbounded(x: N) -> N:
+    """e^x with 0 and ∞ beyond float64's range, within 3.5 ulp: the square of e^(x/2)."""
+    half = exp(x * 0.5)
+    return half * half
+
+
+EXPM1_SMALL = 0.5
+EXPM1_COEFFICIENTS: tuple[float, ...] = tuple(1.0 / math.factorial(k) for k in range(15, 1, -1))
+"""Taylor's for (exp(x) − 1 − x) / x², |x| < 1/2; truncation < 2^-60."""
+
+
+def expm1(x: N) -> N:
+    """e^x − 1, also where that is small: within 4 ulp."""
+    series = x + x * x * horner(EXPM1_COEFFICIENTS, x)
+    return x.magnitude().less(EXPM1_SMALL).choose(series, exp_unbounded(x) - 1.0)
+
+
+def sigmoid(x: N) -> N:
+    """1 / (1 + exp(0 − x)): within 2.5 ulp, also where the result is tiny; NaN stays NaN."""
+    return 1.0 / (1.0 + exp(0.0 - x))
+
+
+TANH_SMALL = 2.0**-12
+"""Below this square of the argument tanh is its series: (e − 1) would lose the leading bits."""
+
+TANH_COEFFICIENTS: tuple[float, ...] = (62 / 2835, -17 / 315, 2 / 15, -1 / 3)
+"""Taylor's for tanh(x)/x − 1 in t = x², highest power first, in the order of Horner's scheme."""
+
+
+def tanh(x: N) -> N:
+    """The hyperbolic tangent in float64, relative error below 2^-46; NaN stays NaN.
+
+    t = x · x
+    s = TANH_COEFFICIENTS[0];  s = s · t + k            for each further coefficient k
+    small = x · (s · t) + x
+    e = exp(2 · x)
+    result = t < 2^-12 ? small : (e − 1) / (e + 1)
+    """
+    t = x * x
+    small = x * (horner(TANH_COEFFICIENTS, t) * t) + x
+    e = exp(2.0 * x)
+    ratio = (e - 1.0) / (e + 1.0)
+    # t is not negative, so its bits compare as its value; a NaN's are large or negative, and both branches are NaN.
+    is_small = (t.bits(i64) - t.same(TANH_SMALL).bits(i64)) >> 63
+    return ((small.bits(i64) & is_small) | (ratio.bits(i64) & (is_small ^ -1))).bits(f64)
+
+
+LOG_COEFFICIENTS: tuple[float, ...] = tuple(2.0 / (2 * k + 1) for k in range(12, 0, -1))
+"""2/25, …, 2/5, 2/3: log((1 + s)/(1 − s)) = 2·s + s·t·(2/3 + 2/5·t + …), t = s² < 0.0295; truncation < 2^-60."""
+
+SMALLEST_NORMAL = 2.0**-1022
+SUBNORMAL_SHIFT = 54
+
+
+def log(x: N) -> N:
+    """The natural logarithm, within 2 ulp; −∞ of 0, NaN below.
+
+    x = 2^n · m, m in (√½, √2];  s = (m − 1)/(m + 1);  t = s²
+    result = n · LN2_HIGH + (2·s + (s·t·P(t) + n · LN2_LOW))
+    """
+    subnormal = x.less(SMALLEST_NORMAL)
+    scaled = subnormal.choose(x * 2.0**SUBNORMAL_SHIFT, x)
+    bits = scaled.bits(i64)
+    exponent = (bits >> FRACTION_BITS) - EXPONENT_BIAS
+    m = ((bits & FRACTION_MASK) | ONE_BITS).bits(f64)
+    upper = m.same(math.sqrt(2)).less(m)
+    m = upper.choose(m * 0.5, m)
+    n = exponent.to(i32).to(f64) + upper.to(i32).to(f64)
+    n = subnormal.choose(n - float(SUBNORMAL_SHIFT), n)
+    s = (m - 1.0) / (m + 1.0)
+    t = s * s
+    y = n * LN2_HIGH + (2.0 * s + (s * (t * horner(LOG_COEFFICIENTS, t)) + n * LN2_LOW))
+    y = x.less(math.inf).choose(y, x)  # ∞ and NaN
+    return x.less_equal(0.0).choose(x.equals(0.0).choose(-math.inf, y.same(math.nan) + y), y)
+
+
+def log1p(x: N) -> N:
+    """log(1 + x), also where x is small: within 4 ulp."""
+    u = 1.0 + x
+    lost = (x - (u - 1.0)) / u  # NaN at −1 and ∞, where nothing is lost
+    y = log(u)
+    return lost.is_nan().choose(y, y + lost)
+
+
+def softplus(x: N) -> N:
+    """log(1 + e^x)."""
+    return x.maximum(0.0) + log1p(exp(0.0 - x.magnitude()))
+
+
+POWER_ERROR = 2.0**-42
+
+
+def power(x: N, y: N) -> N:
+    """x^y as C has it: NaN for a negative base unless the exponent is a whole number; relative error < 2^-41.
+
+    A result as near as that to a whole number below 2^40 is that number, so that whole powers of whole numbers are.
+    """
+    result = exp_unbounded(y * log(x.magnitude()))
+    nearest = result.minimum_number(2.0**40).round_even()
+    result = (result - nearest).magnitude().less(nearest * POWER_ERROR).choose(nearest, result)
+    half = y * 0.5
+    whole, even = y.floor().equals(y), half.floor().equals(half)
+    below = x.less(0.0)
+    odd = whole & (even ^ 1)
+    signed = (x.bits(i64).less(0) & odd).choose(result.negative(), result)  # −0 too
+    unreal = below & (whole ^ 1) & y.magnitude().less(math.inf) & x.magnitude().less(math.inf)
+    signed = unreal.choose(math.nan, signed)
+    unit = x.equals(1.0) | y.equals(0.0) | (x.equals(-1.0) & y.magnitude().equals(math.inf))
+    return unit.choose(1.0, signed)
+
+
+def sinh(x: N) -> N:
+    """(e^x − e^−x) / 2, relative error < 2^-49."""
+    a = x.magnitude()
+    e = expm1(a)
+    small = 0.5 * (e + e / (e + 1.0))
+    half = exp(a * 0.5)
+    large = (0.5 * half) * half - 0.5 / half / half
+    return a.less(1.0).choose(small, large).with_sign_of(x)
+
+
+def cosh(x: N) -> N:
+    """(e^x + e^−x) / 2, relative error < 2^-50."""
+    half = exp(x.magnitude() * 0.5)
+    return (0.5 * half) * half + 0.5 / half / half
+
+
+HUGE = 2.0**28
+"""Above, 1 is nothing beside the square."""
+
+
+def asinh(x: N) -> N:
+    """log(x + √(x² + 1)), relative error < 2^-49."""
+    a = x.magnitude()
+    square = a * a
+    y = log1p(a + square / (1.0 + (square + 1.0).square_root()))
+    return a.less(HUGE).choose(y, log(a) + math.log(2)).with_sign_of(x)
+
+
+def acosh(x: N) -> N:
+    """log(x + √(x² − 1)), relative error < 2^-49; NaN below 1."""
+    t = x - 1.0
+    y = log1p(t + (2.0 * t + t * t).square_root())
+    y = x.less(HUGE).choose(y, log(x) + math.log(2))
+    return x.less(1.0).choose(math.nan, y)
+
+
+def atanh(x: N) -> N:
+    """log((1 + x)/(1 − x)) / 2, relative error < 2^-49; ±∞ at ±1, NaN beyond."""
+    a = x.magnitude()
+    return (0.5 * log1p(2.0 * a / (1.0 - a))).with_sign_of(x)

@@ -1,0 +1,265 @@
+"""Arithmetic written once: for numpy arrays here, and for the values of the CPU's kernels in lowering/value.py.
+
+A formula such as
+
+    def softplus(x: N) -> N:
+        return x.maximum(0.0) + log1p(exp(0.0 - x.magnitude()))
+
+takes anything with the operators of `Arithmetic`. On `Lanes`, a thin shell around an array, it is what `evaluate`
+computes; on `Value` it writes the operations of a kernel. Both are IEEE operations in the same order, so both give the
+same bits, whoever's library is installed.
+
+Integers are signless, as on the loops level: where signedness matters the operation is told. They wrap around; a
+quotient or a remainder by zero is 0. Comparisons yield i1, floats compared as IEEE has it: false beside NaN.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Attribute
+
+from qmlir.dialects.dtypes import bits_dtype, dtype_of, element_type_of
+
+Array = npt.NDArray[Any]
+
+
+class Arithmetic(Protocol):
+    """What formulas may do with a number; the other operand is another one or a Python number of the same type."""
+
+    @property
+    def element(self) -> Attribute:
+        """The element type."""
+        ...
+
+    def __add__(self, other: Self | float, /) -> Self: ...
+    def __sub__(self, other: Self | float, /) -> Self: ...
+    def __mul__(self, other: Self | float, /) -> Self: ...
+    def __truediv__(self, other: Self | float, /) -> Self: ...
+    def __radd__(self, other: float, /) -> Self: ...
+    def __rsub__(self, other: float, /) -> Self: ...
+    def __rmul__(self, other: float, /) -> Self: ...
+    def __rtruediv__(self, other: float, /) -> Self: ...
+    def __and__(self, other: Self | int, /) -> Self: ...
+    def __or__(self, other: Self | int, /) -> Self: ...
+    def __xor__(self, other: Self | int, /) -> Self: ...
+    def __lshift__(self, other: Self | int, /) -> Self: ...
+    def __rshift__(self, other: Self | int, /) -> Self: ...
+    def logical_shift(self, other: Self | int, /) -> Self: ...
+    def quotient(self, other: Self, /, *, unsigned: bool = False) -> Self: ...
+    def remainder(self, other: Self, /, *, unsigned: bool = False) -> Self: ...
+    def maximum(self, other: Self | float, /, *, unsigned: bool = False) -> Self: ...
+    def minimum(self, other: Self | float, /, *, unsigned: bool = False) -> Self: ...
+    def maximum_number(self, other: Self | float, /) -> Self: ...
+    def minimum_number(self, other: Self | float, /) -> Self: ...
+    def equals(self, other: Self | float, /) -> Self: ...
+    def less(self, other: Self | float, /, *, unsigned: bool = False) -> Self: ...
+    def less_equal(self, other: Self | float, /, *, unsigned: bool = False) -> Self: ...
+    def is_nan(self) -> Self: ...
+    def choose(self, yes: Self | float, no: Self, /) -> Self: ...
+    def negative(self) -> Self: ...
+    def magnitude(self) -> Self: ...
+    def with_sign_of(self, other: Self, /) -> Self: ...
+    def round_even(self) -> Self: ...
+    def floor(self) -> Self: ...
+    def ceiling(self) -> Self: ...
+    def square_root(self) -> Self: ...
+    def to(self, element: Attribute, /, *, unsigned: bool = False) -> Self: ...
+    def bits(self, element: Attribute, /) -> Self: ...
+    def same(self, other: Self | float, /) -> Self: ...
+
+
+N = TypeVar("N", bound=Arithmetic)
+"""`Lanes`, or the `Value` of the loops level."""
+
+
+class Lanes:
+    """An array of one of the loops level's element types: a float, a signless integer, or i1."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array):
+        array = np.asarray(array)
+        self.array = array.view(f"i{array.itemsize}") if array.dtype.kind == "u" else array
+
+    @property
+    def element(self) -> Attribute:
+        """The element type."""
+        return element_type_of(self.array.dtype)
+
+    def _with(self, function: Callable[[Array, Array], Any], other: "Lanes | float") -> "Lanes":
+        with np.errstate(all="ignore"):
+            return Lanes(np.asarray(function(self.array, self.same(other).array)))
+
+    def _unsigned(self) -> Array:
+        return self.array.view(bits_dtype(self.array.dtype))
+
+    def same(self, other: "Lanes | float") -> "Lanes":
+        """`other` in the type of this value."""
+        return other if isinstance(other, Lanes) else Lanes(np.array(other, self.array.dtype))
+
+    # -- arithmetic --------------------------------------------------------------------------------------------
+
+    def __add__(self, other: "Lanes | float") -> "Lanes":
+        return self._with(np.add, other)
+
+    def __sub__(self, other: "Lanes | float") -> "Lanes":
+        return self._with(np.subtract, other)
+
+    def __mul__(self, other: "Lanes | float") -> "Lanes":
+        return self._with(np.multiply, other)
+
+    def __truediv__(self, other: "Lanes | float") -> "Lanes":
+        return self._with(np.divide, other)
+
+    def __radd__(self, other: float) -> "Lanes":
+        return self.same(other) + self
+
+    def __rsub__(self, other: float) -> "Lanes":
+        return self.same(other) - self
+
+    def __rmul__(self, other: float) -> "Lanes":
+        return self.same(other) * self
+
+    def __rtruediv__(self, other: float) -> "Lanes":
+        return self.same(other) / self
+
+    def __and__(self, other: "Lanes | int") -> "Lanes":
+        return self._with(np.bitwise_and, other)
+
+    def __or__(self, other: "Lanes | int") -> "Lanes":
+        return self._with(np.bitwise_or, other)
+
+    def __xor__(self, other: "Lanes | int") -> "Lanes":
+        return self._with(np.bitwise_xor, other)
+
+    def __lshift__(self, other: "Lanes | int") -> "Lanes":
+        return self._with(np.left_shift, other)
+
+    def __rshift__(self, other: "Lanes | int") -> "Lanes":
+        """Arithmetic shift."""
+        return self._with(np.right_shift, other)
+
+    def logical_shift(self, other: "Lanes | int") -> "Lanes":
+        """Right shift that brings in zeros."""
+        return Lanes(self._unsigned() >> self.same(other)._unsigned())
+
+    def quotient(self, other: "Lanes", *, unsigned: bool = False) -> "Lanes":
+        """Integer quotient rounded toward zero; 0 for a divisor of 0, and the least integer by −1 is itself."""
+        a, b, safe = self._division(other, unsigned)
+        floor = a // safe
+        toward_zero = floor + ((a % safe != 0) & ((a < 0) != (safe < 0))).astype(a.dtype)
+        whole = toward_zero if unsigned else np.where(b == -1, np.negative(a), toward_zero)
+        return Lanes(np.where(b == 0, a.dtype.type(0), whole))
+
+    def remainder(self, other: "Lanes", *, unsigned: bool = False) -> "Lanes":
+        """What `quotient` leaves, with the dividend's sign; 0 for a divisor of 0."""
+        a, _, safe = self._division(other, unsigned)
+        return Lanes(np.fmod(a, safe))  # by 1 where the divisor is 0 or −1
+
+    def _division(self, other: "Lanes", unsigned: bool) -> tuple[Array, Array, Array]:
+        """Dividend, divisor, and the divisor with 1 in place of 0 and −1, which machines cannot always divide by."""
+        a, b = (self._unsigned(), other._unsigned()) if unsigned else (self.array, other.array)
+        unsafe = (b == 0) if unsigned else (b == 0) | (b == -1)
+        return a, b, np.where(unsafe, b.dtype.type(1), b)
+
+    def maximum(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
+        """The greater one; NaN where either is NaN, and 0 of 0 and −0."""
+        rhs = self.same(other)
+        if unsigned:
+            return Lanes(np.maximum(self._unsigned(), rhs._unsigned()))
+        return Lanes(_of_zeros(self.array, rhs.array, np.maximum(self.array, rhs.array), np.add))
+
+    def minimum(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
+        """The lesser one; NaN where either is NaN, and −0 of 0 and −0."""
+        rhs = self.same(other)
+        if unsigned:
+            return Lanes(np.minimum(self._unsigned(), rhs._unsigned()))
+        return Lanes(_of_zeros(self.array, rhs.array, np.minimum(self.array, rhs.array), lambda a, b: -(-a - b)))
+
+    def maximum_number(self, other: "Lanes | float") -> "Lanes":
+        """The greater float; `other`, which is no NaN, where self is NaN."""
+        return self._with(np.fmax, other)
+
+    def minimum_number(self, other: "Lanes | float") -> "Lanes":
+        """The lesser float; `other`, which is no NaN, where self is NaN."""
+        return self._with(np.fmin, other)
+
+    def negative(self) -> "Lanes":
+        """−self: of a float the sign turned, of an integer 0 − self."""
+        return Lanes(np.negative(self.array))
+
+    def magnitude(self) -> "Lanes":
+        """|self|; the least integer is itself."""
+        return Lanes(np.abs(self.array))
+
+    def with_sign_of(self, other: "Lanes") -> "Lanes":
+        """The float's magnitude with the sign of another."""
+        return self._with(np.copysign, other)
+
+    def round_even(self) -> "Lanes":
+        """The nearest integer as a float, ties to even."""
+        return Lanes(np.rint(self.array))
+
+    def floor(self) -> "Lanes":
+        """The greatest integer not above, as a float."""
+        return Lanes(np.floor(self.array))
+
+    def ceiling(self) -> "Lanes":
+        """The least integer not below, as a float."""
+        return Lanes(np.ceil(self.array))
+
+    def square_root(self) -> "Lanes":
+        """Correctly rounded; NaN below zero."""
+        with np.errstate(invalid="ignore"):
+            return Lanes(np.sqrt(self.array))
+
+    # -- comparison --------------------------------------------------------------------------------------------
+
+    def equals(self, other: "Lanes | float") -> "Lanes":
+        return self._with(np.equal, other)
+
+    def less(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
+        if unsigned:
+            return Lanes(self._unsigned() < self.same(other)._unsigned())
+        return self._with(np.less, other)
+
+    def less_equal(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
+        if unsigned:
+            return Lanes(self._unsigned() <= self.same(other)._unsigned())
+        return self._with(np.less_equal, other)
+
+    def is_nan(self) -> "Lanes":
+        """Whether a float is not a number."""
+        return Lanes(np.isnan(self.array))
+
+    def choose(self, yes: "Lanes | float", no: "Lanes") -> "Lanes":
+        """`yes` where this i1 is true, else `no`."""
+        return Lanes(np.where(self.array, no.same(yes).array, no.array))
+
+    # -- types -------------------------------------------------------------------------------------------------
+
+    def to(self, element: Attribute, *, unsigned: bool = False) -> "Lanes":
+        """The same number in another type: integers extended or truncated, floats rounded to nearest even.
+
+        A float that becomes an integer must fit it; `unsigned` says how the integer, old or new, counts.
+        """
+        source, dtype = self.array, dtype_of(element)
+        if unsigned and source.dtype.kind == "i":
+            source = self._unsigned()
+        elif unsigned and dtype.kind == "i":
+            dtype = bits_dtype(dtype)
+        with np.errstate(all="ignore"):
+            return Lanes(source.astype(dtype))
+
+    def bits(self, element: Attribute) -> "Lanes":
+        """The same bits under another type of the same width."""
+        return Lanes(self.array.view(dtype_of(element)))
+
+
+def _of_zeros(a: Array, b: Array, result: Array, function: Callable[[Array, Array], Any]) -> Array:
+    """The result, but that of a function where both operands are zeros of a float, whose order numpy leaves open."""
+    if result.dtype.kind != "f" or (b.ndim == 0 and b != 0):
+        return result
+    return np.where((a == 0) & (b == 0), function(a, b), result)

@@ -1,0 +1,304 @@
+"""Selection: slices, and elements read from or written to places that are given by indices.
+
+All but the reductions move elements of any type unchanged, on the stored integers where a type is quantized. Indices
+are i32 or i64 and count from zero; a negative one counts from the end. One that lies outside the dimension all the
+same names the nearest element inside: what a network computes can never reach beyond a buffer.
+"""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.nn.shape import MovementOp
+
+
+@irdl_op_definition
+class SliceOp(MovementOp):
+    """Element i of the result along each dimension is element offset + i · stride of the operand.
+
+    (C1) one offset, one size and one stride for each dimension; no stride is 0, no size is negative
+    (C2) every element of the result lies inside the operand
+    """
+
+    name = "nn.slice"
+    x = operand_def(TensorType)
+    offsets = prop_def(DenseArrayBase.constr(i64))
+    sizes = prop_def(DenseArrayBase.constr(i64))
+    strides = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def steps(self) -> list[tuple[int, int, int]]:
+        """(offset, size, stride) for each dimension."""
+        values = (self.offsets.get_values(), self.sizes.get_values(), self.strides.get_values())
+        return list(zip(*values, strict=True))
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, sizes = shape_of(self.x), tuple(self.sizes.get_values())
+        counts = {len(self.offsets), len(sizes), len(self.strides)}
+        if counts != {len(x)} or 0 in self.strides.get_values() or min(sizes, default=0) < 0:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs {len(x)} offsets, sizes that are not negative, and strides that are not 0"
+            )
+        for extent, (offset, size, stride) in zip(x, self.steps(), strict=True):
+            if size and not (0 <= offset < extent and 0 <= offset + (size - 1) * stride < extent):  # C2
+                raise VerifyException(
+                    f"'{self.name}' takes {size} elements from {offset} in steps of {stride} out of {extent}"
+                )
+        return [sizes]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (inputs[0][tuple(_python_slice(*step) for step in self.steps())].copy(),)
+
+
+def _python_slice(offset: int, size: int, stride: int) -> slice:
+    stop = offset + size * stride
+    return slice(offset, stop if stop >= 0 else None, stride) if size else slice(0, 0)
+
+
+def places(indices: Array, size: int) -> Array:
+    """Indices as int64 places in a dimension: negative ones from its end, what lies outside moved to the border."""
+    wide = indices.astype(np.int64)
+    return np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
+
+
+class IndexedOp(MovementOp, abc.ABC):
+    """An operation with an operand of indices, its last one.
+
+    (I1) indices are i32 or i64
+    """
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return self.operands[:-1]
+
+    def verify_(self) -> None:
+        super().verify_()
+        check_indices(self, self.operands[-1])
+
+
+def check_indices(op: TensorOp, indices: SSAValue) -> None:
+    """Raises VerifyException unless a tensor's elements can be indices."""
+    if element_of(indices) not in (i32, i64):  # I1
+        raise VerifyException(f"'{op.name}' needs indices of i32 or i64, got {element_of(indices)}")
+
+
+@irdl_op_definition
+class GatherOp(IndexedOp):
+    """x at the indices along `axis`, whose place in the result the indices' dimensions take.
+
+    (C1) the axis is one of the operand's, and not empty
+    """
+
+    name = "nn.gather"
+    x = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+
+    assembly_format = "$x `,` $indices attr-dict `:` type($x) `,` type($indices) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, axis = shape_of(self.x), self.axis.value.data
+        if not 0 <= axis < len(x) or x[axis] == 0:  # C1
+            raise VerifyException(f"'{self.name}' needs an axis that is not empty, got {axis} of {list(x)}")
+        return [(*x[:axis], *shape_of(self.indices), *x[axis + 1 :])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices = inputs
+        axis = self.axis.value.data
+        return (np.take(x, places(indices, x.shape[axis]), axis=axis),)
+
+
+def rows_of(op: TensorOp, x: Shape, indices: Shape) -> tuple[Shape, Shape]:
+    """(dimensions of the list of rows, dimensions of a row) that indices […, k] name in x.
+
+    Raises:
+        VerifyException: They name more dimensions than x has, or one that is empty.
+    """
+    depth = indices[-1] if indices else -1
+    if not 0 <= depth <= len(x) or 0 in x[:depth]:
+        raise VerifyException(f"'{op.name}' cannot find places {list(indices)} in {list(x)}")
+    return indices[:-1], x[depth:]
+
+
+def coordinates(indices: Array, shape: Shape) -> tuple[Array, ...]:
+    """The places that the rows of indices […, k] name in a tensor, one array for each of its first k dimensions."""
+    return tuple(places(indices[..., d], shape[d]) for d in range(indices.shape[-1]))
+
+
+@irdl_op_definition
+class GatherNDOp(IndexedOp):
+    """y[i, :] = x[indices[i, 0], …, indices[i, k−1], :], where i runs over all dimensions of the indices but the last.
+
+    (C1) the last dimension of the indices counts no more dimensions than x has, none of them empty
+    """
+
+    name = "nn.gather_nd"
+    x = operand_def(TensorType)
+    indices = operand_def(TensorType)
+
+    assembly_format = "$x `,` $indices attr-dict `:` type($x) `,` type($indices) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        listed, row = rows_of(self, shape_of(self.x), shape_of(self.indices))  # C1
+        return [(*listed, *row)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices = inputs
+        listed = indices.reshape(-1, indices.shape[-1])
+        found = x[coordinates(listed, x.shape)] if listed.shape[1] else np.repeat(x[None], len(listed), axis=0)
+        return (found.reshape(self.infer_shapes()[0]),)
+
+
+def scattered_shape(op: TensorOp, x: Shape, updates: Shape, indices: Shape) -> Shape:
+    """The shape of x with rows replaced; raises VerifyException if the updates are not the rows that indices name."""
+    listed, row = rows_of(op, x, indices)
+    if updates != (*listed, *row):
+        raise VerifyException(f"'{op.name}' needs updates {[*listed, *row]}, got {list(updates)}")
+    return x
+
+
+@irdl_op_definition
+class ScatterNDOp(IndexedOp):
+    """x, with updates[i, :] in the place of x[indices[i, 0], …, indices[i, k−1], :]; the last of several counts.
+
+    (C1) the last dimension of the indices counts no more dimensions than x has, none of them empty; the updates are
+         as many rows of x as the indices name
+    (C2) the updates are of the type of x
+    """
+
+    name = "nn.scatter_nd"
+    x = operand_def(TensorType)
+    updates = operand_def(TensorType)
+    indices = operand_def(TensorType)
+
+    assembly_format = (
+        "$x `,` $updates `,` $indices attr-dict `:` type($x) `,` type($updates) `,` type($indices) `->` type($y)"
+    )
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        if element_of(self.x) != element_of(self.updates):  # C2
+            raise VerifyException(
+                f"'{self.name}' needs updates of {element_of(self.x)}, got {element_of(self.updates)}"
+            )
+        return [scattered_shape(self, *(shape_of(o) for o in self.operands))]  # C1
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (_scatter(*inputs, put=lambda y, at, rows: y.__setitem__(at, rows)),)
+
+
+def _scatter(x: Array, updates: Array, indices: Array, put: Callable[[Array, tuple[Array, ...], Array], Any]) -> Array:
+    """`put(y, places, rows)` on a copy of x, once for each row in order."""
+    y = x.copy()
+    listed = indices.reshape(-1, indices.shape[-1])
+    target, at = y, coordinates(listed, x.shape)
+    if not at:  # each row is all of x
+        target, at = y[None], (np.zeros(len(listed), np.int64),)
+    put(target, at, updates.reshape(len(listed), *x.shape[indices.shape[-1] :]))
+    return y
+
+
+REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+"""How nn.scatter_reduce_nd combines."""
+
+
+@irdl_op_definition
+class ScatterReduceNDOp(NNOp):
+    """x[indices[i, 0], …, indices[i, k−1], :] combined with updates[i, :], for each i in order.
+
+    reduction   "add", "mul", "max" or "min"; each step is rounded by itself, integers wrap around
+
+    (C1) as of nn.scatter_nd
+    (C2) the reduction is one of the four
+    """
+
+    name = "nn.scatter_reduce_nd"
+    x = operand_def(TensorType)
+    updates = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    reduction = prop_def(StringAttr)
+    y = result_def(TensorType)
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$x `,` $updates `,` $indices attr-dict `:` type($x) `,` type($updates) `,` type($indices) `->` type($y)"
+    )
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return [self.x, self.updates]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        if self.reduction.data not in REDUCTIONS:  # C2
+            raise VerifyException(f"'{self.name}' reduces by {', '.join(REDUCTIONS)}, got {self.reduction.data}")
+        return [scattered_shape(self, *(shape_of(o) for o in self.operands))]  # C1
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        with np.errstate(all="ignore"):
+            return (_scatter(*inputs, put=REDUCTIONS[self.reduction.data].at),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        check_indices(self, self.indices)
+
+
+@irdl_op_definition
+class TopKOp(NNOp):
+    """The indices, i64, of the k greatest elements along an axis, the greatest first; the least where not `largest`.
+
+    Of equal elements the one that comes first counts more; NaN is greater than all numbers.
+
+    (C1) the axis is one of the operand's, with at least k elements
+    """
+
+    name = "nn.top_k"
+    x = operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+    k = prop_def(IntegerAttr.constr(i64))
+    largest = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    y = result_def(TensorType)
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, axis, k = shape_of(self.x), self.axis.value.data, self.k.value.data
+        if not 0 <= axis < len(x) or not 0 <= k <= x[axis]:  # C1
+            raise VerifyException(f"'{self.name}' cannot take {k} elements along axis {axis} of {list(x)}")
+        return [(*x[:axis], k, *x[axis + 1 :])]
+
+    def result_element(self, data: Attribute) -> Attribute:
+        return i64
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        axis, keys = self.axis.value.data, order_keys(inputs[0])
+        order = np.argsort(~keys if bool(self.largest) else keys, axis=axis, kind="stable")
+        return (np.take(order, np.arange(self.k.value.data), axis=axis),)
+
+
+def order_keys(x: Array) -> Array:
+    """Integers in the order of numbers: −0 equals +0, NaN is the greatest; their complements are in reverse order."""
+    if x.dtype.kind != "f":
+        return x
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    canonical = np.where(np.isnan(x), np.array(np.nan, x.dtype), x + x.dtype.type(0))
+    bits = canonical.view(signed)
+    return np.where(bits < 0, bits ^ np.iinfo(signed).max, bits)

@@ -1,0 +1,276 @@
+"""Reductions: many elements along some axes become one, or are gathered up on the way."""
+
+import abc
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
+from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.quant.rules import SameScale
+
+
+class ReductionOp(NNOp, abc.ABC):
+    """One element for all along the axes, which stay as dimensions of size 1.
+
+    Elements are combined in row-major order.
+
+    (C1) the axes ascend and lie within the rank
+    """
+
+    x = operand_def(TensorType)
+    axes = prop_def(DenseArrayBase.constr(i64))
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape, axes = shape_of(self.x), self.axes.get_values()
+        if sorted(set(axes)) != list(axes) or not all(0 <= a < len(shape) for a in axes):  # C1
+            raise VerifyException(f"'{self.name}' needs ascending axes in [0, {len(shape)}), got {list(axes)}")
+        return [tuple(1 if i in axes else size for i, size in enumerate(shape))]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        axes = self.axes.get_values()
+        kept = [i for i in range(x.ndim) if i not in axes]
+        sizes = (prod(x.shape[i] for i in group) for group in (axes, kept))
+        rows = x.transpose(*axes, *kept).reshape(*sizes)
+        with np.errstate(all="ignore"):
+            y = self.reduced(rows) if len(rows) else np.full(rows.shape[1:], self.identity(), x.dtype)
+        return (y.reshape(self.infer_shapes()[0]),)
+
+    @abc.abstractmethod
+    def reduced(self, rows: Array) -> Array:
+        """The rows, of which there are some, combined from the first to the last."""
+
+    @abc.abstractmethod
+    def identity(self) -> float:
+        """The result where there is no element."""
+
+
+class AccumulationOp(ReductionOp, abc.ABC):
+    """A sum or a product: of floats in f64, rounded once; integers wrap around."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+
+@irdl_op_definition
+class ReduceSumOp(AccumulationOp):
+    """y = the sum along `axes`; 0 of no element."""
+
+    name = "nn.reduce_sum"
+
+    def reduced(self, rows: Array) -> Array:
+        return accumulated(np.add, rows)[-1].astype(rows.dtype)
+
+    def identity(self) -> float:
+        return 0
+
+
+@irdl_op_definition
+class ReduceProdOp(AccumulationOp):
+    """y = the product along `axes`; 1 of no element."""
+
+    name = "nn.reduce_prod"
+
+    def reduced(self, rows: Array) -> Array:
+        return accumulated(np.multiply, rows)[-1].astype(rows.dtype)
+
+    def identity(self) -> float:
+        return 1
+
+
+def accumulated(function: np.ufunc, rows: Array) -> Array:
+    """The sums or products of the rows up to each; accumulate combines in order, where reduce would pair them."""
+    return function.accumulate(rows.astype(np.float64) if rows.dtype.kind == "f" else rows, axis=0, dtype=wide(rows))
+
+
+def wide(x: Array) -> np.dtype[np.generic]:
+    """What sums and products of an array's elements are computed in."""
+    return np.dtype(np.float64) if x.dtype.kind == "f" else x.dtype
+
+
+class ExtremeOp(ReductionOp, abc.ABC):
+    """The greatest or the least element; of i1 whether any is true, or all."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.PLAIN | Elements.QUANTIZED
+
+    traits = traits_def(SameScale())
+
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value of the elements' type."""
+        dtype = dtype_of(element_of(self.x))
+        if dtype.kind == "f":
+            return -np.inf, np.inf
+        return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
+
+@irdl_op_definition
+class ReduceMaxOp(ExtremeOp):
+    """y = the greatest element along `axes`, NaN if one is; the least number of its type of no element."""
+
+    name = "nn.reduce_max"
+
+    def reduced(self, rows: Array) -> Array:
+        y = rows.max(axis=0)
+        if y.dtype.kind == "f":  # numpy leaves open which zero is the greater
+            y = np.where((y == 0) & ~((rows == 0) & ~np.signbit(rows)).any(axis=0), -np.zeros_like(y), y + 0)
+        return y
+
+    def identity(self) -> float:
+        return self.limits()[0]
+
+
+@irdl_op_definition
+class ReduceMinOp(ExtremeOp):
+    """y = the least element along `axes`, NaN if one is; the greatest number of its type of no element."""
+
+    name = "nn.reduce_min"
+
+    def reduced(self, rows: Array) -> Array:
+        y = rows.min(axis=0)
+        if y.dtype.kind == "f":
+            y = np.where((y == 0) & ((rows == 0) & np.signbit(rows)).any(axis=0), -np.zeros_like(y), y + 0)
+        return y
+
+    def identity(self) -> float:
+        return self.limits()[1]
+
+
+class AlongAxisOp(NNOp, abc.ABC):
+    """An operation on the elements along one axis.
+
+    (C1) the axis lies within the rank
+    """
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    x = operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def split(self) -> tuple[int, int, int]:
+        """Elements before, along and after the axis."""
+        shape, axis = shape_of(self.x), self.axis.value.data
+        if not 0 <= axis < len(shape):  # C1
+            raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
+        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+class ArgumentOp(AlongAxisOp, abc.ABC):
+    """The index along `axis` of the first extreme element, or of the `last`; NaN is more extreme than any number.
+
+    The axis stays as a dimension of size 1.
+
+    (C1) the axis lies within the rank
+    (C2) there is an element along it
+    """
+
+    last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+
+    def result_element(self, data: Attribute) -> Attribute:
+        return i64
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape, axis = shape_of(self.x), self.axis.value.data
+        if self.split()[1] == 0:  # C2
+            raise VerifyException(f"'{self.name}' has nothing to choose from along axis {axis} of {list(shape)}")
+        return [(*shape[:axis], 1, *shape[axis + 1 :])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        axis, length = self.axis.value.data, self.split()[1]
+        x = np.flip(inputs[0], axis) if bool(self.last) else inputs[0]
+        found = self.first(x, axis)
+        return ((length - 1 - found if bool(self.last) else found).astype(np.int64),)
+
+    @abc.abstractmethod
+    def first(self, x: Array, axis: int) -> Array:
+        """The index of the first extreme element, the axis kept."""
+
+
+@irdl_op_definition
+class ArgMaxOp(ArgumentOp):
+    """Where the greatest element along `axis` is."""
+
+    name = "nn.arg_max"
+
+    def first(self, x: Array, axis: int) -> Array:
+        return x.argmax(axis, keepdims=True)
+
+
+@irdl_op_definition
+class ArgMinOp(ArgumentOp):
+    """Where the least element along `axis` is."""
+
+    name = "nn.arg_min"
+
+    def first(self, x: Array, axis: int) -> Array:
+        return x.argmin(axis, keepdims=True)
+
+
+class CumulativeOp(AlongAxisOp, abc.ABC):
+    """y[i] = x[0] ∘ … ∘ x[i] along `axis`: of floats in f64, each result rounded once; integers wrap around.
+
+    With `exclusive` without x[i] itself, with `reverse` from the end.
+
+    (C1) the axis lies within the rank
+    """
+
+    START: ClassVar[int]
+    """The result of no element."""
+
+    exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        self.split()
+        return [shape_of(self.x)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        rows = x.reshape(self.split()).swapaxes(0, 1)
+        rows = rows[::-1] if bool(self.reverse) else rows
+        if bool(self.exclusive):
+            rows = np.concatenate([np.full_like(rows[:1], self.START), rows[:-1]])
+        with np.errstate(all="ignore"):
+            y = self.gathered(rows).astype(x.dtype)
+        y = y[::-1] if bool(self.reverse) else y
+        return (np.ascontiguousarray(y.swapaxes(0, 1)).reshape(x.shape),)
+
+    @abc.abstractmethod
+    def gathered(self, rows: Array) -> Array:
+        """The rows combined up to each."""
+
+
+@irdl_op_definition
+class CumulativeSumOp(CumulativeOp):
+    """y[i] = x[0] + … + x[i] along `axis`."""
+
+    name = "nn.cumulative_sum"
+    START: ClassVar[int] = 0
+
+    def gathered(self, rows: Array) -> Array:
+        return accumulated(np.add, rows)
+
+
+@irdl_op_definition
+class CumulativeProductOp(CumulativeOp):
+    """y[i] = x[0] · … · x[i] along `axis`."""
+
+    name = "nn.cumulative_product"
+    START: ClassVar[int] = 1
+
+    def gathered(self, rows: Array) -> Array:
+        return accumulated(np.multiply, rows)

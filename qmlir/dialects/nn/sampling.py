@@ -1,0 +1,156 @@
+"""Images read at computed places, between their elements."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, TensorType, i64
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.elementary.lanes import Lanes, N
+from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.nn.base import Elements, NNOp
+
+CUBIC = -0.75
+"""Keys' coefficient a, as PyTorch and ONNX have it."""
+
+
+def _linear(fraction: N) -> list[N]:
+    return [1.0 - fraction, fraction]
+
+
+def _cubic(fraction: N) -> list[N]:
+    """Cubic convolution: the weights of the neighbours at −1, 0, 1 and 2."""
+
+    def far(x: N) -> N:
+        return ((CUBIC * x - 5 * CUBIC) * x + 8 * CUBIC) * x - 4 * CUBIC
+
+    def near(x: N) -> N:
+        return ((CUBIC + 2) * x - (CUBIC + 3)) * x * x + 1.0
+
+    back = 1.0 - fraction
+    return [far(fraction + 1.0), near(fraction), near(back), far(back + 1.0)]
+
+
+METHODS = {"nearest": (0, None), "linear": (0, _linear), "cubic": (-1, _cubic)}
+"""Method → (first neighbour, the weights of the neighbours by the fraction beyond the one before the place)."""
+
+PADDINGS = ("zeros", "border", "reflect_edges", "reflect_centres")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a place between elements is read, along one axis: `method` and `padding` of nn.sample."""
+
+    method: str
+    padding: str
+
+    def neighbours(self, place: N, length: int) -> tuple[N, list[N]]:
+        """Where the first element that counts at a place lies, a whole number, and the weights of it and the next."""
+        first, weigh = METHODS[self.method]
+        place = self._inside(place.round_even() if weigh is None else place, length)
+        before = place if weigh is None else place.floor()
+        weights = [place.same(1.0)] if weigh is None else weigh(place - before)
+        return before + float(first), weights
+
+    def _inside(self, place: N, length: int) -> N:
+        """The place to read instead of one that lies outside."""
+        match self.padding:
+            case "zeros":
+                return place
+            case "border" if self.method == "cubic":  # each neighbour by itself, as PyTorch has it
+                return place
+            case "border":
+                return place.maximum_number(0.0).minimum_number(length - 1.0)
+            case _:
+                return self._reflected(place, length)
+
+    def _reflected(self, place: N, length: int) -> N:
+        low, high = (-0.5, length - 0.5) if self.padding == "reflect_edges" else (0.0, length - 1.0)
+        if low == high:
+            return place.same(low)
+        distance = (place - low).magnitude()
+        turns = (distance / (high - low)).floor()
+        rest = distance - turns * (high - low)
+        odd = (turns - (turns * 0.5).floor() * 2.0).equals(1.0)
+        within = place.same(low).less_equal(place) & place.less_equal(high)
+        return within.choose(place, odd.choose(high - rest, rest + low))
+
+    def tap(self, neighbour: N, weight: N, length: int) -> tuple[N, N]:
+        """Where to read for a neighbour, i64, and what it weighs there."""
+        if self.padding == "zeros":
+            inside = neighbour.same(0.0).less_equal(neighbour) & neighbour.less_equal(length - 1.0)
+            weight = inside.choose(weight, weight.same(0.0))
+        elif self.padding != "border":
+            neighbour = self._reflected(neighbour, length)
+        return neighbour.maximum_number(0.0).minimum_number(length - 1.0).to(i64), weight
+
+
+@irdl_op_definition
+class SampleOp(NNOp):
+    """y[n, o, c] = x[n, :, c] at the place places[n, o, :], a weighted sum of the elements around it.
+
+    x [N, L0, …, Ld−1, C]; places [N, …, d], in which element i along an axis lies at i; y [N, …, C].
+
+    method    "nearest" (half to even), "linear", or "cubic", along each axis alike
+    padding   what lies outside: "zeros", the "border"'s elements, or the image mirrored at its outer edges
+              ("reflect_edges", −1/2 and L − 1/2) or at its outer elements' centres ("reflect_centres")
+
+    The sum over the elements along the first axis is the outermost; each product and each sum is rounded by itself.
+
+    (C1) as many places as images, each with as many coordinates as images have axes, none of which is empty
+    (C2) the method and the padding are of those above
+    """
+
+    name = "nn.sample"
+    x = operand_def(TensorType)
+    places = operand_def(TensorType)
+    method = prop_def(StringAttr)
+    padding = prop_def(StringAttr)
+    y = result_def(TensorType)
+
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x `,` $places attr-dict `:` type($x) `,` type($places) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, places = shape_of(self.x), shape_of(self.places)
+        if len(x) < 3 or len(places) < 2 or x[0] != places[0] or places[-1] != len(x) - 2 or 0 in x[1:-1]:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs images [N, …, C] and places [N, …, d], got {list(x)} and {list(places)}"
+            )
+        if self.method.data not in METHODS or self.padding.data not in PADDINGS:  # C2
+            raise VerifyException(
+                f"'{self.name}' samples by {', '.join(METHODS)} with {', '.join(PADDINGS)}, "
+                f"got {self.method.data} with {self.padding.data}"
+            )
+        return [(*places[:-1], x[-1])]
+
+    def sampling(self) -> Sampling:
+        """How it reads."""
+        return Sampling(self.method.data, self.padding.data)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, places = inputs
+        batch = np.arange(x.shape[0], dtype=np.int64).reshape(-1, *[1] * (places.ndim - 2))
+        axes = [self._taps(places[..., a], x.shape[a + 1]) for a in range(places.shape[-1])]
+
+        def summed(at: tuple[Array, ...]) -> Array:
+            if len(at) == len(axes):
+                return x[(batch, *at)]
+            total = np.zeros((*places.shape[:-1], x.shape[-1]), x.dtype)
+            for place, weight in axes[len(at)]:
+                total += np.broadcast_to(weight, place.shape)[..., None] * summed((*at, place))
+            return total
+
+        with np.errstate(all="ignore"):
+            return (summed(()),)
+
+    def _taps(self, places: Array, length: int) -> list[tuple[Array, Array]]:
+        """(where, weight) of each neighbour along an axis."""
+        first, weights = self.sampling().neighbours(Lanes(places), length)
+        found = [self.sampling().tap(first + float(k), weight, length) for k, weight in enumerate(weights)]
+        return [(at.array, weight.array) for at, weight in found]

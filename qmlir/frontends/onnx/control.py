@@ -1,0 +1,187 @@
+"""If, Loop and Scan, where what runs is known at import: the branch taken, the body as often as it runs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import element_of
+from qmlir.frontends.onnx.builder import Bodies, Node
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
+
+MOST_RUNS = 10_000
+"""How often a body may run: each run is there once more in the network."""
+
+
+def _bodies(node: Node) -> Bodies:
+    assert node.bodies is not None
+    return node.bodies
+
+
+def _condition(node: Node, x: Value, what: str) -> bool:
+    array = node.array(x, what)
+    if array.size != 1:
+        raise node.error(f"its {what} must be one value", f"{array.size} values")
+    return bool(array.reshape(()))
+
+
+@converts("If")
+def if_then_else(
+    node: Node, condition: Value, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto
+) -> tuple[Value, ...]:
+    """The outputs of one of two subgraphs."""
+    taken = then_branch if _condition(node, condition, "condition") else else_branch
+    return tuple(_bodies(node).run(taken, []))
+
+
+@converts("Loop")
+def loop(
+    node: Node, count: Value | None = None, condition: Value | None = None, *carried: Value, body: onnx.GraphProto
+) -> tuple[Value, ...]:
+    """The body, run `count` times or until its condition is false.
+
+    Its inputs are the number of the run, the condition and the carried values; its outputs the condition, the carried
+    values, and what is collected over all runs.
+    """
+    runs = None if count is None else int(node.array(count, "trip count").reshape(()))
+    collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    if len(body.output) < 1 + len(carried):
+        raise node.error(f"its body must have at least {1 + len(carried)} outputs", str(len(body.output)))
+    going = condition is None or _condition(node, condition, "condition")
+    values, run = list(carried), 0
+    while going and (runs is None or run < runs):
+        if run == MOST_RUNS:
+            raise Refusal(f"it runs more than {MOST_RUNS} times")
+        arguments = [Constant(np.array(run, np.int64)), Constant(np.array(True)), *values]
+        again, *outputs = _bodies(node).run(body, arguments, f"{run}.")
+        going = _condition(node, again, "condition after a run")
+        values = outputs[: len(carried)]
+        for found, value in zip(collected, outputs[len(carried) :], strict=True):
+            found.append(value)
+        run += 1
+    if run == 0 and collected:
+        return (*values, *_nothing(node, body, values))
+    return (*values, *(_stacked(node, found) for found in collected))
+
+
+def _nothing(node: Node, body: onnx.GraphProto, carried: list[Value]) -> list[Value]:
+    """What a body that never runs has collected: nothing, of the shapes and types that a run would have given."""
+    arguments = [Constant(np.array(0, np.int64)), Constant(np.array(True)), *carried]
+    outputs = _bodies(node).run(body, arguments, "0.")[1 + len(carried) :]
+    types = [o.array.dtype if isinstance(o, Constant) else dtype_of(element_of(o)) for o in outputs]
+    shapes = [node.shape(o) for o in outputs]
+    empty: list[Value] = [Constant(np.empty((0, *s), t)) for s, t in zip(shapes, types, strict=True)]
+    node.discard()
+    return empty
+
+
+@converts("Scan", since=9)
+def scan(
+    node: Node,
+    *inputs: Value,
+    body: onnx.GraphProto,
+    num_scan_inputs: int,
+    scan_input_axes: Ints = (),
+    scan_input_directions: Ints = (),
+    scan_output_axes: Ints = (),
+    scan_output_directions: Ints = (),
+) -> tuple[Value, ...]:
+    """The body, run for each slice of the scanned inputs."""
+    return _scanned(
+        node,
+        "",
+        inputs,
+        body,
+        num_scan_inputs,
+        scan_input_axes,
+        scan_input_directions,
+        scan_output_axes,
+        scan_output_directions,
+    )
+
+
+def _scanned(
+    node: Node,
+    step: str,
+    inputs: Sequence[Value],
+    body: onnx.GraphProto,
+    num_scan_inputs: int,
+    axes_in: Ints = (),
+    directions: Ints = (),
+    axes_out: Ints = (),
+    directions_out: Ints = (),
+) -> tuple[Value, ...]:
+    """One scan; `step` tells it from others of the node."""
+    if not 1 <= num_scan_inputs <= len(inputs):
+        raise node.error(f"its attribute num_scan_inputs must lie in [1, {len(inputs)}]", str(num_scan_inputs))
+    states, scanned = list(inputs[:-num_scan_inputs]), inputs[-num_scan_inputs:]
+    count = len(body.output) - len(states)
+    if count < 0:
+        raise node.error(f"its body must have at least {len(states)} outputs", str(len(body.output)))
+    into = _each(node, axes_in, num_scan_inputs, "axes of the inputs")
+    backwards = _each(node, directions, num_scan_inputs, "directions of the inputs")
+    axes = [node.axis(a, node.rank(x)) for a, x in zip(into, scanned, strict=True)]
+    lengths = {node.shape(x)[a] for a, x in zip(axes, scanned, strict=True)}
+    if len(lengths) != 1:
+        raise node.error("its scanned inputs must be of one length", str(sorted(lengths)))
+    (length,) = lengths
+    if not 0 < length <= MOST_RUNS:
+        raise Refusal(f"it runs {length} times, and qmlir takes 1 to {MOST_RUNS}")
+    collected: list[list[Value]] = [[] for _ in range(count)]
+    for run in range(length):
+        slices = [
+            _bodies(node).operator("Gather", [x, Constant(np.array(length - 1 - run if back else run, np.int64))],
+                                   since=13, axis=axis)
+            for x, axis, back in zip(scanned, axes, backwards, strict=True)
+        ]  # fmt: skip
+        outputs = _bodies(node).run(body, [*states, *slices], f"{step}{run}.")
+        states = outputs[: len(states)]
+        for found, value in zip(collected, outputs[len(states) :], strict=True):
+            found.append(value)
+    out_of = _each(node, axes_out, count, "axes of the outputs")
+    reverse = _each(node, directions_out, count, "directions of the outputs")
+    stacked = [
+        _stacked(node, found[::-1] if back else found, axis)
+        for found, axis, back in zip(collected, out_of, reverse, strict=True)
+    ]
+    return (*states, *stacked)
+
+
+@converts("Scan", since=8)
+def scan_batches(
+    node: Node,
+    lengths: Value | None = None,
+    *inputs: Value,
+    body: onnx.GraphProto,
+    num_scan_inputs: int,
+    directions: Ints = (),
+) -> tuple[Value, ...]:
+    """The same for each element of a batch, which is the first axis of everything; the second one is scanned."""
+    if lengths is not None:
+        raise Refusal("its sequences have lengths of their own")
+    sizes = {node.shape(x)[:1] for x in inputs}
+    if len(sizes) != 1 or sizes & {(), (0,)}:
+        raise node.error("its inputs must have a first axis of one size", str(sorted(sizes)))
+    ((batch,),) = sizes
+    found: list[tuple[Value, ...]] = []
+    for each in range(batch):
+        index = Constant(np.array(each, np.int64))
+        part = [_bodies(node).operator("Gather", [x, index], since=13, axis=0) for x in inputs]
+        found.append(_scanned(node, f"{each}.", part, body, num_scan_inputs, directions=directions))
+    return tuple(_stacked(node, list(values)) for values in zip(*found, strict=True))
+
+
+def _each(node: Node, values: Ints, count: int, what: str) -> Ints:
+    """A value for each of `count` inputs or outputs; 0 by default."""
+    if len(values) not in (0, count):
+        raise node.error(f"its {what} need {count} values", str(len(values)))
+    return values or (0,) * count
+
+
+def _stacked(node: Node, values: list[Value], axis: int = 0) -> Value:
+    """Values of one shape, one after another along a new axis."""
+    axes = Constant(np.array([axis], np.int64))
+    parts = [_bodies(node).operator("Unsqueeze", [v, axes], since=13) for v in values]
+    return _bodies(node).operator("Concat", parts, since=13, axis=axis)

@@ -1,0 +1,117 @@
+"""One node by what qmlir itself knows of its operator: folded where all is constant, else converted.
+
+Enters: a node with its inputs and attributes. Leaves: the value of each output, the operations pending in the node.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array
+from qmlir.frontends.onnx import qonnx, qoperator, quantization
+from qmlir.frontends.onnx.attributes import AttributeValue
+from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.onnx.converters import Signature, converts, folds
+from qmlir.frontends.onnx.folding import evaluated
+from qmlir.frontends.onnx.quantization import RESHAPING, prepared
+from qmlir.frontends.onnx.values import Constant, Dequantized, Refusal, Value
+
+QUANTIZED = frozenset(family.__name__ for family in (qonnx, qoperator, quantization))
+"""Families whose converters take tensors of quantized types; all others get what `prepared` makes of them."""
+
+
+def convert(
+    node: Node,
+    domain: str,
+    operator: str,
+    version: int,
+    inputs: Sequence[Value | None],
+    attributes: Mapping[str, AttributeValue],
+) -> Sequence[Value]:
+    """The value of each output.
+
+    Raises:
+        Refusal: There is no converter, or it refuses.
+        NodeError: The node breaks a rule of ONNX.
+    """
+    constant = bool(inputs) and all(i is None or isinstance(i, Constant) for i in inputs)
+    if constant and (folded := _folded(node, domain, operator, version, inputs, attributes)) is not None:
+        return folded
+    converter = converts.select(domain, operator, version)
+    if converter is None:
+        older = version and converts.select(domain, operator, 1 << 30)
+        raise Refusal(f"qmlir knows no {node.kind}" + (f" of operator set {version}" if older else ""))
+    for x in inputs:
+        if isinstance(x, SSAValue):
+            node.shape(x)
+    if converter.function.__module__ not in QUANTIZED:
+        inputs = prepared(node, operator, inputs)
+    results = _call(converter, node, inputs, attributes, node)
+    if constant and (known := evaluated(node.pending, results, node.outputs)) is not None:
+        node.discard()
+        return known
+    return results
+
+
+def _folded(
+    node: Node,
+    domain: str,
+    operator: str,
+    version: int,
+    inputs: Sequence[Value | None],
+    attributes: Mapping[str, AttributeValue],
+) -> Sequence[Value] | None:
+    """The outputs of a node on constants by its fold; None where there is none or it refuses."""
+    fold = folds.select(domain, operator, version)
+    if fold is None:
+        return None
+    try:
+        if (moved := _move_stored(fold, node, operator, inputs, attributes)) is not None:
+            return [moved]
+        arrays = [i.array if isinstance(i, Constant) else None for i in inputs]
+        return [
+            Constant(np.asarray(a), o)
+            for a, o in zip(_call(fold, node, arrays, attributes), node.outputs, strict=False)
+        ]
+    except Refusal:
+        return None
+
+
+def _move_stored(
+    fold: Signature,
+    node: Node,
+    operator: str,
+    inputs: Sequence[Value | None],
+    attributes: Mapping[str, AttributeValue],
+) -> Constant | None:
+    """A quantized constant moved as the integers it is stored as; None where it is none or not only moved."""
+    first = inputs[0]
+    if not isinstance(first, Dequantized) or operator not in (*RESHAPING, "Transpose"):
+        return None
+    # The fold checks the node and finds the new shape; it need not see the elements.
+    like = np.broadcast_to(np.int8(0), first.shape)
+    rest = [i.array if isinstance(i, Constant) else None for i in inputs[1:]]
+    moved = np.asarray(_call(fold, node, [like, *rest], attributes)[0])
+    if operator in RESHAPING:
+        return first.reshaped(moved.shape)
+    permutation = cast(Sequence[int], attributes.get("perm", range(like.ndim)[::-1]))
+    return first.transposed(permutation)
+
+
+def _call(
+    signature: Signature,
+    node: Node,
+    inputs: Sequence[Value | Array | None],
+    attributes: Mapping[str, AttributeValue],
+    *first: Node,
+) -> Sequence[Value]:
+    """Calls a converter or a fold."""
+    signature.check(node, inputs, attributes)
+    try:
+        results: Any = signature.function(*first, *inputs, **attributes)
+    except (VerifyException, ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as error:
+        raise node.error("its inputs and attributes must fit", " ".join(str(error).split())) from None
+    return cast(Sequence[Value], results) if isinstance(results, tuple) else [results]

@@ -1,0 +1,257 @@
+"""Conv and ConvTranspose, of any number of spatial dimensions, as convolutions over the rows and columns of images.
+
+    one dimension      the columns of an image of one row
+    two                as they are
+    more               outermost dimension by dimension: its taps become channels, its positions a part of the batch
+    transposed         a convolution for each place between the strides, the results interleaved; where its weights are
+                       dilated or not plain constants, the input with zeros between its elements
+
+Padding, slices and concatenations move elements and compute nothing, so all of these quantize as convolutions do.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp
+from qmlir.dialects.nn.shape import ConcatOp
+from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.layout import channels_first, channels_last
+from qmlir.frontends.onnx.values import Constant, Ints, Value
+from qmlir.frontends.onnx.windows import Geometry, check_window, cropped, geometry, padded, sliced, span
+
+
+@converts("Conv")
+def conv(
+    node: Node,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints = (),
+    group: int = 1,
+    kernel_shape: Ints = (),
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """x [N,C,…], w [O,C/group,…], b [O] → y [N,O,…]."""
+    image, kernel = _spatial(node, x, w, kernel_shape)
+    channels, outputs, inputs = node.shape(x)[1], *node.shape(w)[:2]
+    if group < 1 or inputs * group != channels or outputs % group:
+        raise node.error(
+            f"its weights must have {channels} input channels in {group} groups and outputs for each group",
+            f"weights {list(node.shape(w))}",
+        )
+    windows = geometry(node, image, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
+    weights = node.moved(w, (0, *range(2, node.rank(w)), 1))  # OI… → O…I
+    return channels_first(node, convolved(node, channels_last(node, x), weights, b, windows, group))
+
+
+@converts("ConvTranspose")
+def conv_transpose(
+    node: Node,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints = (),
+    group: int = 1,
+    kernel_shape: Ints = (),
+    output_padding: Ints = (),
+    output_shape: Ints = (),
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """x [N,C,…], w [C,O/group,…], b [O] → y [N,O,…]: each element of x adds w, scaled by it, to a place of y."""
+    image, kernel = _spatial(node, x, w, kernel_shape)
+    (inputs, each), rank = node.shape(w)[:2], len(image)
+    if group < 1 or inputs != node.shape(x)[1] or inputs % group:
+        raise node.error(
+            f"its weights must have {node.shape(x)[1]} input channels in {group} groups",
+            f"weights {list(node.shape(w))}",
+        )
+    check_window(node, rank, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
+    for what, values in (("output_padding", output_padding), ("output_shape", output_shape)):
+        if len(values) not in (0, rank) or min(values, default=0) < 0:
+            raise node.error(f"its attribute {what} needs {rank} values, none negative", str(list(values)))
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    more, pads = output_padding or (0,) * rank, pads or (0,) * 2 * rank
+    low, high = pads[:rank], pads[rank:]
+    if output_shape or auto_pad.startswith("SAME"):
+        wanted = output_shape or tuple(n * s for n, s in zip(image, strides, strict=True))
+        full = _full_size(image, kernel, strides, dilations, more)
+        low, high = _surplus([n - size for n, size in zip(full, wanted, strict=True)], auto_pad)
+    elif auto_pad == "VALID":
+        low = high = (0,) * rank
+    split = node.reshaped(w, (group, inputs // group, each, *kernel))
+    axes = range(3, 3 + rank)
+    by_output = node.reshaped(node.moved(split, (0, 2, *axes, 1)), (group * each, *kernel, inputs // group))
+    if type(by_output) is Constant and max(strides) > 1 == max(dilations) and min(low) >= 0:
+        full = _full_size(image, kernel, strides, dilations, more)
+        size = [n - before - after for n, before, after in zip(full, low, high, strict=True)]
+        y = _by_phases(node, channels_last(node, x), by_output, b, strides, low, size, group)
+        return channels_first(node, y)
+    spans = [span(k, d) for k, d in zip(kernel, dilations, strict=True)]
+    nothing = (0,) * rank
+    windows = Geometry(
+        kernel,
+        (1,) * rank,
+        dilations,
+        tuple(s - 1 - p for s, p in zip(spans, low, strict=True)),
+        # Behind the last element too there are the zeros that follow each element.
+        tuple(s - 1 - p + m - (step - 1) for s, p, m, step in zip(spans, high, more, strides, strict=True)),
+        nothing,
+    )
+    weights = node.reversed(by_output, range(1, 1 + rank))
+    stuffed = _spread(node, channels_last(node, x), strides)
+    return channels_first(node, convolved(node, stuffed, weights, b, windows, group))
+
+
+def _spatial(node: Node, x: Value, w: Value, kernel_shape: Ints) -> tuple[Ints, Ints]:
+    """The spatial sizes of the input and of the weights.
+
+    Raises:
+        NodeError: They do not go together.
+    """
+    image, kernel = node.shape(x)[2:], node.shape(w)[2:]
+    if not image or len(image) != len(kernel):
+        got = f"{list(node.shape(x))} and {list(node.shape(w))}"
+        raise node.error("its input and weights must have as many spatial dimensions, and at least one", got)
+    if kernel_shape and kernel_shape != kernel:
+        raise node.error(f"its kernel_shape must be that of its weights, {list(kernel)}", str(list(kernel_shape)))
+    return image, kernel
+
+
+def _full_size(image: Ints, kernel: Ints, strides: Ints, dilations: Ints, more: Ints) -> Ints:
+    """The size of a transposed convolution's result before anything is cut off."""
+    sides = zip(image, kernel, strides, dilations, more, strict=True)
+    return tuple(step * (n - 1) + m + span(k, d) for n, k, step, d, m in sides)
+
+
+def _surplus(totals: Sequence[int], auto_pad: str) -> tuple[Ints, Ints]:
+    """What to cut off (before, after) of a surplus; what is missing is added behind."""
+    less, more = [max(t, 0) // 2 for t in totals], [max(t, 0) - max(t, 0) // 2 for t in totals]
+    low, high = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
+    return tuple(low), tuple(h + min(t, 0) for h, t in zip(high, totals, strict=True))
+
+
+def _by_phases(
+    node: Node,
+    image: SSAValue,
+    weights: Constant,
+    bias: Value | None,
+    strides: Ints,
+    low: Ints,
+    size: Sequence[int],
+    groups: int,
+) -> SSAValue:
+    """A transposed convolution whose result begins at `low` of all it reaches: weights [O, …, C/groups].
+
+    Element q · stride + r of the result sees element q − j of the input by tap j · stride + r: for each r a convolution
+    of its own. All are one, with output channels [groups, r, …, O/groups], whose result is then interleaved.
+    """
+    outputs, *kernel, inputs = weights.shape
+    rank, each, phases = len(kernel), outputs // groups, prod(strides)
+    taps = [-(-k // step) for k, step in zip(kernel, strides, strict=True)]
+    missing = [(0, n * step - k) for n, step, k in zip(taps, strides, kernel, strict=True)]
+    array = np.pad(weights.array, [(0, 0), *missing, (0, 0)])
+    array = array.reshape(groups, each, *(n for pair in zip(taps, strides, strict=True) for n in pair), inputs)
+    steps, places = range(3, 3 + 2 * rank, 2), range(2, 2 + 2 * rank, 2)
+    array = array.transpose(0, *steps, 1, *places, 2 + 2 * rank).reshape(groups * phases * each, *taps, inputs)
+    turned = Constant(np.flip(array, tuple(range(1, 1 + rank))), weights.name)
+    if isinstance(bias, Constant):
+        each_phase = np.repeat(bias.array.reshape(groups, 1, each), phases, axis=1)
+        bias = Constant(each_phase.reshape(-1), bias.name)
+    elif bias is not None:
+        apart = node.reshaped(bias, (groups, 1, each))
+        bias = node.reshaped(node.insert(ConcatOp, [[apart] * phases], {"axis": IntegerAttr(1, i64)}), (len(array),))
+    counts = [-(-(begin + n) // step) for begin, n, step in zip(low, size, strides, strict=True)]
+    batch, *present, _ = node.shape(image)
+    ones, nothing = (1,) * rank, (0,) * rank
+    before, after = tuple(n - 1 for n in taps), tuple(n - own for n, own in zip(counts, present, strict=True))
+    y = convolved(node, image, turned, bias, Geometry(tuple(taps), ones, ones, before, after, nothing), groups)
+    split = node.reshaped(y, (batch, *counts, groups, *strides, each))
+    interleaved = [axis for i in range(rank) for axis in (1 + i, 2 + rank + i)]
+    together = node.moved(split, (0, *interleaved, 1 + rank, 2 + 2 * rank))
+    shape = (batch, *(n * step for n, step in zip(counts, strides, strict=True)), outputs)
+    whole = node.builder.ssa(node.reshaped(together, shape))
+    return sliced(node, whole, [0, *low, 0], [batch, *size, outputs])
+
+
+def _spread(node: Node, image: SSAValue, strides: Ints) -> SSAValue:
+    """The image [N, …, C] with `stride` − 1 zeros after each element of each spatial dimension."""
+    if max(strides) == 1:
+        return image
+    batch, *sizes, channels = node.shape(image)
+    apart = node.builder.ssa(node.reshaped(image, (batch, *(n for size in sizes for n in (size, 1)), channels)))
+    zeros = [0, *(n for step in strides for n in (0, step - 1)), 0]
+    wide = padded(node, apart, [0] * len(zeros), zeros)
+    shape = (batch, *(size * step for size, step in zip(sizes, strides, strict=True)), channels)
+    return node.builder.ssa(node.reshaped(wide, shape))
+
+
+def convolved(
+    node: Node,
+    image: SSAValue,
+    weights: Value,
+    bias: Value | None,
+    windows: Geometry,
+    groups: int = 1,
+    *,
+    part: str | None = None,
+) -> SSAValue:
+    """The operation that computes a node, or a `part` of it: [N, …, C] with weights [O, …, C/groups] → [N, …, O]."""
+    image, windows = cropped(node, image, windows)
+    rank = len(windows.kernel)
+    if rank == 1:
+        (batch, columns, channels), (outputs, extent, inputs) = node.shape(image), node.shape(weights)
+        row = node.builder.ssa(node.reshaped(image, (batch, 1, columns, channels)))
+        of_row = node.reshaped(weights, (outputs, 1, extent, inputs))
+        y = convolved(node, row, of_row, bias, windows.of_rows(), groups, part=part)
+        return node.builder.ssa(node.reshaped(y, (batch, *node.shape(y)[2:])))
+    if rank > 2:
+        batch, outermost = node.shape(image)[0], windows.outputs(node.shape(image)[1:-1])[0]
+        image, weights = _outermost_as_channels(node, image, weights, windows.along(slice(1)), groups)
+        y = convolved(node, image, weights, bias, windows.along(slice(1, None)), groups, part=part)
+        return node.builder.ssa(node.reshaped(y, (batch, outermost, *node.shape(y)[1:])))
+    properties = windows.properties()
+    if groups > 1 and node.shape(weights)[3] == 1:
+        return node.compute(DepthwiseConv2DOp, [image, node.moved(weights, (3, 1, 2, 0)), bias], properties, part=part)
+    if groups > 1:
+        properties["groups"] = IntegerAttr(groups, i64)
+    return node.compute(Conv2DOp, [image, weights, bias], properties, part=part)
+
+
+def _outermost_as_channels(
+    node: Node, image: SSAValue, weights: Value, windows: Geometry, groups: int
+) -> tuple[SSAValue, Value]:
+    """The image [N, D, …, C] as [N·D', …, K·C], each group's channels the K taps of a window along D one after another.
+
+    The weights [O, K, …, C/groups] become [O, …, K·C/groups].
+    """
+    (taps,), (stride,), (dilation,) = windows.kernel, windows.strides, windows.dilations
+    batch, size, *others, channels = node.shape(image)
+    (outputs,) = windows.outputs([size])
+    rest = [0] * (len(others) + 1)
+    image = padded(node, image, [0, *windows.low, *rest], [0, windows.high[0] + windows.extra[0], *rest])
+    sizes, steps = [batch, outputs, *others, channels], [1, stride, *(1 for _ in rest)]
+    parts: list[Value] = [
+        node.reshaped(
+            sliced(node, image, [0, tap * dilation, *rest], sizes, steps if stride > 1 else None),
+            (batch * outputs, *others, groups, channels // groups),
+        )
+        for tap in range(taps)
+    ]
+    axis = {"axis": IntegerAttr(node.rank(parts[0]) - 1, i64)}
+    gathered = parts[0] if taps == 1 else node.insert(ConcatOp, [parts], axis)
+    image = node.builder.ssa(node.reshaped(gathered, (batch * outputs, *others, taps * channels)))
+    of, _, *kernel, inputs = node.shape(weights)
+    last = len(kernel) + 2
+    by_tap = node.moved(weights, (0, *range(2, last), 1, last))
+    return image, node.reshaped(by_tap, (of, *kernel, prod((taps, inputs))))

@@ -1,0 +1,323 @@
+"""Operators on integers: ONNX's QLinear* and *Integer, and those that onnxruntime adds in the domain com.microsoft.
+
+Each is the operator on floats between a DequantizeLinear of every input and a QuantizeLinear of its output: what the
+`fold-qdq` pass makes one integer operation of again.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
+from xdsl.ir import OpResult, SSAValue
+
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.shape import ReshapeOp, TransposeOp
+from qmlir.dialects.qmlir import INTEGER_OPERATOR
+from qmlir.dialects.quant.types import UniformType
+from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.quantization import (
+    MICROSOFT,
+    dequantized,
+    integers_of,
+    parameters,
+    quantized,
+    requantized,
+    storage_of,
+)
+from qmlir.frontends.onnx.values import Constant, Dequantized, Ints, Refusal, Value
+
+NEWEST = 1 << 30
+
+
+def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
+    """What ONNX's own operator of that name gives on these inputs."""
+    converter = converts.select("", operator, NEWEST)
+    if converter is None:
+        raise Refusal(f"qmlir knows no {operator}")
+    converter.check(node, inputs, attributes)
+    return converter.function(node, *inputs, **attributes)
+
+
+def _float(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int = 0) -> Value:
+    """An input as floats."""
+    type = parameters(node, storage_of(node, x), scale, zero_point, node.shape(x), axis)
+    return dequantized(node, x, type)
+
+
+def _stored(node: Node, y: Value, scale: Value, zero_point: Value | None, like: Value) -> Value:
+    """Floats as the output; `like` is an input of its storage type, which counts where there is no zero point."""
+    storage = storage_of(node, like if zero_point is None else zero_point)
+    return requantized(node, y, parameters(node, storage, scale, zero_point, node.shape(y), 0))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Contractions
+
+
+@converts("QLinearConv", since=10)
+def qlinear_conv(
+    node: Node, x: Value, x_scale: Value, x_zero_point: Value, w: Value, w_scale: Value, w_zero_point: Value,
+    y_scale: Value, y_zero_point: Value, b: Value | None = None, *,
+    auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (),
+    strides: Ints = (),
+) -> Value:  # fmt: skip
+    """A convolution; its bias counts in steps of x_scale · w_scale."""
+    data, weights = _float(node, x, x_scale, x_zero_point), _float(node, w, w_scale, w_zero_point)
+    bias = None if b is None else _bias(node, b, x_scale, w_scale)
+    y = as_floats(
+        node, "Conv", [data, weights, bias], auto_pad=auto_pad, dilations=dilations, group=group,
+        kernel_shape=kernel_shape, pads=pads, strides=strides,
+    )  # fmt: skip
+    return _stored(node, on_integers(y), y_scale, y_zero_point, x)
+
+
+def on_integers(y: Value) -> Value:
+    """A result whose contraction is marked as one of an operator on integers; a runtime may compute those otherwise."""
+    value = y
+    while isinstance(value, OpResult) and isinstance(value.op, TransposeOp | ReshapeOp):
+        value = value.op.x
+    if isinstance(value, OpResult) and isinstance(value.op, WeightedOp):
+        value.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+    return y
+
+
+def _bias(node: Node, b: Value, x_scale: Value, w_scale: Value, factor: float = 1.0) -> Value:
+    """An int32 bias as floats: one step is x_scale · w_scale · factor, of each output channel where those differ."""
+    stored = node.array(b, "bias")
+    steps = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale").astype(np.float64) * factor
+    if stored.dtype != np.int32:
+        raise node.error("its bias must be int32", str(stored.dtype))
+    if steps.size == 1:
+        return Dequantized(stored, UniformType.per_tensor(i32, float(steps.reshape(()))), _name(b))
+    if stored.shape[-1:] != steps.shape or stored.size != steps.size:
+        raise node.error(f"its bias must have {steps.size} elements, one for each scale", str(stored.size))
+    return Dequantized(stored, UniformType.per_axis(i32, stored.ndim - 1, steps.tolist()), _name(b))
+
+
+def _name(x: Value) -> str:
+    return x.name if isinstance(x, Constant) else ""
+
+
+@converts("QLinearMatMul", since=10)
+def qlinear_matmul(
+    node: Node, a: Value, a_scale: Value, a_zero_point: Value, b: Value, b_scale: Value, b_zero_point: Value,
+    y_scale: Value, y_zero_point: Value,
+) -> Value:  # fmt: skip
+    """A matrix product; scales of b, if several, are those of its columns."""
+    lhs = _float(node, a, a_scale, a_zero_point, axis=max(node.rank(a) - 2, 0))
+    rhs = _float(node, b, b_scale, b_zero_point, axis=node.rank(b) - 1)
+    return _stored(node, on_integers(as_floats(node, "MatMul", [lhs, rhs])), y_scale, y_zero_point, a)
+
+
+@converts("QGemm", domain=MICROSOFT)
+def qgemm(
+    node: Node, a: Value, a_scale: Value, a_zero_point: Value | None, b: Value, b_scale: Value,
+    b_zero_point: Value | None, c: Value | None = None, y_scale: Value | None = None,
+    y_zero_point: Value | None = None, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,
+) -> Value:  # fmt: skip
+    """alpha · a' · b' + c, whose steps are alpha · a_scale · b_scale; floats where there is no y_scale."""
+    lhs = _float(node, a, a_scale, a_zero_point)
+    rhs = _float(node, b, b_scale, b_zero_point, axis=0 if transB else 1)
+    bias = None if c is None else _bias(node, c, a_scale, b_scale, alpha)
+    y = on_integers(as_floats(node, "Gemm", [lhs, rhs, bias], alpha=alpha, transA=transA, transB=transB))
+    return y if y_scale is None else _stored(node, y, y_scale, y_zero_point, a)
+
+
+@converts("ConvInteger", since=10)
+def conv_integer(
+    node: Node, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None, *,
+    auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (),
+    strides: Ints = (),
+) -> Value:  # fmt: skip
+    """The int32 sums of a convolution."""
+    attributes = {
+        "auto_pad": auto_pad, "dilations": dilations, "group": group, "kernel_shape": kernel_shape, "pads": pads,
+        "strides": strides,
+    }  # fmt: skip
+    return _sums(node, "Conv", (x, x_zero_point, 0), (w, w_zero_point, 0), **attributes)
+
+
+@converts("MatMulInteger", since=10)
+def matmul_integer(
+    node: Node, a: Value, b: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
+) -> Value:
+    """The int32 sums of a matrix product."""
+    return _sums(node, "MatMul", (a, a_zero_point, max(node.rank(a) - 2, 0)), (b, b_zero_point, node.rank(b) - 1))
+
+
+Factor = tuple[Value, Value | None, int]
+"""A factor of a contraction, its zero points, and the axis along which they differ."""
+
+
+def _sums(node: Node, operator: str, lhs: Factor, rhs: Factor, **attributes: Any) -> Value:
+    """A contraction of integers: on quantized types of scale 1, or on int32 where a zero point is computed."""
+    known = all(zero is None or isinstance(zero, Constant) for _, zero, _ in (lhs, rhs))
+    if not known or (operator == "Conv" and not isinstance(rhs[0], Constant)):
+        return as_floats(node, operator, [_centred(node, *lhs), _centred(node, *rhs)], **attributes)
+    y = on_integers(as_floats(node, operator, [_counted(node, *lhs), _counted(node, *rhs)], **attributes))
+    return requantized(node, y, UniformType.per_tensor(i32, 1.0))
+
+
+def _counted(node: Node, x: Value, zero_point: Value | None, axis: int) -> Value:
+    """A factor as floats that are its integers minus the zero point."""
+    points = 1 if zero_point is None else node.array(zero_point, "zero point").size
+    ones = Constant(np.ones(points, np.float32))
+    return _float(node, x, ones, zero_point, axis)
+
+
+def _centred(node: Node, x: Value, zero_point: Value | None, axis: int) -> Value:
+    """A factor minus its zero point as int32."""
+    wide = _int32(node, x)
+    if zero_point is None:
+        return wide
+    point = _int32(node, zero_point)
+    if int(np.prod(node.shape(zero_point))) != 1:
+        shape = [1] * node.rank(x)
+        shape[axis] = node.shape(zero_point)[-1]
+        point = node.reshaped(point, shape)
+    if isinstance(wide, Constant) and isinstance(point, Constant):
+        return Constant(wide.array - point.array)
+    return as_floats(node, "Sub", [wide, point])
+
+
+def _int32(node: Node, x: Value) -> Value:
+    if isinstance(x, Constant):
+        return Constant(integers_of(x.array).astype(np.int32), x.name)
+    storage = storage_of(node, x)
+    counted = quantized(node, x, UniformType.per_tensor(storage, 1.0))
+    numbers = dequantized(node, counted, UniformType.per_tensor(storage, 1.0))
+    assert isinstance(numbers, SSAValue)
+    return node.converted(numbers, IntegerType(32))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Sums, products, functions of one element
+
+
+@converts("QLinearAdd", domain=MICROSOFT)
+def qlinear_add(
+    node: Node, a: Value, a_scale: Value, a_zero_point: Value | None, b: Value, b_scale: Value,
+    b_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None,
+) -> Value:  # fmt: skip
+    """a + b."""
+    operands = [_float(node, a, a_scale, a_zero_point), _float(node, b, b_scale, b_zero_point)]
+    return _stored(node, as_floats(node, "Add", operands), y_scale, y_zero_point, a)
+
+
+@converts("QLinearMul", domain=MICROSOFT)
+def qlinear_mul(
+    node: Node, a: Value, a_scale: Value, a_zero_point: Value | None, b: Value, b_scale: Value,
+    b_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None,
+) -> Value:  # fmt: skip
+    """a · b."""
+    operands = [_float(node, a, a_scale, a_zero_point), _float(node, b, b_scale, b_zero_point)]
+    return _stored(node, as_floats(node, "Mul", operands), y_scale, y_zero_point, a)
+
+
+@converts("QLinearSigmoid", domain=MICROSOFT)
+def qlinear_sigmoid(
+    node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None
+) -> Value:
+    """1 / (1 + exp(−x))."""
+    return _stored(node, as_floats(node, "Sigmoid", [_float(node, x, x_scale, x_zero_point)]), y_scale, y_zero_point, x)
+
+
+@converts("QLinearLeakyRelu", domain=MICROSOFT)
+def qlinear_leaky_relu(
+    node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value,
+    y_zero_point: Value | None = None, *, alpha: float = 0.01,
+) -> Value:  # fmt: skip
+    """x, or alpha · x where that is negative."""
+    y = as_floats(node, "LeakyRelu", [_float(node, x, x_scale, x_zero_point)], alpha=alpha)
+    return _stored(node, y, y_scale, y_zero_point, x)
+
+
+@converts("QLinearSoftmax", domain=MICROSOFT)
+def qlinear_softmax(
+    node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value, *,
+    axis: int = -1, opset: int,
+) -> Value:  # fmt: skip
+    """exp(x) over its sum along an axis; before operator set 13 along all axes from it on."""
+    data, shape = _float(node, x, x_scale, x_zero_point), node.shape(x)
+    if opset >= 13:
+        y = as_floats(node, "Softmax", [data], axis=axis)
+    else:
+        first = node.axis(axis, len(shape))
+        flat = node.reshaped(data, (int(np.prod(shape[:first])), int(np.prod(shape[first:]))))
+        y = node.reshaped(as_floats(node, "Softmax", [flat], axis=1), shape)
+    return _stored(node, y, y_scale, y_zero_point, x)
+
+
+@converts("QLinearWhere", domain=MICROSOFT)
+def qlinear_where(
+    node: Node, condition: Value, x: Value, x_scale: Value, x_zero_point: Value, y: Value, y_scale: Value,
+    y_zero_point: Value, z_scale: Value, z_zero_point: Value,
+) -> Value:  # fmt: skip
+    """x where the condition holds, else y."""
+    sides = [_float(node, x, x_scale, x_zero_point), _float(node, y, y_scale, y_zero_point)]
+    return _stored(node, as_floats(node, "Where", [condition, *sides]), z_scale, z_zero_point, x)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Movement and means
+
+
+@converts("QLinearConcat", domain=MICROSOFT)
+def qlinear_concat(node: Node, y_scale: Value, y_zero_point: Value, *inputs: Value, axis: int) -> Value:
+    """Its inputs one after another, each (data, scale, zero point)."""
+    if len(inputs) % 3 or not inputs:
+        raise node.error("it needs data, scale and zero point of each input", f"{len(inputs)} inputs")
+    parts = [_float(node, *operand) for operand in zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)]
+    return _stored(node, as_floats(node, "Concat", parts, axis=axis), y_scale, y_zero_point, inputs[0])
+
+
+@converts("QLinearAveragePool", domain=MICROSOFT)
+def qlinear_average_pool(
+    node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value,
+    y_zero_point: Value | None = None, *,
+    auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
+    kernel_shape: Ints, pads: Ints = (), strides: Ints = (),
+) -> Value:  # fmt: skip
+    """The mean over windows."""
+    attributes = {
+        "auto_pad": auto_pad, "ceil_mode": ceil_mode, "count_include_pad": count_include_pad,
+        "kernel_shape": kernel_shape, "pads": pads, "strides": strides,
+    }  # fmt: skip
+    data = _float(node, x, x_scale, x_zero_point)
+    y = _in_model_layout(node, "AveragePool", data, bool(channels_last), **attributes)
+    return _stored(node, y, y_scale, y_zero_point, x)
+
+
+@converts("QLinearGlobalAveragePool", domain=MICROSOFT)
+def qlinear_global_average_pool(
+    node: Node, x: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value, *,
+    channels_last: int = 0,
+) -> Value:  # fmt: skip
+    """The mean of each channel."""
+    data = _float(node, x, x_scale, x_zero_point)
+    return _stored(
+        node, _in_model_layout(node, "GlobalAveragePool", data, bool(channels_last)), y_scale, y_zero_point, x
+    )
+
+
+def _in_model_layout(node: Node, operator: str, x: Value, channels_last: bool, **attributes: Any) -> Value:
+    """An operator on [N, C, …], between transposes where the channels come last."""
+    if not channels_last:
+        return as_floats(node, operator, [x], **attributes)
+    rank = node.rank(x)
+    first = node.permuted(x, (0, rank - 1, *range(1, rank - 1)))
+    y = as_floats(node, operator, [first], **attributes)
+    return node.permuted(y, (0, *range(2, rank), 1))
+
+
+@converts("QLinearReduceMean", domain=MICROSOFT)
+def qlinear_reduce_mean(
+    node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None,
+    *, axes: Ints, keepdims: int,
+) -> Value:  # fmt: skip
+    """The mean over axes."""
+    over = Constant(np.array(axes, np.int64))
+    y = as_floats(node, "ReduceMean", [_float(node, x, x_scale, x_zero_point), over], keepdims=keepdims)
+    return _stored(node, y, y_scale, y_zero_point, x)

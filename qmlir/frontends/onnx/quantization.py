@@ -1,0 +1,274 @@
+"""QuantizeLinear and DequantizeLinear, and what an integer tensor stands for.
+
+In ONNX an integer tensor says nothing of its scale: each reader does. Here a tensor that a QuantizeLinear or an
+operator on integers makes has a quantized type at once, and what only moves its elements keeps it. A reader that names
+the same parameters takes it as it is; one that names others reads the same bits under a type of its own; and one that
+means the integers themselves, such as a Cast, gets them as such (`plain`).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from xdsl.dialects.builtin import Float32Type, IntegerType, TensorType, UnitAttr, f32
+from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.interfaces import Array, Shape, element_of
+from qmlir.dialects.loops import is_integer
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.types import element_dtype, element_name
+from qmlir.frontends.onnx.values import Blocked, Constant, Dequantized, Refusal, Value
+
+MICROSOFT = "com.microsoft"
+
+MOVING = frozenset({
+    "Concat", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
+    "GlobalMaxPool", "MaxPool", "Reshape", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile",
+    "Transpose", "Unsqueeze",
+})  # fmt: skip
+"""Operators that mean the same on stored integers as on what these stand for: they only move or choose elements."""
+
+RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators that keep the order of the elements."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Parameters
+
+
+def storage_of(node: Node, x: Value) -> IntegerType:
+    """The storage type of an integer tensor.
+
+    Raises:
+        Refusal: It is none that a quantized type can have.
+    """
+    element = element_type_of(x.array.dtype) if isinstance(x, Constant) else element_of(x)
+    if isinstance(element, UniformType):
+        return element.storage
+    if is_integer(element) and 1 < element.width.data <= 32:
+        return element
+    raise Refusal(f"it stores {element}, and qmlir integers of 2 to 32 bits")
+
+
+def parameters(
+    node: Node, storage: IntegerType, scale: Value, zero_point: Value | None, shape: Shape, axis: int
+) -> UniformType:
+    """The quantized type that scales and zero points describe, for a tensor of that shape.
+
+    Raises:
+        Refusal: They are computed at run time, or there is one for each block.
+        NodeError: They fit neither each other nor the tensor.
+    """
+    scales = node.array(scale, "scale")
+    points = np.zeros(scales.shape, np.int64)
+    if zero_point is not None:
+        points = integers_of(node.array(zero_point, "zero point")).astype(np.int64)
+    if scales.dtype != np.float32:
+        raise Refusal(f"its scale is {scales.dtype}, and qmlir's are float32")
+    if points.size != scales.size:
+        raise node.error(f"it must have as many zero points as scales, {scales.size}", str(points.size))
+    try:
+        if scales.size == 1:
+            return UniformType.per_tensor(storage, float(scales.reshape(())), int(points.reshape(())))
+        if scales.ndim != 1:
+            raise Refusal("it has a scale for each block")
+        over = node.axis(axis, len(shape))
+        if scales.size != shape[over]:
+            raise node.error(f"it must have {shape[over]} scales, one for each index of axis {over}", str(scales.size))
+        return UniformType.per_axis(storage, over, scales.tolist(), points.tolist())
+    except VerifyException as error:
+        raise Refusal(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
+
+
+def integers_of(array: Array) -> Array:
+    """An array of integers in a type that numpy itself has: int4 as int8."""
+    if array.dtype.kind in "iu":
+        return array
+    return array.astype(np.uint8 if array.dtype.name.startswith("u") else np.int8)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Values
+
+
+def quantized(node: Node, x: Value, type: UniformType) -> SSAValue:
+    """An integer tensor as one of a quantized type."""
+    if isinstance(x, Constant):
+        value = node.builder.ssa(Dequantized(integers_of(x.array).astype(type.numpy_dtype), type, x.name))
+        assert isinstance(value.owner, DequantizeCastOp)
+        return value.owner.input
+    element = element_of(x)
+    if element == type:
+        return x
+    if element == type.storage_type:
+        return node.cast(StorageCastOp, x, type)
+    if not isinstance(element, UniformType):
+        # Unsigned numbers go through floats, which hold them exactly: storage casts know signless integers only.
+        numbers = node.converted(x, f32)
+        x = node.cast(QuantizeCastOp, numbers, UniformType.per_tensor(type.storage, 1.0))
+    return node.cast(StorageCastOp, node.cast(StorageCastOp, x, type.storage_type), type)
+
+
+def dequantized(node: Node, x: Value, type: UniformType) -> Value:
+    """The floats that an integer tensor stands for."""
+    if isinstance(x, Constant):
+        return Dequantized(integers_of(x.array).astype(type.numpy_dtype), type, x.name)
+    return node.cast(DequantizeCastOp, quantized(node, x, type), type.expressed)
+
+
+def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
+    """Floats as stored integers; ONNX divides in float32, whatever runtime is followed."""
+    result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
+    assert isinstance(result, OpResult)
+    result.op.attributes[FLOAT32] = UnitAttr()
+    return result
+
+
+def plain(node: Node, x: SSAValue) -> SSAValue:
+    """The stored integers of a quantized tensor, as numbers."""
+    element = element_of(x)
+    assert isinstance(element, UniformType)
+    if element.is_signed:
+        return node.cast(StorageCastOp, x, element.storage_type)
+    counted = quantized(node, x, UniformType.per_tensor(element.storage, 1.0))
+    return node.converted(node.cast(DequantizeCastOp, counted, f32), element.storage)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Between quantized tensors and other operators
+
+
+def prepared(node: Node, operator: str, inputs: Sequence[Value | None]) -> list[Value | None]:
+    """The inputs of an operator that knows nothing of quantized types: kept if it only moves elements, else plain."""
+    types = [_type_of(x) for x in inputs]
+    first = next((t for t in types if t is not None), None)
+    if first is None:
+        return list(inputs)
+    if operator in MOVING and not first.is_per_axis:
+        # The integers of several inputs meet in one tensor: all are read under the first one's type.
+        together = operator == "Concat"
+        return [quantized(node, x, first) if together and x is not None else x for x in inputs]
+    return [
+        plain(node, x) if t is not None and isinstance(x, SSAValue) else x for x, t in zip(inputs, types, strict=True)
+    ]
+
+
+def _type_of(x: Value | None) -> UniformType | None:
+    if not isinstance(x, SSAValue) or not isinstance(x.type, TensorType):
+        return None
+    element = element_of(x)
+    return element if isinstance(element, UniformType) else None
+
+
+def argument_type(graph: onnx.GraphProto, name: str, arrays: Mapping[str, Array], element: Attribute) -> Attribute:
+    """The element type of an integer argument: quantized, if all its readers agree on one scale and zero point."""
+    if not is_integer(element) or not 2 <= element.width.data <= 16:
+        return element
+    found: set[tuple[str, ...]] = set()
+    for reader in graph.node:
+        for index, read in enumerate(reader.input):
+            if read == name:
+                takes = reader.op_type == "DequantizeLinear" or reader.op_type.startswith(("QLinear", "QGemm"))
+                found.add(tuple(reader.input[1:3]) if takes and index == 0 else ())
+    constants = [arrays.get(n) for n in next(iter(found), ())] if len(found) == 1 else []
+    if not constants or any(a is None or a.size != 1 for a in constants) or name in {o.name for o in graph.output}:
+        return element
+    scale, *zero_point = [a.reshape(()) for a in constants if a is not None]
+    if scale.dtype != np.float32 or not 0 < float(scale) < float("inf"):
+        return element
+    return UniformType.per_tensor(element, float(scale), int(integers_of(zero_point[0])) if zero_point else 0)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The operators
+
+
+@converts("QuantizeLinear", since=10)
+@converts("QuantizeLinear", domain=MICROSOFT)
+def quantize_linear(
+    node: Node,
+    x: Value,
+    y_scale: Value,
+    y_zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Value:
+    """y = saturate(round(x / scale) + zero_point), halves to even."""
+    if precision not in (0, onnx.TensorProto.FLOAT):
+        raise Refusal(f"it divides in {element_name(precision)}, and qmlir in float32")
+    if y_zero_point is not None and not isinstance(y_zero_point, Constant):
+        raise Refusal("its zero point is computed at run time and must be constant")
+    storage = _output_storage(y_zero_point, output_dtype)
+    type = parameters(node, storage, y_scale, y_zero_point, node.shape(x), axis)
+    if isinstance(x, Constant):
+        return Constant(quantized_array(x.array, type))
+    if not isinstance(element_of(x), Float32Type):
+        raise Refusal(f"it quantizes {element_of(x)}, and qmlir f32")
+    return requantized(node, x, type)
+
+
+def quantized_array(x: Array, type: UniformType) -> Array:
+    """Floats as stored integers, divided in float32 as ONNX says."""
+    scale, zero_point = type.parameters_along(x.ndim)
+    return numerics.quantize_in_float32(x, scale, zero_point, type.storage_min, type.storage_max, type.numpy_dtype)
+
+
+def _output_storage(zero_point: Constant | None, output_dtype: int) -> IntegerType:
+    dtype = np.dtype(np.uint8) if zero_point is None else zero_point.array.dtype
+    if zero_point is None and output_dtype:
+        dtype = element_dtype(output_dtype)
+    try:
+        element = None if dtype is None else element_type_of(dtype)
+    except KeyError:
+        element = None
+    if element is None or not is_integer(element) or not 1 < element.width.data <= 32:
+        raise Refusal(f"it quantizes to {dtype or element_name(output_dtype)}, and qmlir to integers of 2 to 32 bits")
+    return element
+
+
+@converts("DequantizeLinear", since=10)
+@converts("DequantizeLinear", domain=MICROSOFT)
+def dequantize_linear(
+    node: Node,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Value:
+    """y = (x − zero_point) · scale."""
+    if output_dtype not in (0, onnx.TensorProto.FLOAT):
+        raise Refusal(f"it gives {element_name(output_dtype)}, and qmlir f32")
+    if block_size:
+        return _dequantized_blocks(node, x, x_scale, x_zero_point, axis, block_size)
+    type = parameters(node, storage_of(node, x), x_scale, x_zero_point, node.shape(x), axis)
+    return dequantized(node, x, type)
+
+
+def _dequantized_blocks(
+    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
+) -> Value:
+    """A constant whose parameters hold for blocks along an axis, as floats."""
+    stored, scales = node.array(x, "data"), node.array(scale, "scale")
+    if scales.dtype != np.float32:
+        raise Refusal(f"its scale is {scales.dtype}, and qmlir's are float32")
+    over = node.axis(axis, stored.ndim)
+    blocks = [-(-n // block_size) if i == over else n for i, n in enumerate(stored.shape)]
+    if list(scales.shape) != blocks:
+        raise node.error(f"its scales must be of shape {blocks}", str(list(scales.shape)))
+    points = np.zeros(scales.shape) if zero_point is None else integers_of(node.array(zero_point, "zero point"))
+    spread = [np.repeat(a, block_size, axis=over).take(range(stored.shape[over]), axis=over) for a in (scales, points)]
+    floats = numerics.dequantize(integers_of(stored), spread[0], spread[1].astype(np.int64))
+    return Blocked(floats, node.outputs[0], block_size)

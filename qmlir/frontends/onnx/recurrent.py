@@ -1,0 +1,244 @@
+"""RNN, GRU and LSTM, unrolled: each step becomes operations of its own (cells.py), in either direction.
+
+    X [T, N, I], or with layout 1 [N, T, I]; W [D, G·H, I], R [D, G·H, H], B [D, 2·G·H]; states [D, N, H]
+    Y [T, D, N, H], the last states [D, N, H]; with layout 1 [N, T, D, H] and [N, D, H]
+
+A sequence shorter than T stops at its length: from there on its state stays and its outputs are zeros. Against the
+direction of time it starts there.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.nn.comparison import LessOp, WhereOp
+from qmlir.dialects.nn.contraction import FullyConnectedOp
+from qmlir.dialects.nn.shape import ConcatOp
+from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.onnx.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.values import Constant, Floats, Refusal, Value
+from qmlir.frontends.onnx.windows import sliced
+
+MOST_STEPS = 1024
+"""Steps of all directions together."""
+
+DIRECTIONS = {"forward": ("forward",), "reverse": ("reverse",), "bidirectional": ("forward", "reverse")}
+
+Strings = tuple[str, ...]
+
+
+@converts("RNN")
+def rnn(
+    node: Node, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
+    initial_h: Value | None = None, *,
+    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
+    direction: str = "forward", hidden_size: int | None = None, layout: int = 0,
+) -> tuple[Value, ...]:  # fmt: skip
+    """One state, one function."""
+    functions = _Functions(activations, activation_alpha, activation_beta)
+    layer = _Layer(node, x, (w, r, b), lengths, (initial_h,), direction, hidden_size, bool(layout))
+    return layer.unrolled(
+        [RNNCell(*layer.weights(RNNCell, d), functions.of(node, RNNCell, d), clip) for d in layer.each()]
+    )
+
+
+@converts("GRU")
+def gru(
+    node: Node, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
+    initial_h: Value | None = None, *,
+    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
+    direction: str = "forward", hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
+) -> tuple[Value, ...]:  # fmt: skip
+    """One state, gates z, r and h."""
+    functions = _Functions(activations, activation_alpha, activation_beta)
+    layer = _Layer(node, x, (w, r, b), lengths, (initial_h,), direction, hidden_size, bool(layout))
+    return layer.unrolled([
+        GRUCell(*layer.weights(GRUCell, d), functions.of(node, GRUCell, d), clip, bool(linear_before_reset))
+        for d in layer.each()
+    ])  # fmt: skip
+
+
+@converts("LSTM")
+def lstm(
+    node: Node, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
+    initial_h: Value | None = None, initial_c: Value | None = None, p: Value | None = None, *,
+    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
+    direction: str = "forward", hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Two states, gates i, o, f and c; P [D, 3·H] are the peepholes."""
+    functions = _Functions(activations, activation_alpha, activation_beta)
+    layer = _Layer(node, x, (w, r, b), lengths, (initial_h, initial_c), direction, hidden_size, bool(layout))
+    return layer.unrolled([
+        LSTMCell(
+            *layer.weights(LSTMCell, d), functions.of(node, LSTMCell, d), clip,
+            [] if p is None else layer.split(p, d, (1, 1, 1)), bool(input_forget),
+        )
+        for d in layer.each()
+    ])  # fmt: skip
+
+
+@dataclass
+class _Functions:
+    """The activation functions of a node; alphas and betas go to those that have them, in order."""
+
+    names: Strings
+    alphas: Floats
+    betas: Floats
+
+    def of(self, node: Node, cell: type[Cell], direction: int) -> list[Function]:
+        """Those of a direction.
+
+        Raises:
+            NodeError: There are too few, or one that ONNX does not have.
+        """
+        count = len(cell.FUNCTIONS)
+        alphas, betas = iter(self.alphas), iter(self.betas)
+        made: list[Function] = []
+        for name in self.names or cell.FUNCTIONS * (direction + 1):
+            if name.lower() not in FUNCTIONS:
+                raise node.error("its activation functions must be ONNX's", name)
+            make, alpha, beta = FUNCTIONS[name.lower()]
+            made.append(make(*(next(alphas, a) for a in alpha), *(next(betas, b) for b in beta)))
+        if len(made) < count * (direction + 1):
+            raise node.error(f"it needs {count} activation functions for each direction", str(list(self.names)))
+        return made[count * direction : count * (direction + 1)]
+
+
+@dataclass
+class _Layer:
+    """A node's tensors and the ways through them."""
+
+    node: Node
+    x: Value
+    given: tuple[Value, Value, Value | None]
+    lengths: Value | None
+    initial: Sequence[Value | None]
+    direction: str
+    hidden_size: int | None
+    batch_first: bool
+
+    def __post_init__(self) -> None:
+        node, (w, r, b) = self.node, self.given
+        if self.direction not in DIRECTIONS:
+            raise node.error(f"its direction must be {', '.join(DIRECTIONS)}", self.direction)
+        if any(node.rank(v) != 3 for v in (self.x, w, r)):
+            raise node.error("its input and weights must have rank 3", str([node.rank(v) for v in (self.x, w, r)]))
+        if self.batch_first:
+            self.x = node.permuted(self.x, (1, 0, 2))
+            self.initial = [None if s is None else node.permuted(s, (1, 0, 2)) for s in self.initial]
+        self.hidden = node.shape(r)[2]
+        if self.hidden_size not in (None, self.hidden):
+            raise node.error(f"its hidden_size must be that of its weights, {self.hidden}", str(self.hidden_size))
+        self.steps, self.batch, width = node.shape(self.x)
+        count, rows = len(self.each()), node.shape(w)[1]
+        for what, value, wanted in (
+            ("W", w, (count, rows, width)),
+            ("R", r, (count, rows, self.hidden)),
+            ("B", b, (count, 2 * rows)),
+            ("sequence_lens", self.lengths, (self.batch,)),
+            *(("initial state", s, (count, self.batch, self.hidden)) for s in self.initial),
+        ):
+            if value is not None and node.shape(value) != wanted:
+                raise node.error(f"its {what} must be of shape {list(wanted)}", str(list(node.shape(value))))
+        if not self.steps or self.steps * count > MOST_STEPS:
+            raise Refusal(f"it would be unrolled into {self.steps * count} steps, and qmlir unrolls 1 to {MOST_STEPS}")
+
+    def each(self) -> range:
+        """The directions' places in the weights."""
+        return range(len(DIRECTIONS[self.direction]))
+
+    def weights(self, cell: type[Cell], direction: int) -> tuple[int, Weights, list[Weights]]:
+        """H, W with Wb, and the parts of R with those of Rb."""
+        (w, r, b), gates = self.given, sum(cell.PARTS)
+        if self.node.shape(w)[1] != gates * self.hidden:
+            raise self.node.error(
+                f"its weights must have {gates} gates of {self.hidden}", str(list(self.node.shape(w)))
+            )
+        (inputs,) = self.split(w, direction, (gates,))
+        recurrent = self.split(r, direction, cell.PARTS)
+        if b is None:
+            return self.hidden, (inputs, None), [(part, None) for part in recurrent]
+        bias, *biases = self.split(b, direction, (gates, *cell.PARTS))
+        return self.hidden, (inputs, bias), list(zip(recurrent, biases, strict=True))
+
+    def split(self, value: Value, direction: int, gates: Sequence[int]) -> list[Value]:
+        """The gates of a direction, [D, G·H, …], in parts of so many."""
+        node, shape = self.node, self.node.shape(value)
+        parts: list[Value] = []
+        for first, count in zip(np.cumsum([0, *gates]).tolist(), gates, strict=False):
+            begin, size = first * self.hidden, count * self.hidden
+            if isinstance(value, Constant):
+                parts.append(Constant(value.array[direction, begin : begin + size], value.name))
+                continue
+            rest = [0] * (len(shape) - 2)
+            part = sliced(node, value, [direction, begin, *rest], [1, size, *shape[2:]])
+            parts.append(node.reshaped(part, (size, *shape[2:])))
+        return parts
+
+    def unrolled(self, cells: Sequence[Cell]) -> tuple[Value, ...]:
+        """All outputs: Y, and the last of each state."""
+        node, count = self.node, len(cells)
+        ways = [self._walk(cell, d) for d, cell in enumerate(cells)]
+        steps: list[Value] = [way[0][t] for t in range(self.steps) for way in ways]
+        axis = {"axis": IntegerAttr(0, i64)}
+        y = node.reshaped(node.compute(ConcatOp, [steps], axis), (self.steps, count, self.batch, self.hidden))
+        results = [node.permuted(y, (2, 0, 1, 3)) if self.batch_first else y]
+        for index in range(len(self.initial)):
+            if index + 1 >= len(node.outputs) or not node.outputs[index + 1]:
+                results.append(y)  # nobody reads it
+                continue
+            last: list[Value] = [way[1][index] for way in ways]
+            joined = last[0] if count == 1 else node.compute(ConcatOp, [last], axis, output=index + 1)
+            state = node.reshaped(joined, (count, self.batch, self.hidden))
+            results.append(node.permuted(state, (1, 0, 2)) if self.batch_first else state)
+        return tuple(results)
+
+    def _walk(self, cell: Cell, direction: int) -> tuple[dict[int, SSAValue], list[Value]]:
+        """The output of each step, and the last state."""
+        node, name = self.node, DIRECTIONS[self.direction][direction]
+        place = Place(node, name)
+        state: list[Value] = [self._first(s, direction) for s in self.initial]
+        rows = node.reshaped(self.x, (self.steps * self.batch, node.shape(self.x)[2]))
+        gates = place(FullyConnectedOp, [rows, *cell.inputs], "inputs")
+        outputs: dict[int, SSAValue] = {}
+        for t in self._order(name):
+            at = place.at(t)
+            own = sliced(node, gates, [t * self.batch, 0], [self.batch, node.shape(gates)[1]])
+            new = cell.step(at, own, state)
+            outputs[t] = new[0]
+            if (running := self._running(at, t)) is not None:
+                zero = node.number(0, new[0])
+                outputs[t] = at(WhereOp, [running, new[0], zero], "output")
+                new = [
+                    at(WhereOp, [running, n, s], f"state{i}") for i, (n, s) in enumerate(zip(new, state, strict=True))
+                ]
+            state = list(new)
+        return outputs, state
+
+    def _order(self, name: str) -> Iterator[int]:
+        steps = range(self.steps)
+        return iter(steps if name == "forward" else reversed(steps))
+
+    def _first(self, initial: Value | None, direction: int) -> Value:
+        """The state before the first step, [N, H]."""
+        if initial is None:
+            dtype = self.node.number(0, self.x).array.dtype
+            return Constant(np.zeros((self.batch, self.hidden), dtype))
+        if isinstance(initial, Constant):
+            return Constant(initial.array[direction], initial.name)
+        part = sliced(self.node, initial, [direction, 0, 0], [1, self.batch, self.hidden])
+        return self.node.reshaped(part, (self.batch, self.hidden))
+
+    def _running(self, at: Place, step: int) -> Value | None:
+        """Which sequences are longer than a step, i1 [N, 1]; None if all are."""
+        if self.lengths is None:
+            return None
+        if isinstance(self.lengths, Constant):
+            running = step < self.lengths.array
+            return None if running.all() else Constant(running[:, None])
+        lengths = self.node.reshaped(self.node.converted(self.lengths, i32), (self.batch, 1))
+        return at(LessOp, [Constant(np.array(step, np.int32)), lengths], "running")

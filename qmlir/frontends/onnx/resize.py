@@ -1,0 +1,303 @@
+"""Resize and Upsample: each axis as a table of neighbours and their weights, computed in f64.
+
+Nearest neighbours are gathers along each axis, which move elements of any type; all other modes are `nn.resize`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
+
+from qmlir.dialects.interfaces import Shape
+from qmlir.dialects.nn.indexing import GatherOp
+from qmlir.dialects.nn.resize import ResizeOp
+from qmlir.dialects.weights import WeightsAttr
+from qmlir.dialects.windows import ints
+from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.shape import pad_constant
+from qmlir.frontends.onnx.values import Constant, Floats, Ints, Refusal, Value
+
+Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How one axis is resized.
+
+    axis, size     which, and how long it becomes
+    length         how long it is
+    scale          the result's length over its own, not rounded
+    start, end     the part of it that is resized, where the mode crops: 0 and 1 for all
+    """
+
+    axis: int
+    size: int
+    length: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether it stays as it is."""
+        return self.scale == 1 and self.size == self.length and (self.start, self.end) == (0, 1)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Where the result's elements lie in the operand
+
+
+def _half_pixel(axis: Axis, o: Float64s) -> Float64s:
+    return (o + 0.5) / axis.scale - 0.5
+
+
+def _half_pixel_symmetric(axis: Axis, o: Float64s) -> Float64s:
+    """The middle of the result lies in the middle of the operand, also where the size was rounded."""
+    return axis.length / 2 * (1 - axis.size / (axis.scale * axis.length)) + _half_pixel(axis, o)
+
+
+def _pytorch_half_pixel(axis: Axis, o: Float64s) -> Float64s:
+    return _half_pixel(axis, o) if axis.size > 1 else np.zeros_like(o)
+
+
+def _align_corners(axis: Axis, o: Float64s) -> Float64s:
+    whole = axis.scale * axis.length
+    return o * (axis.length - 1) / (whole - 1) if whole != 1 else np.zeros_like(o)
+
+
+def _asymmetric(axis: Axis, o: Float64s) -> Float64s:
+    return o / axis.scale
+
+
+def _crop_and_resize(axis: Axis, o: Float64s) -> Float64s:
+    whole, last = axis.scale * axis.length, axis.length - 1
+    if whole == 1:
+        return np.full_like(o, (axis.end - axis.start) * last / 2 + axis.start * last)
+    return o * (axis.end - axis.start) * last / (whole - 1) + axis.start * last
+
+
+TRANSFORMATIONS: dict[str, Callable[[Axis, Float64s], Float64s]] = {
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _half_pixel_symmetric,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+    "tf_crop_and_resize": _crop_and_resize,
+}
+
+ROUNDINGS: dict[str, Callable[[Axis, Float64s], Float64s]] = {
+    "round_prefer_floor": lambda axis, x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda axis, x: np.floor(x + 0.5),
+    "floor": lambda axis, x: np.floor(x),
+    "ceil": lambda axis, x: np.ceil(x),
+    "before version 11": lambda axis, x: np.ceil(x) if axis.scale < 1 else np.floor(x),
+}
+"""The nearest of neighbours by `nearest_mode`."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What each neighbour weighs
+
+
+def _triangle(distance: Float64s) -> Float64s:
+    return np.maximum(1 - np.abs(distance), 0)
+
+
+def _cubic(a: float) -> Callable[[Float64s], Float64s]:
+    """Keys' kernel of cubic convolution."""
+
+    def kernel(distance: Float64s) -> Float64s:
+        x = np.abs(distance)
+        near = ((a + 2) * x - (a + 3)) * x * x + 1
+        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+    return kernel
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A kernel of interpolation.
+
+    reach            neighbours on each side
+    antialias        whether it widens with the steps of a smaller result
+    exclude_outside  whether neighbours beyond the border weigh nothing; else the border's element stands for them
+    """
+
+    kernel: Callable[[Float64s], Float64s]
+    reach: int
+    antialias: bool
+    exclude_outside: bool
+
+    def table(self, axis: Axis, x: Float64s) -> tuple[Int64s, Float64s]:
+        """(taps, weights) [O, T] of the elements at the places x [O]."""
+        narrow = min(axis.scale, 1.0) if self.antialias else 1.0
+        # The neighbour on the left is the one before x, also where x lies on an element.
+        left = np.ceil(x).astype(np.int64) - 1
+        first = floor(-self.reach / narrow) + 1
+        taps = left[:, None] + np.arange(first, 2 - first)
+        weights = self.kernel((taps - x[:, None]) * narrow)
+        inside = (taps >= 0) & (taps < axis.length)
+        if self.exclude_outside:
+            weights = np.where(inside, weights, 0.0)
+        if self.exclude_outside or self.antialias:
+            total = weights.sum(axis=1, keepdims=True)
+            weights = weights / np.where(total == 0, 1.0, total)
+        used = np.flatnonzero((weights != 0).any(axis=0))
+        kept = slice(used[0], used[-1] + 1) if used.size else slice(0, 1)
+        return np.clip(taps, 0, axis.length - 1)[:, kept], weights[:, kept]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The operators
+
+
+@converts("Upsample", since=7)
+def upsample_attribute(node: Node, x: Value, *, scales: Floats, mode: str = "nearest") -> Value:
+    """Larger by factors."""
+    axes = _by_scales(node, node.shape(x), range(node.rank(x)), scales)
+    return _resize(node, x, axes, mode, "asymmetric", "before version 11", Filter(_triangle, 1, False, False), 0.0)
+
+
+@converts("Upsample", since=9)
+def upsample(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
+    """Larger by factors, which are an input."""
+    return upsample_attribute(node, x, scales=_floats(node, scales, "scales"), mode=mode)
+
+
+@converts("Resize", since=10)
+def resize_scales(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
+    """Larger or smaller by factors."""
+    return upsample(node, x, scales, mode=mode)
+
+
+@converts("Resize", since=11)
+def resize(
+    node: Node,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+    *,
+    antialias: int = 0,
+    axes: Ints | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Value:
+    """To sizes or by factors, in every mode."""
+    shape = node.shape(x)
+    over = list(range(len(shape))) if axes is None else [node.axis(a, len(shape)) for a in axes]
+    factors = () if scales is None else _floats(node, scales, "scales")
+    lengths = () if sizes is None else node.ints(sizes, "sizes")
+    if bool(factors) == bool(lengths):
+        raise node.error("it needs either scales or sizes", "both" if factors else "none")
+    if factors:
+        found = _by_scales(node, shape, over, factors)
+    else:
+        found = _by_sizes(node, shape, over, lengths, keep_aspect_ratio_policy)
+    if coordinate_transformation_mode == "tf_crop_and_resize":
+        found = _cropped(node, found, roi)
+    kernel, reach = (_cubic(cubic_coeff_a), 2) if mode == "cubic" else (_triangle, 1)
+    kind = Filter(kernel, reach, bool(antialias), bool(exclude_outside))
+    return _resize(node, x, found, mode, coordinate_transformation_mode, nearest_mode, kind, extrapolation_value)
+
+
+def _floats(node: Node, x: Value, what: str) -> Floats:
+    return tuple(float(v) for v in node.array(x, what).reshape(-1))
+
+
+def _by_scales(node: Node, shape: Shape, over: Sequence[int], scales: Sequence[float]) -> list[Axis]:
+    if len(scales) != len(over) or not all(0 < s < float("inf") for s in scales):
+        raise node.error(f"it needs {len(over)} scales above 0", str(list(scales)))
+    return [Axis(a, floor(shape[a] * s), shape[a], s) for a, s in zip(over, scales, strict=True)]
+
+
+def _by_sizes(node: Node, shape: Shape, over: Sequence[int], sizes: Ints, policy: str) -> list[Axis]:
+    if len(sizes) != len(over) or min(sizes, default=0) < 0 or 0 in [shape[a] for a in over]:
+        raise node.error(f"it needs {len(over)} sizes that are not negative, of axes that are not empty", str(sizes))
+    scales = [size / shape[a] for a, size in zip(over, sizes, strict=True)]
+    if policy in ("not_larger", "not_smaller"):
+        scale = min(scales) if policy == "not_larger" else max(scales)
+        return [Axis(a, floor(scale * shape[a] + 0.5), shape[a], scale) for a in over]
+    if policy != "stretch":
+        raise node.error("its keep_aspect_ratio_policy must be stretch, not_larger or not_smaller", policy)
+    return [Axis(a, size, shape[a], s) for a, size, s in zip(over, sizes, scales, strict=True)]
+
+
+def _cropped(node: Node, axes: Sequence[Axis], roi: Value | None) -> list[Axis]:
+    values = () if roi is None else _floats(node, roi, "roi")
+    if len(values) != 2 * len(axes):
+        raise node.error(f"its roi needs {2 * len(axes)} values", str(len(values)))
+    ends = zip(values[: len(axes)], values[len(axes) :], strict=True)
+    return [Axis(a.axis, a.size, a.length, a.scale, *bounds) for a, bounds in zip(axes, ends, strict=True)]
+
+
+def _resize(
+    node: Node,
+    x: Value,
+    axes: Sequence[Axis],
+    mode: str,
+    transformation: str,
+    nearest: str,
+    kind: Filter,
+    extrapolation: float,
+) -> Value:
+    """`mode` is nearest, linear (also called bilinear and trilinear once) or cubic."""
+    for what, value, known in (
+        ("mode", mode, ("nearest", "linear", "bilinear", "trilinear", "cubic")),
+        ("coordinate_transformation_mode", transformation, TRANSFORMATIONS),
+        ("nearest_mode", nearest, ROUNDINGS),
+    ):
+        if value not in known:
+            raise node.error(f"its attribute {what} must be one of {', '.join(known)}", value)
+    if mode == "nearest" and kind.antialias:
+        raise Refusal("it antialiases nearest neighbours, which ONNX gives no meaning")
+    todo = [a for a in axes if not a.idle]
+    low, high = [0] * node.rank(x), [0] * node.rank(x)
+    tables: list[tuple[int, Int64s, Float64s]] = []
+    for axis in todo:
+        if axis.length == 0:
+            raise node.error("the axes it resizes must not be empty", str(list(node.shape(x))))
+        places = TRANSFORMATIONS[transformation](axis, np.arange(axis.size, dtype=np.float64))
+        if transformation == "tf_crop_and_resize":  # what lies outside is not interpolated: it is padding
+            within = np.flatnonzero((places >= 0) & (places <= axis.length - 1))
+            first, last = (within[0], within[-1] + 1) if within.size else (0, 0)
+            low[axis.axis], high[axis.axis] = int(first), int(axis.size - last)
+            places = places[first:last]
+        if mode == "nearest":
+            taps = np.clip(ROUNDINGS[nearest](axis, places), 0, axis.length - 1).astype(np.int64)
+            tables.append((axis.axis, taps, np.ones(0)))
+        else:
+            tables.append((axis.axis, *kind.table(axis, places)))
+    padded = any((*low, *high))
+    y = _interpolated(node, x, tables, nearest=mode == "nearest", last=not padded)
+    return pad_constant(node, y, low, high, extrapolation) if padded else y
+
+
+def _interpolated(
+    node: Node, x: Value, tables: Sequence[tuple[int, Int64s, Float64s]], *, nearest: bool, last: bool
+) -> Value:
+    """`last`: whether the result is the node's output."""
+    if not tables:
+        return x
+    if not nearest:
+        properties = {
+            "axes": ints([axis for axis, _, _ in tables]),
+            "taps": ArrayAttr([WeightsAttr(taps) for _, taps, _ in tables]),
+            "weights": ArrayAttr([WeightsAttr(weights) for _, _, weights in tables]),
+        }
+        return (node.compute if last else node.insert)(ResizeOp, [x], properties)
+    for i, (axis, taps, _) in enumerate(tables):
+        write = node.compute if last and i == len(tables) - 1 else node.insert
+        x = write(GatherOp, [x, Constant(taps)], {"axis": IntegerAttr(axis, i64)})
+    return x

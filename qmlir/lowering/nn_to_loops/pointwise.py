@@ -1,0 +1,63 @@
+"""Operations on single elements: their own formulas, written into elementwise kernels."""
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Attribute
+
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.nn.pointwise import PointwiseOp
+from qmlir.lowering.code import WIDTHS
+from qmlir.lowering.kernel import MainLowering, Rules
+from qmlir.lowering.kernels.elementwise import lower_elementwise
+from qmlir.lowering.value import Value
+
+F64_WIDTHS = (8,)
+"""Lanes where a formula computes in f64: 16 would leave no registers for its intermediate values."""
+
+VECTORS: dict[type[PointwiseOp], tuple[int, ...]] = {
+    nn.AddOp: WIDTHS,
+    nn.SubOp: WIDTHS,
+    nn.MulOp: WIDTHS,
+    nn.ReluOp: WIDTHS,
+    nn.ClampOp: WIDTHS,
+    nn.SigmoidOp: F64_WIDTHS,
+    nn.TanhOp: F64_WIDTHS,
+}
+"""Formulas without comparisons, which xDSL has of scalars only, are vectors; all others are left to LLVM to widen."""
+
+
+@dataclass(frozen=True)
+class OpFormula:
+    """An operation's formula: the same for operations of one class, the same properties and the same types."""
+
+    kind: type[PointwiseOp]
+    properties: tuple[tuple[str, Attribute], ...]
+    elements: tuple[Attribute, ...]
+    op: PointwiseOp = field(compare=False)
+
+    @staticmethod
+    def of(op: PointwiseOp) -> "OpFormula":
+        elements = tuple(element_of(v) for v in (*op.operands, *op.results))
+        return OpFormula(type(op), tuple(sorted(op.properties.items())), elements, op)
+
+    def __call__(self, *operands: Value) -> Value:
+        return self.op.formula(*operands)
+
+
+def _pointwise(state: MainLowering, op: PointwiseOp) -> None:
+    formula = OpFormula.of(op)
+    widths = () if i1 in formula.elements else VECTORS.get(type(op), ())
+    buffers = [state.buffer(x) for x in op.operands]
+    lower_elementwise(state, op.name.replace(".", "_"), formula, buffers, op.results[0], widths)
+
+
+def _same(state: MainLowering, op: nn.RequantizeOp) -> None:
+    state.replace(op.y, state.buffer(op.x))
+
+
+RULES: Rules = {
+    **{op: _pointwise for op in nn.NN.operations if issubclass(op, PointwiseOp)},
+    nn.RequantizeOp: _same,
+}

@@ -1,0 +1,250 @@
+"""Reductions and running sums: loops over what is reduced inside loops over what is kept."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import inf
+
+from xdsl.dialects.builtin import AnyFloat, VectorType, f64, i1, i64
+from xdsl.ir import Attribute
+
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.loops import is_integer
+from qmlir.dialects.nn.base import NNOp, is_unsigned
+from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
+from qmlir.lowering.code import Buffer, Code
+from qmlir.lowering.kernel import Kernel, MainLowering, Rules
+from qmlir.lowering.value import Value
+
+LANES = 8
+"""Neighbouring results computed together."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """How two elements become one.
+
+    kind   the operation that combines: nn.ReduceSumOp, …
+    """
+
+    kind: type[NNOp]
+    unsigned: bool
+
+    def start(self, code: Code, element: Attribute, lanes: int | None) -> Value:
+        """What changes nothing that it is combined with."""
+        element = self.carried(element)
+        number: float
+        if self.kind in (nn.ReduceSumOp, nn.CumulativeSumOp):
+            number = -0.0 if isinstance(element, AnyFloat) else 0
+        elif self.kind in (nn.ReduceProdOp, nn.CumulativeProductOp):
+            number = 1
+        else:
+            number = self._least(element) if self.kind is nn.ReduceMaxOp else self._greatest(element)
+        return code.constant(number, VectorType(element, [lanes]) if lanes else element)
+
+    def _least(self, element: Attribute) -> float:
+        if isinstance(element, AnyFloat):
+            return -inf
+        assert is_integer(element)
+        return 0 if self.unsigned else -(1 << element.width.data - 1)
+
+    def _greatest(self, element: Attribute) -> float:
+        if isinstance(element, AnyFloat):
+            return inf
+        assert is_integer(element)
+        return -1 if self.unsigned else (1 << element.width.data - 1) - 1
+
+    def carried(self, element: Attribute) -> Attribute:
+        """The type of what is carried along: f64 for sums and products of floats."""
+        computes = self.kind not in (nn.ReduceMaxOp, nn.ReduceMinOp)
+        return f64 if computes and isinstance(element, AnyFloat) else element
+
+    def __call__(self, accumulator: Value, x: Value) -> Value:
+        if self.kind in (nn.ReduceSumOp, nn.CumulativeSumOp):
+            return accumulator + x.to(accumulator.element)
+        if self.kind in (nn.ReduceProdOp, nn.CumulativeProductOp):
+            return accumulator * x.to(accumulator.element)
+        if self.kind is nn.ReduceMaxOp:
+            return accumulator.maximum(x, unsigned=self.unsigned)
+        return accumulator.minimum(x, unsigned=self.unsigned)
+
+
+@dataclass(frozen=True)
+class Reduce(Kernel):
+    """y[kept] = the elements x[kept and reduced] combined in order.
+
+    shape     x's dimensions, neighbours of one kind merged
+    reduced   which of them are
+    """
+
+    name: str
+    combine: Combination
+    shape: tuple[int, ...]
+    reduced: tuple[bool, ...]
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """y's dimensions: those kept, or one of size 1."""
+        return tuple(n for n, gone in zip(self.shape, self.reduced, strict=True) if not gone) or (1,)
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, inner = self.result
+        columns = not self.reduced[-1] and inner > 1 and y.element != i1
+        with ExitStack() as nest:
+            rows = [nest.enter_context(code.loop(begin, end))] if outer else []
+            rows += [nest.enter_context(code.loop(0, size)) for size in outer[1:]]
+
+            def element(i: Value, lanes: int | None) -> None:
+                y.store(self._combined(code, x, [*rows, i], lanes).to(y.element), *rows, i)
+
+            first, last = (0, inner) if outer else (begin, end)
+            code.spans(first, last, element, (LANES,) if columns else ())
+
+    def _combined(self, code: Code, x: Buffer, kept: list[Value], lanes: int | None) -> Value:
+        place = iter(kept)
+        at: list[Value | None] = [None if gone else next(place) for gone in self.reduced]
+        along = [axis for axis, gone in enumerate(self.reduced) if gone]
+
+        def over(axes: list[int], indices: list[Value | None], total: Value) -> Value:
+            if not axes:
+                load = x.load(*(i for i in indices if i is not None), lanes=lanes)
+                return self.combine(total, load)
+
+            def step(i: Value, carried: list[Value]) -> Sequence[Value]:
+                inside = [i if axis == axes[0] else index for axis, index in enumerate(indices)]
+                return [over(axes[1:], inside, carried[0])]
+
+            (result,) = code.fold(0, self.shape[axes[0]], [total], step)
+            return result
+
+        if any(self.shape[axis] == 0 for axis in along) and self.combine.kind is nn.ReduceSumOp:
+            return code.zeros(self.combine.carried(x.element), lanes)
+        return over(along, at, self.combine.start(code, x.element, lanes))
+
+
+def _merged(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    """Dimensions without those of size 1, neighbours of one kind merged, and which of them are reduced."""
+    merged: list[tuple[int, bool]] = []
+    for axis, size in enumerate(shape):
+        gone = axis in axes
+        if merged and merged[-1][1] == gone:
+            merged[-1] = (merged[-1][0] * size, gone)
+        elif size != 1:
+            merged.append((size, gone))
+    merged = merged or [(1, True)]
+    return tuple(n for n, _ in merged), tuple(gone for _, gone in merged)
+
+
+def _reduce(state: MainLowering, op: ReductionOp) -> None:
+    shape, reduced = _merged(shape_of(op.x), op.axes.get_values())
+    combine = Combination(type(op), is_unsigned(element_of(op.x)))
+    kernel = Reduce(op.name.replace(".", "_"), combine, shape, reduced)
+    y = state.allocate_result(op.y)
+    result = kernel.result
+    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, result)], result[0])
+    state.replace(op.y, y)
+
+
+@dataclass(frozen=True)
+class Argument(Kernel):
+    """y[o, i] = the a at which x[o, a, i] is extreme."""
+
+    name: str
+    greatest: bool
+    last: bool
+    unsigned: bool
+    length: int
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        with code.loop(begin, end) as o, code.loop(0, y.shape[1]) as i:
+            start = [x.load(o, 0, i), code.constant(0, i64)]
+
+            def step(a: Value, carried: list[Value]) -> Sequence[Value]:
+                best, place = carried
+                new = x.load(o, a, i)
+                better = self._better(new, best)
+                return [better.choose(new, best), better.choose(a.to(i64), place)]
+
+            y.store(code.fold(0, self.length, start, step)[1], o, i)
+
+    def _better(self, new: Value, best: Value) -> Value:
+        low, high = (best, new) if self.greatest else (new, best)
+        compare = low.less_equal if self.last else low.less
+        better = compare(high, unsigned=self.unsigned)
+        if isinstance(new.element, AnyFloat):
+            better = better | (new.is_nan() if self.last else new.is_nan() & (best.is_nan() ^ 1))
+        return better
+
+
+def _argument(state: MainLowering, op: ArgumentOp) -> None:
+    outer, length, inner = op.split()
+    unsigned = is_unsigned(element_of(op.x))
+    kernel = Argument(op.name.replace(".", "_"), isinstance(op, nn.ArgMaxOp), bool(op.last), unsigned, length)
+    y = state.allocate_result(op.y)
+    state.call(kernel, [state.view(state.buffer(op.x), (outer, length, inner)), state.view(y, (outer, inner))], outer)
+    state.replace(op.y, y)
+
+
+@dataclass(frozen=True)
+class Cumulative(Kernel):
+    """y[o, a, i] = the elements x[o, …a, i] combined; see `CumulativeOp`."""
+
+    name: str
+    combine: Combination
+    exclusive: bool
+    reverse: bool
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        _, length, inner = x.shape
+
+        def column(o: Value, i: Value, lanes: int | None) -> None:
+            def step(a: Value, carried: list[Value]) -> Sequence[Value]:
+                at = code.index(length - 1) - a if self.reverse else a
+                total = self.combine(carried[0], x.load(o, at, i, lanes=lanes))
+                y.store((carried[0] if self.exclusive else total).to(y.element), o, at, i)
+                return [total]
+
+            start = self.combine.start(code, x.element, lanes)
+            if self.exclusive and self.combine.kind is nn.CumulativeSumOp:
+                start = code.zeros(start.element, lanes)
+            code.fold(0, length, [start], step)
+
+        with code.loop(begin, end) as o:
+            code.spans(0, inner, lambda i, lanes: column(o, i, lanes), (LANES,))
+
+
+def _cumulative(state: MainLowering, op: CumulativeOp) -> None:
+    shape = op.split()
+    combine = Combination(type(op), is_unsigned(element_of(op.x)))
+    kernel = Cumulative(op.name.replace(".", "_"), combine, bool(op.exclusive), bool(op.reverse))
+    y = state.allocate_result(op.y)
+    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, shape)], shape[0])
+    state.replace(op.y, y)
+
+
+RULES: Rules = {
+    nn.ReduceSumOp: _reduce,
+    nn.ReduceProdOp: _reduce,
+    nn.ReduceMaxOp: _reduce,
+    nn.ReduceMinOp: _reduce,
+    nn.ArgMaxOp: _argument,
+    nn.ArgMinOp: _argument,
+    nn.CumulativeSumOp: _cumulative,
+    nn.CumulativeProductOp: _cumulative,
+}

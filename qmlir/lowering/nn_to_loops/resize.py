@@ -1,0 +1,19 @@
+"""Float interpolation."""
+
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.resize import ResizeOp
+from qmlir.lowering.kernel import MainLowering, Rules
+from qmlir.lowering.kernels.resize import lower_resize
+
+
+def _resize(state: MainLowering, op: ResizeOp) -> None:
+    if is_quantized(op.x):  # its exact meaning is that of nn-to-qint
+        return
+    dtype = dtype_of(element_of(op.x))
+    tables = [(axis, taps, weights.astype(dtype)) for axis, taps, weights in op.tables()]
+    lower_resize(state, "nn_resize", tables, op.x, op.y)
+
+
+RULES: Rules = {ResizeOp: _resize}

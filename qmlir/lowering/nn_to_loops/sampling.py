@@ -1,0 +1,70 @@
+"""Images read at computed places: first where along each axis and by how much, then the sum for each channel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import i64
+
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.sampling import SampleOp, Sampling
+from qmlir.lowering.code import WIDTHS, Buffer, Code
+from qmlir.lowering.kernel import Kernel, MainLowering, Rules
+from qmlir.lowering.value import INDEX, Value
+
+
+@dataclass(frozen=True)
+class Sample(Kernel):
+    """y[r, :] = x[r // each, …, :] at places[r, :]."""
+
+    sampling: Sampling
+    each: int
+
+    @property
+    def symbol(self) -> str:
+        return "nn_sample"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, places, y = buffers
+        axes = range(places.shape[1])
+        with code.loop(begin, end, name="row") as row:
+            tables: list[tuple[Buffer, Buffer]] = []
+            for a in axes:
+                first, found = self.sampling.neighbours(places.load(row, a), x.shape[a + 1])
+                taps = code.stack((len(found),), i64, "taps")
+                weights = code.stack((len(found),), x.element, "weights")
+                for k, weight in enumerate(found):
+                    weights.store(weight, k)
+                with code.loop(0, len(found), name="k") as k:
+                    neighbour = first + k.to(i64).to(x.element)
+                    at, weight = self.sampling.tap(neighbour, weights.load(k), x.shape[a + 1])
+                    taps.store(at, k)
+                    weights.store(weight, k)
+                tables.append((taps, weights))
+
+            def value(at: Sequence[Value], i: Value, lanes: int | None) -> Value:
+                if len(at) == len(tables):
+                    return x.load(row // self.each, *at, i, lanes=lanes)
+                taps, weights = tables[len(at)]
+
+                def step(t: Value, sums: list[Value]) -> list[Value]:
+                    inner = value((*at, taps.load(t).to(INDEX)), i, lanes)
+                    return [sums[0] + weights.load(t).spread(lanes) * inner]
+
+                return code.fold(0, taps.shape[0], [code.zeros(x.element, lanes)], step, name="t")[0]
+
+            code.spans(0, y.shape[1], lambda i, lanes: y.store(value((), i, lanes), row, i), WIDTHS)
+
+
+def _sample(state: MainLowering, op: SampleOp) -> None:
+    y = state.allocate_result(op.y)
+    *listed, channels = shape_of(op.y)
+    if prod(shape_of(op.y)):
+        rows = prod(listed)
+        places = state.view(state.buffer(op.places), (rows, shape_of(op.places)[-1]))
+        kernel = Sample(op.sampling(), prod(listed[1:]))
+        state.call(kernel, [state.buffer(op.x), places, state.view(y, (rows, channels))], rows)
+    state.replace(op.y, y)
+
+
+RULES: Rules = {SampleOp: _sample}

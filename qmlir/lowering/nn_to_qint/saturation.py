@@ -1,0 +1,90 @@
+"""Contractions of unsigned data and signed weights as onnxruntime computes them without VNNI: in pairs that saturate.
+
+Its kernels multiply u8 by s8 and add two neighbouring products in 16 bits, which saturate; then 32 bits hold the sum.
+Neighbours are those of the weights' order [rows, columns, channels], so each output's input becomes one row of a
+matrix: padded with the zero point, one slice for each tap, side by side. The data are as they were stored, zero point
+and all; what that adds, z · Σw, leaves with the bias.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i8, i64
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects import nn, qint
+from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.qint.base import int32
+from qmlir.dialects.qmlir import INTEGER_OPERATOR
+from qmlir.dialects.windows import ints
+from qmlir.legality import is_accumulator, stored_bias, uniform
+from qmlir.lowering.nn_to_qint.scales import displaced, requantize
+from qmlir.runtimes import Rounding
+
+
+def saturates(op: WeightedOp, rounding: Rounding) -> bool:
+    """Whether an operation's products saturate in pairs: one of the source's operators on integers, of u8 by s8."""
+    constant = isinstance(op.w.owner, nn.ConstantOp)
+    fits = isinstance(op, nn.FullyConnectedOp) or (isinstance(op, nn.Conv2DOp) and op.group_count() == 1)
+    symmetric = uniform(op.w).storage == i8 and not any(uniform(op.w).zero_points)
+    marked = INTEGER_OPERATOR in op.attributes and displaced(op) == 128
+    return rounding.pairs and marked and constant and fits and symmetric
+
+
+def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """acc = (b − z·Σw) + Σ sat16(x·w + x'·w'), x as stored, then y = z_y + acc · s_x·s_w / s_y."""
+    assert isinstance(op.w.owner, nn.ConstantOp)
+    weights = op.w.owner.value.array
+    new, rows = _rows(op, operands[0])
+    matrix = nn.ConstantOp(weights.reshape(weights.shape[0], -1))
+    bias = nn.ConstantOp(_bias(op, weights))
+    sums = qint.SaturatingFullyConnectedOp.make([rows, matrix.y, [bias.y]], {"zero_point": int32(-displaced(op))})
+    new += [matrix, bias, sums]
+    if not is_accumulator(op.y, op):
+        new.append(requantize(sums.acc, op, rounding))
+    if shape_of(new[-1].results[0]) != shape_of(op.y):
+        new.append(_reshape(new[-1].results[0], shape_of(op.y)))
+    return new
+
+
+def _bias(op: WeightedOp, weights: Array) -> Array:
+    point = uniform(op.x).zero_point + displaced(op)
+    constant = -point * weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1)
+    bias = stored_bias(op)
+    total = constant if bias is None else constant + bias
+    # What legality.py has proven of the sums holds of this too: it is their value where all data are stored as 0.
+    return total.astype(np.int32)
+
+
+def _rows(op: WeightedOp, x: SSAValue) -> tuple[list[Operation], SSAValue]:
+    """Each output's input as a row, and the operations that make the rows: [N·OH·OW, KH·KW·C]."""
+    if not isinstance(op, nn.Conv2DOp):
+        return [], x
+    new: list[Operation] = []
+    top, bottom, left, right = op.padding_values()
+    if any((top, bottom, left, right)):
+        value = IntegerAttr(uniform(op.x).zero_point, i8)
+        pads = {"low": ints((0, top, left, 0)), "high": ints((0, bottom, right, 0)), "value": value}
+        new.append(nn.PadOp.make([x], pads))
+        x = new[-1].results[0]
+    batch, *_, channels = shape_of(x)
+    _, rows, columns, _ = shape_of(op.y)
+    taps: list[SSAValue] = []
+    for i, j in np.ndindex(*shape_of(op.w)[1:3]):
+        offset = (0, i * op.dilation_values()[0], j * op.dilation_values()[1], 0)
+        size, strides = (batch, rows, columns, channels), (1, *op.stride_values(), 1)
+        if size == shape_of(x) and strides == (1, 1, 1, 1):
+            taps.append(x)
+            continue
+        tap = nn.SliceOp.make([x], {"offsets": ints(offset), "sizes": ints(size), "strides": ints(strides)})
+        new.append(tap)
+        taps.append(tap.y)
+    if len(taps) > 1:
+        new.append(nn.ConcatOp.make([taps], {"axis": IntegerAttr(3, i64)}))
+    flat = _reshape(new[-1].results[0] if new else x, (batch * rows * columns, len(taps) * channels))
+    return [*new, flat], flat.y
+
+
+def _reshape(x: SSAValue, shape: Shape) -> nn.ReshapeOp:
+    return nn.ReshapeOp.make([x], {"shape": ints(shape)})

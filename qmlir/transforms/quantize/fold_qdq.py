@@ -1,0 +1,90 @@
+"""`fold-qdq`: a network with casts, as quantized models come, becomes one on quantized types.
+
+Enters: float nn with `quant.qcast` and `quant.dcast`. Leaves: an operation on quantized types in place of each island
+`dcast → operation → qcast` that has an integer form, with the parameters that the model has; floats between casts
+elsewhere, and a decision with its reason on every operation. What stays float can still be quantized, by a profile.
+
+An operation that takes one scale but was given two, an average whose result has parameters of its own, is rewritten
+first: as a depthwise convolution with equal weights it is rounded once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType, i8
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn import AveragePool2DOp, ConstantOp, DepthwiseConv2DOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.rewriting import replace, rewrite
+from qmlir.transforms.nn.cancel_transposes import cancel_transposes
+from qmlir.transforms.nn.simplify import simplify
+from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
+from qmlir.transforms.quantize.move_casts import move_casts
+from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
+from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
+
+
+@dataclass(frozen=True)
+class FoldQDQPass(ModulePass):
+    """Turns islands between casts into operations on quantized types: simplify, move-casts, quantize-ops and so on.
+
+    ```mlir
+    %0 = quant.dcast %a : tensor<4x!quant.uniform<u8:f32, 0.5>> to tensor<4xf32>
+    %1 = nn.add %0, %0 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    %2 = quant.qcast %1 : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32, 1.0>>
+    // becomes
+    %2 = nn.add %a, %a {qmlir.decision = …} : …
+    ```
+    """
+
+    name = "fold-qdq"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not has_casts(op):
+            return
+        gather_casts(op)
+        for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
+            step.apply(ctx, op)
+
+
+def has_casts(module: ModuleOp) -> bool:
+    """Whether anything in a module is quantized or dequantized."""
+    return any(isinstance(o, QuantizeCastOp | DequantizeCastOp) for o in module.walk())
+
+
+def gather_casts(module: ModuleOp) -> None:
+    """Brings the casts of an imported network next to what computes."""
+    simplify(module)
+    # Transposes sink through casts until they cancel; then casts leave what is left of them.
+    move_casts(module)
+    cancel_transposes(module)
+    rewrite(module, (TurnAverageIntoConvolution(),))
+    move_casts(module)
+
+
+class TurnAverageIntoConvolution(RewritePattern):
+    """qcast(average_pool(dcast(q))) of two types → a depthwise convolution with weights 1 of scale 1/n.
+
+    n, the divisor, is the same everywhere; padded elements count as zeros in both.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AveragePool2DOp, rewriter: PatternRewriter) -> None:
+        source = op.x.owner
+        casts = [u.operation for u in op.y.uses if isinstance(u.operation, QuantizeCastOp)]
+        counts = np.unique(op.counts())
+        if not isinstance(source, DequantizeCastOp) or not casts or counts.size != 1:
+            return
+        if all(element_of(c.result) == element_of(source.input) for c in casts):
+            return
+        ones = np.ones((1, *op.window_values(), shape_of(op.x)[3]), np.int8)
+        type = TensorType(UniformType.per_tensor(i8, 1.0 / float(counts[0])), ones.shape)
+        constant = ConstantOp(ones, type)
+        weights = DequantizeCastOp(constant.y, TensorType(element_of(op.x), ones.shape))
+        kept = {k: v for k, v in op.properties.items() if k in ("strides", "padding", "dilations")}
+        replace(rewriter, op, [constant, weights, DepthwiseConv2DOp.make([op.x, weights.result, []], kept)])

@@ -1,0 +1,134 @@
+"""`move-casts`: casts of a quantized network leave its data movement and gather around what computes.
+
+Enters: nn with `quant.qcast` and `quant.dcast` as a model has them. Leaves: the same real values, with reshapes,
+transposes, concats, maxima moved to the quantized side wherever no value changes by that, so that an operation which
+computes has its casts right beside it.
+
+    move(dcast(q), …) → dcast(move(q, …))     q, … of one type; a pad whose value that type holds
+    qcast(move(x, …)) → move(qcast(x), …)     of one type, if nothing else reads what is moved
+    qcast(dcast(q))   → q                     of the same type
+
+A dequantization only ever sinks, a quantization only ever rises, and each of both passes an operation once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn import MaxPool2DOp, PadOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.rules import SameScale
+from qmlir.dialects.quant.types import UniformType
+from qmlir.legality import data_operands
+from qmlir.rewriting import replace, rewrite
+
+
+@dataclass(frozen=True)
+class MoveCastsPass(ModulePass):
+    """Lets dequantizations sink below data movement and quantizations rise above it.
+
+    ```mlir
+    %0 = quant.dcast %q : tensor<2x2x!quant.uniform<i8:f32, 0.5>> to tensor<2x2xf32>
+    %1 = nn.reshape %0 {shape = array<i64: 4>} : tensor<2x2xf32> -> tensor<4xf32>
+    // becomes
+    %0 = nn.reshape %q {shape = array<i64: 4>} : tensor<2x2x!quant.uniform<i8:f32, 0.5>> -> …
+    %1 = quant.dcast %0 : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>
+    ```
+    """
+
+    name = "move-casts"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        move_casts(op)
+
+
+def move_casts(module: ModuleOp) -> bool:
+    """Moves the casts of a module; whether anything changed."""
+    return rewrite(module, (DropCastPair(), SinkDequantizeBelowMovement(), RaiseQuantizeAboveMovement()))
+
+
+def _moves(op: Operation) -> bool:
+    """Whether an operation gives elements of its operands, and computes none."""
+    only_moves = isinstance(op, MovementOp | MaxPool2DOp) and op.has_trait(SameScale, value_if_unregistered=False)
+    return only_moves and len(op.results) == 1
+
+
+def _on(op: Operation, data: Sequence[SSAValue], element: UniformType) -> Operation:
+    """An operation on quantized data operands in place of its own."""
+    rest = op.operands[len(data) :]
+    result = TensorType(element, shape_of(op.results[0]))
+    return op.create(operands=[*data, *rest], result_types=[result], properties=dict(op.properties))
+
+
+def _holds_padding(op: Operation, element: UniformType) -> bool:
+    """Whether what an operation pads with, if it does, is one of the values of a type."""
+    if not isinstance(op, PadOp) or not isinstance(op.value, FloatAttr):
+        return True
+    real = op.value.value.data
+    stored = numerics.quantize(
+        real, element.scale, element.zero_point, element.storage_min, element.storage_max, "int64"
+    )
+    return float(numerics.dequantize(stored, element.scale, element.zero_point)) == real
+
+
+class DropCastPair(RewritePattern):
+    """qcast(dcast(q)) → q, of the same type."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: QuantizeCastOp, rewriter: PatternRewriter) -> None:
+        inner = op.input.owner
+        if isinstance(inner, DequantizeCastOp) and inner.input.type == op.result.type:
+            replace(rewriter, op, [], [inner.input])
+
+
+class SinkDequantizeBelowMovement(RewritePattern):
+    """move(dcast(q), …) → dcast(move(q, …))."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not _moves(op) or not is_float(op.results[0]):
+            return
+        data = data_operands(op)
+        sources = [v.owner.input for v in data if isinstance(v.owner, DequantizeCastOp)]
+        kinds = {element_of(s) for s in sources}
+        if len(sources) < len(data) or len(kinds) != 1:
+            return
+        (element,) = kinds
+        if not isinstance(element, UniformType) or element.is_per_axis or not _holds_padding(op, element):
+            return
+        moved = _on(op, sources, element)
+        back = DequantizeCastOp(moved.results[0], op.results[0].type)
+        replace(rewriter, op, [moved, back], doing=moved)
+
+
+class RaiseQuantizeAboveMovement(RewritePattern):
+    """qcast(move(x, …)) → move(qcast(x), …)."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: QuantizeCastOp, rewriter: PatternRewriter) -> None:
+        mover, element = op.input.owner, element_of(op.result)
+        if not isinstance(mover, Operation) or not _moves(mover) or not isinstance(element, UniformType):
+            return
+        readers = [u.operation for u in op.input.uses if not isinstance(u.operation, ObserveOp)]
+        alike = all(isinstance(r, QuantizeCastOp) and r.result.type == op.result.type for r in readers)
+        if element.is_per_axis or not alike:
+            return
+        casts = [QuantizeCastOp(v, TensorType(element, shape_of(v))) for v in data_operands(mover)]
+        for cast in casts:
+            cast.attributes.update({k: v for k, v in op.attributes.items() if k == FLOAT32})
+        moved = _on(mover, [c.result for c in casts], element)
+        for observer in [u.operation for u in op.input.uses if isinstance(u.operation, ObserveOp)]:
+            rewriter.erase(observer)
+        # Every other cast of the value is this one.
+        for twin in [r for r in readers if r is not op]:
+            replace(rewriter, twin, [], [op.result])
+        replace(rewriter, op, [*casts, moved], absorbing=[mover])

@@ -1,0 +1,136 @@
+"""`signed-storage`: every quantized type gets signed storage of 8 or 16 bits, under the same real values.
+
+    u8<0:255>, scale s, zero point z     becomes   i8<-128:127>, scale s, zero point z − 128
+    u4<0:15>, i4<-8:7>                   become    i8<0:15>, i8<-8:7>, parameters as they were
+
+Stored integers move by 128 (32768 of 16 bits) where they would not fit the signed type; scale · (q − z) stays what it
+was, and so does every quantization, which adds the zero point after it has rounded. So nothing below this pass knows
+unsigned integers. The function's own arguments and results, and storage casts, keep their types: a change of storage,
+`nn.requantize`, stands beside them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i8, i16, i32
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn import AddOp, ConstantOp, MulOp, RequantizeOp
+from qmlir.dialects.nn.base import NNOp
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.qmlir import UNSIGNED
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.types import UniformType, quantized_element
+from qmlir.dialects.weights import WeightsAttr
+
+HELD = 8
+"""Storage of more bits that is no whole number of bytes becomes 16 bits wide."""
+
+
+@dataclass(frozen=True)
+class SignedStoragePass(ModulePass):
+    """Gives quantized types signed storage of 8 or 16 bits, moving zero points where they were unsigned.
+
+    ```mlir
+    %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32, 0.5:3>>
+    // becomes
+    %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5:-125>>
+    ```
+    """
+
+    name = "signed-storage"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+            _sign(function.body.block)
+
+
+def signed(type: UniformType) -> UniformType:
+    """The type with signed storage of 8 or 16 bits that has the same real values; itself where there is none."""
+    bits = type.storage_width
+    if bits > 16 or type.storage in (i8, i16):
+        return type
+    storage = i8 if bits <= HELD else i16
+    moved = displacement(type)
+    limits, points = (type.storage_min - moved, type.storage_max - moved), [z - moved for z in type.zero_points]
+    if type.axis is None:
+        return UniformType.per_tensor(storage, type.scale, points[0], *limits, type.expressed)
+    return UniformType.per_axis(storage, type.axis, type.scales, points, *limits, type.expressed)
+
+
+def displacement(type: UniformType) -> int:
+    """By how much its stored integers shrink."""
+    held = 1 << (HELD - 1 if type.storage_width <= HELD else 15)
+    return held if type.storage_max >= held else 0
+
+
+Computing = NNOp | MovementOp | QuantizeCastOp | DequantizeCastOp | ConstantOp
+"""What only cares for the real values; all else, a return or a storage cast, means the stored integers."""
+
+
+def _sign(block: Block) -> None:
+    others = [o for o in block.ops if not isinstance(o, Computing)]
+    entering = [v for v in (*block.args, *(r for o in others for r in o.results)) if _changes(v)]
+    leaving = [
+        (o, i, v, quantized_element(v.type))
+        for o in others for i, v in enumerate(o.operands) if _changes(v) and v not in entering
+    ]  # fmt: skip
+    for op in [o for o in block.ops if isinstance(o, Computing)]:
+        if isinstance(op, AddOp | MulOp | WeightedOp) and (moved := max(map(_displacement, _activations(op)))):
+            op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
+        for result in [r for r in op.results if _changes(r)]:
+            if isinstance(op, ConstantOp):
+                _move_constant(op)
+            Rewriter.replace_value_with_new_type(result, _signed_tensor(result))
+    for value in entering:
+        _enter(value, block)
+    for op, index, value, type in leaving:
+        change = RequantizeOp.make([op.operands[index]], element=type)
+        Rewriter.insert_op(change, InsertPoint.before(op))
+        op.operands[index] = change.y
+
+
+def _activations(op: Operation) -> Sequence[SSAValue]:
+    return (*op.operands[:1], *op.results) if isinstance(op, WeightedOp) else (*op.operands, *op.results)
+
+
+def _displacement(value: SSAValue) -> int:
+    type = quantized_element(value.type)
+    return 0 if type is None else displacement(type)
+
+
+def _changes(value: SSAValue) -> bool:
+    type = quantized_element(value.type)
+    return type is not None and signed(type) != type
+
+
+def _signed_tensor(value: SSAValue) -> TensorType[UniformType]:
+    type = quantized_element(value.type)
+    assert type is not None
+    return TensorType(signed(type), shape_of(value))
+
+
+def _move_constant(op: ConstantOp) -> None:
+    type = quantized_element(op.y.type)
+    assert type is not None
+    moved = op.value.array.astype(np.int32) - displacement(type)
+    op.value = WeightsAttr(moved.astype(signed(type).numpy_dtype))
+
+
+def _enter(value: SSAValue, block: Block) -> None:
+    """Lets what computes read an argument, or the result of a storage cast, with signed storage."""
+    readers = [u for u in value.uses if isinstance(u.operation, Computing)]
+    if not readers:
+        return
+    change = RequantizeOp.make([value], element=_signed_tensor(value).element_type)
+    where = InsertPoint.after(value.op) if isinstance(value, OpResult) else InsertPoint.at_start(block)
+    Rewriter.insert_op(change, where)
+    for use in readers:
+        use.operation.operands[use.index] = change.y

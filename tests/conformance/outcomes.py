@@ -1,0 +1,161 @@
+"""What becomes of a case: it passes, qmlir refuses it with a reason, or there is a defect.
+
+import → reference        every operation's own meaning in numpy
+import → simplify → CPU   machine code; it must also equal the reference on the same module bit for bit
+"""
+
+import traceback
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx.backend.test.runner import Runner
+
+import qmlir
+from qmlir.compiler import SIMPLIFY
+from qmlir.errors import LoweringError, NodeError, QmlirError
+from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.opaque import opaque_report
+from tests.conformance.cases import Case
+
+PASSED, LISTED, FAILED = "pass", "listed", "FAIL"
+
+BACKENDS = ("reference", "CPU")
+
+
+TWO_UNITS = "f16: up to two units in the last place off ONNX's result, which ONNX allows for bf16 only"
+"""Each operation on halves is computed in f32 and rounded once; ONNX's script rounds elsewhere."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """`PASSED`, `LISTED` with qmlir's reason, or `FAILED` with what is wrong."""
+
+    status: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case on each back end.
+
+    constants  the inputs that had to be loaded as constants
+    """
+
+    constants: tuple[str, ...]
+    reference: Result
+    cpu: Result
+
+    def of(self, backend: str) -> Result:
+        """The result on one of `BACKENDS`."""
+        return self.reference if backend == "reference" else self.cpu
+
+
+class _Refused(Exception):
+    """qmlir's reason for not taking a model."""
+
+
+class _Wrong(Exception):
+    """A defect."""
+
+
+def attempt(case: Case) -> Outcome:
+    """Runs a case on both back ends."""
+    np.seterr(all="ignore")
+    warnings.simplefilter("ignore")
+    module, constants, imported = None, (), _import(case, ())
+    parameters = tuple(case.parameters())
+    if isinstance(imported, Result) and imported.status == LISTED and parameters:
+        constants, imported = parameters, _import(case, parameters)
+    if isinstance(imported, Result):
+        return Outcome(constants, imported, imported)
+    module = imported
+    if not case.data:  # only imported
+        return Outcome((), Result(PASSED), Result(PASSED))
+    reference = _guarded(lambda: _compare(case, constants, qmlir.reference(module)))
+    cpu = _guarded(lambda: _run_cpu(case, constants, module))
+    return Outcome(constants, reference, cpu)
+
+
+def _import(case: Case, constants: tuple[str, ...]) -> Any:
+    """The module, or the result if there is none."""
+    found: list[Any] = []
+
+    def run() -> None:
+        given = dict(zip(case.inputs(), case.data[0][0], strict=False)) if case.data else {}
+        module = load_onnx(case.path or case.model, constants={n: given[n] for n in constants})
+        module.verify()
+        if report := opaque_report(module):
+            raise _Refused("; ".join(f"{k.kind.removeprefix('onnx.')}: {k.reason}" for k in report))
+        found.append(module)
+
+    result = _guarded(run)
+    place = str(case.path)
+    return found[0] if found else Result(result.status, result.text.replace(place, "<model>"))
+
+
+def _run_cpu(case: Case, constants: tuple[str, ...], module: Any) -> None:
+    simple = qmlir.Pipeline(*SIMPLIFY)(module)
+    executable = qmlir.compile(simple)
+    reference = qmlir.reference(simple)
+    _compare(case, constants, executable)
+    for inputs, _ in case.data:
+        given = _arguments(case, constants, inputs)
+        for ours, wanted in zip(executable.run(given), reference.run(given), strict=True):
+            if not _same(ours, wanted):
+                raise _Wrong("the CPU's bits differ from the reference's")
+
+
+def _arguments(case: Case, constants: tuple[str, ...], inputs: list[Any]) -> dict[str, Any]:
+    return {n: a for n, a in zip(case.inputs(), inputs, strict=False) if n not in constants}
+
+
+def _compare(case: Case, constants: tuple[str, ...], network: Any) -> None:
+    """Compares what a network computes with what ONNX wants, as ONNX's own runner does."""
+    for inputs, wanted in case.data:
+        got = network.run(_arguments(case, constants, inputs))
+        try:
+            Runner.assert_similar_outputs(wanted, got, case.rtol, case.atol)
+        except AssertionError as error:
+            if all(_is_near_in_halves(a, b) for a, b in zip(got, wanted, strict=True)):
+                raise _Refused(TWO_UNITS) from None
+            raise _Wrong(" ".join(str(error).split())[:200]) from None
+
+
+def _is_near_in_halves(ours: Any, theirs: Any) -> bool:
+    """Whether two arrays of f16 differ by two units in the last place, 2⁻⁹ of their magnitude, at most."""
+    if ours.dtype != np.float16 or theirs.dtype != np.float16 or ours.shape != theirs.shape:
+        return False
+    return np.allclose(ours.astype(np.float64), theirs.astype(np.float64), rtol=2**-9, atol=0, equal_nan=True)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two arrays are equal bit for bit, all NaNs being one."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind == "V":  # bfloat16 and its like
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    different = a != b
+    if a.dtype.kind == "f":
+        different = (different & ~(np.isnan(a) & np.isnan(b))) | ((np.signbit(a) != np.signbit(b)) & ~np.isnan(a))
+    return not np.any(different)
+
+
+def _guarded(run: Any) -> Result:
+    """The result of something that returns if all is well."""
+    try:
+        run()
+    except _Refused as refusal:
+        return Result(LISTED, str(refusal))
+    except _Wrong as wrong:
+        return Result(FAILED, str(wrong))
+    except QmlirError as error:
+        if isinstance(error, NodeError) and not isinstance(error, LoweringError):
+            return Result(FAILED, f"calls ONNX's own model wrong: {error}")
+        return Result(LISTED, str(error))
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename.rpartition('/qmlir/')[2]}:{where.lineno}"
+        return Result(FAILED, f"{type(error).__name__} at {place}: {' '.join(str(error).split())[:200]}")
+    return Result(PASSED)
