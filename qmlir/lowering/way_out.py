@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.dialects.dense import Dense, dense_of
 from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import LoweringError
@@ -54,6 +55,18 @@ class BodyCode:
             self.refuse("has no constants of one bit upstream", got=f"bool{list(array.shape)}", remedy="use i8")
         stored = signless(array)
         return dense_of(TensorType(element_type_of(stored.dtype), stored.shape), stored)
+
+
+def check_comparable(code: BodyCode, x: SSAValue) -> IntegerType:
+    """The element type of what is compared; refuses floats, whose NaN and zeros upstream orders otherwise, and i1."""
+    element = element_of(x)
+    if not is_integer(element) or element.width.data < 8:
+        code.refuse(
+            "compares integers of 8 bits and more",
+            got=str(element),
+            remedy="quantize it; --quantize=fail-on-float=true tells what stays float",
+        )
+    return element
 
 
 def signless(array: Array) -> Array:

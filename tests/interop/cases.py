@@ -11,8 +11,9 @@ from xdsl.ir import Attribute, SSAValue
 import qmlir
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function
-from qmlir.dialects import nn
+from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import bound
+from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
@@ -20,12 +21,16 @@ from tests.conftest import ROOT
 from tests.interop.upstream import Array, Compiled, assert_same_bits
 from tests.lowering.both import network
 from tests.models.networks import NETWORKS, Find, split
-from tests.ops.samples import MOVEMENT_SAMPLES, NN_SAMPLES, QINT_SAMPLES, Sample, pads
+from tests.ops.samples import NN_SAMPLES, SAMPLES, Sample, pads
 
-MOVES = (MovementOp, nn.ConstantOp)
-"""Operations of nn that stay on every level."""
 
-ALL = (*NN_SAMPLES, *MOVEMENT_SAMPLES, *QINT_SAMPLES)
+def stays(sample: Sample) -> bool:
+    """Whether a sample is of an operation of nn that stays on the integer level."""
+    compared = issubclass(sample.op, ExtremeOp) and isinstance(sample.operands[0].element, IntegerType)
+    return compared or issubclass(sample.op, MovementOp | nn.ConstantOp)
+
+
+ALL = (*NN_SAMPLES, *(s for s in SAMPLES if s not in NN_SAMPLES and (stays(s) or s.op in qint.QINT.operations)))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,13 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.qint.contraction import (
+    Conv2DOp,
+    DepthwiseConv2DOp,
+    FullyConnectedOp,
+    MatMulOp,
+    SaturatingFullyConnectedOp,
+)
 from qmlir.dialects.windows import WindowOp
 from qmlir.lowering.qint_to_linalg.structured import Formula, Place, TensorCode, broadcast_place, copied, loops
 from qmlir.lowering.value import Value
@@ -105,6 +111,24 @@ def _fully_connected(
     return code.generic([(x, [n, i]), (w, [o, i])], into, 3, products(op.zero_point.value.data))
 
 
+def _saturating(
+    code: TensorCode, op: SaturatingFullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
+) -> SSAValue:
+    """Two neighbouring products at a time; a last one without a neighbour meets a weight of 0."""
+    zero_point, odd = op.zero_point.value.data, shape_of(x)[1] % 2
+    x, w = (code.padded(matrix, [0, 0], [0, odd], 0) for matrix in (x, w))
+    n, o, pair = loops(3)
+
+    def saturated(x: Value, next_x: Value, w: Value, next_w: Value, acc: Value) -> Value:
+        products = [centred(a, zero_point) * b.to(i32) for a, b in ((x, w), (next_x, next_w))]
+        return acc + (products[0] + products[1]).maximum(-(1 << 15)).minimum((1 << 15) - 1)
+
+    read: list[tuple[SSAValue, Place]] = [
+        (matrix, [row, pair * 2 + second]) for matrix, row in ((x, n), (w, o)) for second in (0, 1)
+    ]
+    return code.generic(read, (_start(code, b, shape_of(op.acc)), [n, o]), 3, saturated)
+
+
 def _matmul(code: TensorCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     shape = shape_of(op.acc)
     *batch, m, n, k = loops(len(shape) + 1)
@@ -120,4 +144,10 @@ def _matmul(code: TensorCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSA
     )
 
 
-RULES = {Conv2DOp: _conv2d, DepthwiseConv2DOp: _depthwise, FullyConnectedOp: _fully_connected, MatMulOp: _matmul}
+RULES = {
+    Conv2DOp: _conv2d,
+    DepthwiseConv2DOp: _depthwise,
+    FullyConnectedOp: _fully_connected,
+    SaturatingFullyConnectedOp: _saturating,
+    MatMulOp: _matmul,
+}

@@ -3,7 +3,7 @@
 Enters: qint, the data movement of nn, constants, and casts of `quant` where the integers meet floats. Leaves: the same
 functions in `func`, `linalg`, `arith`, `tensor` and `math` only, with plain integers where quantized types were; names
 and decisions are gone, as upstream knows no such attributes. What runs the result gets `evaluate`'s bits: integer
-arithmetic throughout, and f64 in the casts, without any fast-math flag.
+arithmetic, and without any fast-math flag f64 in the casts, f32 and f64 where a contract is defined in floats.
 
 Float islands have no way out: whoever wants one quantizes without them (`--quantize=fail-on-float=true`).
 """
@@ -16,7 +16,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from qmlir.lowering.qint_to_linalg import casts, contraction, elementwise, lookup, pooling, requantize, shape
+from qmlir.lowering.qint_to_linalg import (
+    casts,
+    contraction,
+    elementwise,
+    indexing,
+    lookup,
+    pooling,
+    reduction,
+    requantize,
+    resize,
+    shape,
+)
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 from qmlir.lowering.way_out import Rule, rebuild
 
@@ -25,8 +36,11 @@ RULES: Mapping[type[Operation], Rule] = {
     **requantize.RULES,
     **elementwise.RULES,
     **pooling.RULES,
+    **resize.RULES,
     **lookup.RULES,
+    **reduction.RULES,
     **shape.RULES,
+    **indexing.RULES,
     **casts.RULES,
 }
 

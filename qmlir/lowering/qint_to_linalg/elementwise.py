@@ -1,10 +1,10 @@
 """Integer sums and products of two tensors."""
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import f32, f64, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import tensor_type
-from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
 from qmlir.lowering.qint_to_linalg.contraction import centred
 from qmlir.lowering.qint_to_linalg.requantize import narrowed
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
@@ -22,6 +22,18 @@ def _add(code: TensorCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return code.elementwise([lhs, rhs], tensor_type(op.y), formula)
 
 
+def _float_add(code: TensorCode, op: FloatAddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """Products and sums in f64, where products are exact; each sum is rounded to f32."""
+    left, right, constant = op.numbers()
+
+    def formula(lhs: Value, rhs: Value) -> Value:
+        a, b = ((x.to(i64) + op.offset.value.data).to(f64) for x in (lhs, rhs))
+        inner = (b * right + constant).to(f32)
+        return narrowed(op, (a * left + inner.to(f64)).to(f32).round_even().to(i64))
+
+    return code.elementwise([lhs, rhs], tensor_type(op.y), formula)
+
+
 def _mul(code: TensorCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     zero_points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
 
@@ -31,4 +43,4 @@ def _mul(code: TensorCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return code.elementwise([lhs, rhs], tensor_type(op.acc), formula)
 
 
-RULES = {AddOp: _add, MulOp: _mul}
+RULES = {AddOp: _add, FloatAddOp: _float_add, MulOp: _mul}

@@ -1,19 +1,23 @@
-"""From accumulators to narrow integers: the integer rounding contracts of dialects/quant/numerics.py, in i64."""
+"""From accumulators to narrow integers by contract (dialects/quant/numerics.py), in i64 or in the floats that define it."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import f32, f64, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, tensor_type
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
+from qmlir.dialects.quant.numerics import MULTIPLIER_BITS
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 from qmlir.lowering.value import Value
 
 Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
 """(a, multiplier, shift), all i64 → a · multiplier · 2^(shift − 31), rounded."""
+
+FloatRounding: TypeAlias = Callable[[Value, Value, int], Value]
+"""(a, i64; the factor, f32; what is added before rounding) → a · factor, rounded, i64."""
 
 
 def _half_up(value: Value, bits: Value | int) -> Value:
@@ -50,7 +54,22 @@ def upup(a: Value, multiplier: Value, shift: Value) -> Value:
 
 
 ROUNDINGS: Mapping[str, Rounding] = {"single": single, "shift": single, "double": double, "upup": upup}
-"""Contract → its arithmetic. `float_even` computes in floats and stays with the back ends that do it exactly."""
+"""Contract → its arithmetic on integers."""
+
+
+def float_even(a: Value, factor: Value, before: int) -> Value:
+    """rint(f32(a) · f32(M)), half to even."""
+    return (a.to(f32) * factor).round_even().to(i64)
+
+
+def float_sum(a: Value, factor: Value, before: int) -> Value:
+    """rint(f32(f32(a) · f32(M)) + Z) − Z; the sum in f64, then rounded to f32, as numerics.py has it."""
+    product = (a.to(f32) * factor).to(f64)
+    return (product + float(before)).to(f32).round_even().to(i64) - before
+
+
+FLOAT_ROUNDINGS: Mapping[str, FloatRounding] = {"float_even": float_even, "float_sum": float_sum}
+"""Contract → its arithmetic on floats, each operation of which rounds by itself."""
 
 
 def narrowed(op: NarrowingOp, value: Value) -> Value:
@@ -61,19 +80,25 @@ def narrowed(op: NarrowingOp, value: Value) -> Value:
 
 def _requantize(code: TensorCode, op: RequantizeOp, x: SSAValue) -> SSAValue:
     contract = op.contract.data
-    if contract not in ROUNDINGS:
-        code.refuse(f"needs a contract of {', '.join(ROUNDINGS)}", got=contract, remedy="lower it with one of these")
-
-    def formula(x: Value, multiplier: Value, shift: Value) -> Value:
-        a = x.to(i64) - op.input_zero_point.value.data
-        return narrowed(op, ROUNDINGS[contract](a, multiplier.to(i64), shift.to(i64)))
-
     multiplier, shift = (np.array(v.get_values(), np.int32) for v in (op.multiplier, op.shift))
+    in_floats = FLOAT_ROUNDINGS.get(contract)
+    if in_floats is None:
+        parameters, element = [multiplier, shift], i64
+    else:
+        parameters, element = [np.ldexp(multiplier.astype(np.float32), shift - MULTIPLIER_BITS)], f32
+
+    def formula(x: Value, *parameters: Value) -> Value:
+        a = x.to(i64) - op.input_zero_point.value.data
+        numbers = [p.to(element) for p in parameters]
+        if in_floats is None:
+            return narrowed(op, ROUNDINGS[contract](a, numbers[0], numbers[1]))
+        return narrowed(op, in_floats(a, numbers[0], 0 if op.before is None else op.before.value.data))
+
     if len(multiplier) > 1:
-        return code.elementwise([x, code.constant(multiplier), code.constant(shift)], tensor_type(op.y), formula)
+        return code.elementwise([x, *map(code.constant, parameters)], tensor_type(op.y), formula)
 
     def with_numbers(x: Value) -> Value:
-        return formula(x, *(x.code.constant(int(number), i64) for number in (multiplier[0], shift[0])))
+        return formula(x, *(x.code.constant(p[0].item(), element) for p in parameters))
 
     return code.elementwise([x], tensor_type(op.y), with_numbers)
 

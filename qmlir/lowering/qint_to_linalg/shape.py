@@ -6,8 +6,9 @@ from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
-from qmlir.lowering.qint_to_linalg.structured import TensorCode, copied, loops
+from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.lowering.qint_to_linalg.structured import TensorCode, copied, loops, tensor_of
+from qmlir.lowering.value import Value
 from qmlir.lowering.way_out import signless
 
 
@@ -27,6 +28,13 @@ def _transpose(code: TensorCode, op: TransposeOp, x: SSAValue) -> SSAValue:
     return code.generic([(x, read)], into, len(permutation), copied)
 
 
+def _broadcast(code: TensorCode, op: BroadcastOp, x: SSAValue) -> SSAValue:
+    def same(x: Value) -> Value:
+        return x
+
+    return code.elementwise([x], tensor_of(element_of(x), shape_of(op.y)), same)
+
+
 def _concat(code: TensorCode, op: ConcatOp, *inputs: SSAValue) -> SSAValue:
     """Slices inserted one after another."""
     axis = op.axis.value.data
@@ -41,13 +49,16 @@ def _concat(code: TensorCode, op: ConcatOp, *inputs: SSAValue) -> SSAValue:
 
 
 def _pad(code: TensorCode, op: PadOp, x: SSAValue) -> SSAValue:
-    return code.padded(x, op.low.get_values(), op.high.get_values(), signless(op.stored_value()).item())
+    value = signless(op.stored_value())
+    number = -int(value) if value.dtype.kind == "b" else value.item()  # one bit, read as a signed number
+    return code.padded(x, op.low.get_values(), op.high.get_values(), number)
 
 
 RULES = {
     ConstantOp: _constant,
     ReshapeOp: _reshape,
     TransposeOp: _transpose,
+    BroadcastOp: _broadcast,
     ConcatOp: _concat,
     PadOp: _pad,
 }

@@ -1,0 +1,118 @@
+"""Slices, and elements read from or written to places that are given by indices."""
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, SliceOp
+from qmlir.lowering.code import Code
+from qmlir.lowering.qint_to_linalg.structured import Place, TensorCode, loops, tensor_of
+from qmlir.lowering.value import INDEX, Value
+
+
+def position(code: Code, loop: int) -> Value:
+    """Where a loop stands."""
+    return code.emit(IndexOp, [], INDEX, {"dim": IntegerAttr(loop, i64)})
+
+
+def element_at(code: Code, x: SSAValue, places: Sequence[Value]) -> Value:
+    """An element of a tensor."""
+    return code.emit(tensor.ExtractOp, [x, *(p.ssa for p in places)], element_of(x))
+
+
+def _place(index: Value, size: int) -> Value:
+    """The place that an index names in a dimension: a negative one from its end, what lies outside at the border."""
+    wide = index.to(i64)
+    return wide.less(0).choose(wide + size, wide).maximum(0).minimum(size - 1).to(INDEX)
+
+
+def _columns(indices: SSAValue, rows: Place) -> list[tuple[SSAValue, Place]]:
+    """The last dimension of indices […, k] as k operands that are read at `rows`."""
+    return [(indices, [*rows, AffineExpr.constant(d)]) for d in range(shape_of(indices)[-1])]
+
+
+def _slice(code: TensorCode, op: SliceOp, x: SSAValue) -> SSAValue:
+    """Upstream's slices step forward; along dimensions that step back they are read from their ends."""
+    shape, steps = shape_of(op.y), op.steps()
+    offsets = [offset if stride > 0 else offset + (size - 1) * stride for offset, size, stride in steps]
+    if 0 in shape:
+        return code.empty(shape, element_of(x))
+    strides = [abs(stride) for _, _, stride in steps]
+    forward = code.add(tensor.ExtractSliceOp(x, offsets, shape, strides, tensor_of(element_of(x), shape)))
+    if all(stride > 0 for _, _, stride in steps):
+        return forward
+
+    def from_the_end(y: Value) -> Value:
+        here = [position(y.code, d) for d in range(len(shape))]
+        ends = zip(here, steps, strict=True)
+        return element_at(y.code, forward, [p if stride > 0 else p.same(size - 1) - p for p, (_, size, stride) in ends])
+
+    return code.generic([], (code.empty(shape, element_of(x)), loops(len(shape))), len(shape), from_the_end)
+
+
+def _gather(code: TensorCode, op: GatherOp, x: SSAValue, indices: SSAValue) -> SSAValue:
+    shape, axis, taken = shape_of(op.y), op.axis.value.data, len(shape_of(indices))
+    dims = loops(len(shape))
+
+    def found(index: Value, y: Value) -> Value:
+        here = [position(y.code, d) for d in range(len(shape))]
+        here[axis : axis + taken] = [_place(index, shape_of(x)[axis])]
+        return element_at(y.code, x, here)
+
+    into = (code.empty(shape, element_of(x)), dims)
+    return code.generic([(indices, dims[axis : axis + taken])], into, len(shape), found)
+
+
+def _gather_nd(code: TensorCode, op: GatherNDOp, x: SSAValue, indices: SSAValue) -> SSAValue:
+    shape, listed = shape_of(op.y), len(shape_of(indices)) - 1
+    dims = loops(len(shape))
+
+    def found(*elements: Value) -> Value:
+        *named, y = elements
+        row = [position(y.code, d) for d in range(listed, len(shape))]
+        return element_at(y.code, x, [*map(_place, named, shape_of(x)), *row])
+
+    into = (code.empty(shape, element_of(x)), dims)
+    return code.generic(_columns(indices, dims[:listed]), into, len(shape), found)
+
+
+def _scatter_nd(code: TensorCode, op: ScatterNDOp, x: SSAValue, updates: SSAValue, indices: SSAValue) -> SSAValue:
+    """First the last update that names each row, or −1: a maximum, so that its order does not matter. Then the rows."""
+    *listed, depth = shape_of(indices)
+    count = prod(listed)
+    if not depth:
+        code.refuse("needs indices that name a dimension", got=str(op.indices.type), remedy="use the updates instead")
+    if not count:
+        return x
+    shape, rank = shape_of(x), len(shape_of(x))
+    updates = code.reshape(updates, (count, *shape[depth:]))
+    *rows, update = loops(depth + 1)
+
+    def last(*elements: Value) -> Value:
+        *named, most = elements
+        number = position(most.code, depth).to(i32)
+        for d, index in enumerate(named):
+            hit = _place(index, shape[d]).equals(position(most.code, d))
+            number = hit.choose(number, number.same(-1))
+        return most.maximum(number)
+
+    columns = _columns(code.reshape(indices, (count, depth)), [update])
+    winners = code.generic(columns, (code.filled(-1, shape[:depth], i32), rows), depth + 1, last)
+    dims = loops(rank)
+
+    def written(old: Value, winner: Value, y: Value) -> Value:
+        row = [position(y.code, d) for d in range(depth, rank)]
+        new = element_at(y.code, updates, [winner.maximum(0).to(INDEX), *row])
+        return winner.less(0).choose(old, new)
+
+    into = (code.empty(shape, element_of(x)), dims)
+    return code.generic([(x, dims), (winners, dims[:depth])], into, rank, written)
+
+
+RULES = {SliceOp: _slice, GatherOp: _gather, GatherNDOp: _gather_nd, ScatterNDOp: _scatter_nd}

@@ -1,0 +1,32 @@
+"""The greatest and the least of integers along some axes."""
+
+from xdsl.dialects.builtin import Signedness
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn.reduction import ExtremeOp, ReduceMaxOp, ReduceMinOp
+from qmlir.lowering.qint_to_linalg.structured import TensorCode, loops
+from qmlir.lowering.value import Value
+from qmlir.lowering.way_out import check_comparable
+
+
+def _extreme(code: TensorCode, op: ExtremeOp, x: SSAValue) -> SSAValue:
+    element = check_comparable(code, op.x)
+    unsigned = element.signedness.data == Signedness.UNSIGNED
+    kept = [d for d in range(len(shape_of(x))) if d not in op.axes.get_values()]
+    dims = loops(len(shape_of(x)))
+
+    def further(x: Value, most: Value) -> Value:
+        return (most.maximum if isinstance(op, ReduceMaxOp) else most.minimum)(x, unsigned=unsigned)
+
+    start = code.filled(_signed(int(op.identity()), element.width.data), [shape_of(x)[d] for d in kept], element_of(x))
+    found = code.generic([(x, dims)], (start, [dims[d] for d in kept]), len(dims), further)
+    return code.reshape(found, shape_of(op.y))
+
+
+def _signed(number: int, bits: int) -> int:
+    """An integer as the signed one of the same bits."""
+    return number - (1 << bits) if number >= 1 << bits - 1 else number
+
+
+RULES = {ReduceMaxOp: _extreme, ReduceMinOp: _extreme}

@@ -1,0 +1,41 @@
+"""Integer interpolation: a sum over the taps along one axis after another, in i32."""
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import shape_of, tensor_type
+from qmlir.dialects.qint.resize import ResizeOp
+from qmlir.lowering.qint_to_linalg.contraction import centred
+from qmlir.lowering.qint_to_linalg.indexing import element_at, position
+from qmlir.lowering.qint_to_linalg.structured import TensorCode, loops, tensor_of
+from qmlir.lowering.value import INDEX, Value
+from qmlir.lowering.way_out import Array
+
+
+def _resize(code: TensorCode, op: ResizeOp, x: SSAValue) -> SSAValue:
+    def start(x: Value) -> Value:
+        return centred(x, op.zero_point.value.data)
+
+    x = code.elementwise([x], tensor_of(i32, shape_of(x)), start)
+    for axis, taps, weights in op.tables():
+        x = _along(code, x, axis, taps, weights)
+    assert x.type == tensor_type(op.acc)
+    return x
+
+
+def _along(code: TensorCode, x: SSAValue, axis: int, taps: Array, weights: Array) -> SSAValue:
+    """acc[…, o, …] = Σ_t weights[o, t] · x[…, taps[o, t], …]."""
+    shape = list(shape_of(x))
+    shape[axis] = len(taps)
+    *written, tap = loops(len(shape) + 1)
+
+    def weighted(place: Value, weight: Value, acc: Value) -> Value:
+        here = [position(acc.code, d) for d in range(len(shape))]
+        here[axis] = place.to(INDEX)
+        return acc + weight * element_at(acc.code, x, here)
+
+    read = [(code.constant(table), [written[axis], tap]) for table in (taps, weights)]
+    return code.generic(read, (code.filled(0, shape, i32), written), len(shape) + 1, weighted)
+
+
+RULES = {ResizeOp: _resize}
