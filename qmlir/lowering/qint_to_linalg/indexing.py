@@ -38,22 +38,19 @@ def _columns(indices: SSAValue, rows: Place) -> list[tuple[SSAValue, Place]]:
 
 
 def _slice(code: TensorCode, op: SliceOp, x: SSAValue) -> SSAValue:
-    """Upstream's slices step forward; along dimensions that step back they are read from their ends."""
+    """Upstream's slices step forward only, and so do the accesses of `linalg` that its users expect."""
     shape, steps = shape_of(op.y), op.steps()
-    offsets = [offset if stride > 0 else offset + (size - 1) * stride for offset, size, stride in steps]
     if 0 in shape:
         return code.empty(shape, element_of(x))
-    strides = [abs(stride) for _, _, stride in steps]
-    forward = code.add(tensor.ExtractSliceOp(x, offsets, shape, strides, tensor_of(element_of(x), shape)))
     if all(stride > 0 for _, _, stride in steps):
-        return forward
+        offsets, sizes, strides = zip(*steps, strict=True) if steps else ((), (), ())
+        return code.add(tensor.ExtractSliceOp(x, offsets, sizes, strides, tensor_of(element_of(x), shape)))
 
-    def from_the_end(y: Value) -> Value:
-        here = [position(y.code, d) for d in range(len(shape))]
-        ends = zip(here, steps, strict=True)
-        return element_at(y.code, forward, [p if stride > 0 else p.same(size - 1) - p for p, (_, size, stride) in ends])
+    def there(y: Value) -> Value:
+        places = [position(y.code, d) * stride + offset for d, (offset, _, stride) in enumerate(steps)]
+        return element_at(y.code, x, places)
 
-    return code.generic([], (code.empty(shape, element_of(x)), loops(len(shape))), len(shape), from_the_end)
+    return code.generic([], (code.empty(shape, element_of(x)), loops(len(shape))), len(shape), there)
 
 
 def _gather(code: TensorCode, op: GatherOp, x: SSAValue, indices: SSAValue) -> SSAValue:

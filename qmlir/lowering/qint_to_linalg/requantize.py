@@ -1,4 +1,4 @@
-"""From accumulators to narrow integers by contract (dialects/quant/numerics.py), in i64 or in the floats that define it."""
+"""From accumulators to narrow integers by the contracts of dialects/quant/numerics.py, in i64 or in floats."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
