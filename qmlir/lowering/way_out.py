@@ -14,6 +14,7 @@ import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import Pure
 
 from qmlir.dialects.dense import Dense, dense_of
 from qmlir.dialects.dtypes import element_type_of
@@ -111,19 +112,22 @@ def _rebuild_function(
     for before, after in values.items():
         after.name_hint = before.name_hint
     for op in old.ops:
-        code = code_of(new, op)
         operands = [values[o] for o in op.operands]
         if isinstance(op, func.ReturnOp):
             new.add_op(func.ReturnOp(*operands))
         elif (rule := rules.get(type(op))) is not None:
-            values[op.results[0]] = result = rule(code, op, *operands)
+            values[op.results[0]] = result = rule(code_of(new, op), op, *operands)
             if result.name_hint is None:
                 result.name_hint = op.results[0].name_hint
         else:
-            code.refuse(
+            BodyCode(new, op).refuse(
                 f"has no form in {dialect}: only integers, data movement and casts leave",
                 remedy="run --nn-to-qint first; --quantize=fail-on-float=true tells what stays float",
             )
+    for op in reversed(list(new.ops)):
+        if _is_unread_constant(op):
+            op.detach()
+            op.erase()
     signature = ([a.type for a in new.args], [plain_type(t) for t in function.function_type.outputs])
     made = func.FuncOp(function.sym_name.data, signature, Region(new), function.sym_visibility)
     made.location = function.location
@@ -131,6 +135,11 @@ def _rebuild_function(
     parent.insert_op_before(made, function)
     function.detach()
     function.erase()
+
+
+def _is_unread_constant(op: Operation) -> bool:
+    """Whether nobody reads a constant, as where a rule took its numbers elsewhere."""
+    return op.has_trait(Pure) and not op.operands and not op.regions and not any(r.uses for r in op.results)
 
 
 def plain_type(type: Attribute) -> Attribute:

@@ -72,8 +72,11 @@ def _python_slice(offset: int, size: int, stride: int) -> slice:
     return slice(offset, stop if stop >= 0 else None, stride) if size else slice(0, 0)
 
 
-def places(indices: Array, size: int) -> Array:
-    """Indices as int64 places in a dimension: negative ones from its end, what lies outside moved to the border."""
+def places(indices: Array, size: int | Array) -> Array:
+    """Indices as int64 places in a dimension: negative ones from its end, what lies outside moved to the border.
+
+    Their last dimension may name as many dimensions as there are sizes.
+    """
     wide = indices.astype(np.int64)
     return np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
 

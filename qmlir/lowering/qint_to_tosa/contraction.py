@@ -10,10 +10,18 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.qint.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qint.contraction import (
+    Conv2DOp,
+    DepthwiseConv2DOp,
+    FullyConnectedOp,
+    MatMulOp,
+    SaturatingFullyConnectedOp,
+    WeightedOp,
+)
 from qmlir.dialects.tosa import contraction as tosa
 from qmlir.dialects.windows import WindowOp
-from qmlir.lowering.qint_to_tosa.tensors import TosaCode, integers, is_byte
+from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode, integers, is_byte
 
 
 def check_bytes(code: TosaCode, *operands: SSAValue) -> None:
@@ -21,6 +29,22 @@ def check_bytes(code: TosaCode, *operands: SSAValue) -> None:
     if not all(map(is_byte, operands)):
         kinds = ", ".join(str(element_of(x)) for x in operands)
         code.refuse("sums products of i8 in tosa", got=kinds, remedy="quantize it with precision=int8")
+
+
+def centred_weights(code: TosaCode, op: WeightedOp, x: SSAValue, w: SSAValue) -> tuple[SSAValue, int]:
+    """The weights as i8 and their zero point: constants of 16 bits may be i8 less a number.
+
+    Raises:
+        LoweringError: They or the data are wider.
+    """
+    if is_byte(x) and not is_byte(w) and isinstance(op.w.owner, ConstantOp):
+        array = op.w.owner.value.array.astype(np.int64)
+        low, high = max(-128, -128 - int(array.min())), min(127, 127 - int(array.max()))
+        if low <= high:
+            zero_point = min(max(0, low), high)
+            return code.constant((array + zero_point).astype(np.int8)), zero_point
+    check_bytes(code, x, w)
+    return w, 0
 
 
 def fitted(
@@ -62,6 +86,7 @@ def convolution(
     w: SSAValue,
     b: SSAValue | None,
     zero_point: int,
+    weight_zero_point: int = 0,
 ) -> SSAValue:
     """A convolution [N, H, W, C] of i8 with weights in TOSA's layout: i32 [N, OH, OW, O]."""
     rows, columns = shape_of(w)[:2] if kind is tosa.DepthwiseConv2DOp else shape_of(w)[1:3]
@@ -69,7 +94,7 @@ def convolution(
     height, width = op.window_output(shape_of(x), (rows, columns))
     outputs = prod(shape_of(w)[2:]) if kind is tosa.DepthwiseConv2DOp else shape_of(w)[0]
     bias = code.constant(np.zeros(outputs, np.int32)) if b is None else b
-    zero_points = [code.zero_point(zero_point, element_of(x)), code.zero_point(0, element_of(w))]
+    zero_points = [code.zero_point(zero_point, element_of(x)), code.zero_point(weight_zero_point, element_of(w))]
     properties: dict[str, Attribute] = {
         "pad": integers(pads),
         "stride": integers(op.stride_values()),
@@ -81,31 +106,40 @@ def convolution(
 
 
 def _conv2d(code: TosaCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
-    check_bytes(code, x, w)
-    return convolution(code, op, tosa.Conv2DOp, x, w, b, op.zero_point.value.data)
+    """Each group by itself, as TOSA has none."""
+    w, weight_zero_point = centred_weights(code, op, x, w)
+    count = op.group_count()
+    inputs, outputs = shape_of(w)[3], shape_of(w)[0] // count
+    sums: list[SSAValue] = []
+    for group in range(count):
+        data, weights = code.part(x, 3, group * inputs, inputs), code.part(w, 0, group * outputs, outputs)
+        bias = None if b is None else code.part(b, 0, group * outputs, outputs)
+        zero_points = op.zero_point.value.data, weight_zero_point
+        sums.append(convolution(code, op, tosa.Conv2DOp, data, weights, bias, *zero_points))
+    return code.side_by_side(sums, 3)
 
 
 def _depthwise(code: TosaCode, op: DepthwiseConv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
     """TOSA's weights are [KH, KW, C, m]; output channel o is (o div m, o mod m) in both."""
-    check_bytes(code, x, w)
+    w, weight_zero_point = centred_weights(code, op, x, w)
     channels = shape_of(x)[3]
     _, rows, columns, outputs = shape_of(w)
     weights = code.reshape(w, (rows, columns, channels, outputs // channels))
-    return convolution(code, op, tosa.DepthwiseConv2DOp, x, weights, b, op.zero_point.value.data)
+    return convolution(code, op, tosa.DepthwiseConv2DOp, x, weights, b, op.zero_point.value.data, weight_zero_point)
 
 
 def _fully_connected(
     code: TosaCode, op: FullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
     """A convolution of images of one pixel."""
-    check_bytes(code, x, w)
+    w, weight_zero_point = centred_weights(code, op, x, w)
     (batch, inputs), (outputs, _) = shape_of(x), shape_of(w)
     operands = [
         code.reshape(x, (batch, 1, 1, inputs)),
         code.reshape(w, (outputs, 1, 1, inputs)),
         code.constant(np.zeros(outputs, np.int32)) if b is None else b,
         code.zero_point(op.zero_point.value.data, element_of(x)),
-        code.zero_point(0, element_of(w)),
+        code.zero_point(weight_zero_point, element_of(w)),
     ]
     properties: dict[str, Attribute] = {
         "pad": integers([0, 0, 0, 0]),
@@ -115,6 +149,21 @@ def _fully_connected(
     }
     sums = code.op(tosa.Conv2DOp, operands, i32, (batch, 1, 1, outputs), properties)
     return code.reshape(sums, (batch, outputs))
+
+
+def _saturating(
+    code: TosaCode, op: SaturatingFullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
+) -> SSAValue:
+    """One product of matrices [N, 2] and [2, O] for each pair of neighbours, their saturation, and the sum over all."""
+    (batch, inputs), outputs = shape_of(x), shape_of(w)[0]
+    odd, pairs = inputs % 2, (inputs + 1) // 2
+    x, w = (code.padded(matrix, [0, 0], [0, odd], 0) for matrix in (x, w))
+    lhs = code.transposed(code.reshape(x, (batch, pairs, 2)), (1, 0, 2))
+    rhs = code.transposed(code.reshape(w, (outputs, pairs, 2)), (1, 2, 0))
+    zero_points = [code.zero_point(op.zero_point.value.data, element_of(x)), code.zero_point(0, element_of(w))]
+    products = code.op(tosa.MatMulOp, [lhs, rhs, *zero_points], i32, (pairs, batch, outputs))
+    sums = code.reshape(code.summed(code.bounded(products, -(1 << 15), (1 << 15) - 1), 0), (batch, outputs))
+    return sums if b is None else code.combine(ADD, sums, b)
 
 
 def _matmul(code: TosaCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
@@ -136,4 +185,10 @@ def _matmul(code: TosaCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSAVa
     return code.reshape(sums, shape_of(op.acc))
 
 
-RULES = {Conv2DOp: _conv2d, DepthwiseConv2DOp: _depthwise, FullyConnectedOp: _fully_connected, MatMulOp: _matmul}
+RULES = {
+    Conv2DOp: _conv2d,
+    DepthwiseConv2DOp: _depthwise,
+    FullyConnectedOp: _fully_connected,
+    SaturatingFullyConnectedOp: _saturating,
+    MatMulOp: _matmul,
+}

@@ -15,7 +15,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from qmlir.lowering.qint_to_tosa import casts, contraction, elementwise, lookup, pooling, requantize, shape
+from qmlir.lowering.qint_to_tosa import (
+    casts,
+    contraction,
+    elementwise,
+    indexing,
+    lookup,
+    pooling,
+    reduction,
+    requantize,
+    resize,
+    shape,
+)
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 from qmlir.lowering.qint_to_tosa.version_0_80 import respell
 from qmlir.lowering.way_out import Rule, rebuild
@@ -26,8 +37,11 @@ RULES: Mapping[type[Operation], Rule] = {
     **requantize.RULES,
     **elementwise.RULES,
     **pooling.RULES,
+    **resize.RULES,
     **lookup.RULES,
+    **reduction.RULES,
     **shape.RULES,
+    **indexing.RULES,
     **casts.RULES,
 }
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.qint.base import largest_difference
-from qmlir.dialects.qint.elementwise import AddOp, MulOp
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
 from qmlir.lowering.qint_to_tosa.requantize import narrowed
 from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode
 
@@ -67,6 +67,13 @@ def _add(code: TosaCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return narrowed(code, op, code.shifted(total, op.shift.value.data - k, rounded=True))
 
 
+def _float_add(code: TosaCode, op: FloatAddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    code.refuse(
+        "has no exact form in tosa, which has no fused multiply-add of floats",
+        remedy="load the model with numerics=default, or lower it with --qint-to-linalg",
+    )
+
+
 def _mul(code: TosaCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     zero_points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
     largest = largest_difference(op.lhs, zero_points[0]) * largest_difference(op.rhs, zero_points[1])
@@ -77,4 +84,4 @@ def _mul(code: TosaCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return code.product(centred(code, lhs, zero_points[0]), centred(code, rhs, zero_points[1]))
 
 
-RULES = {AddOp: _add, MulOp: _mul}
+RULES = {AddOp: _add, FloatAddOp: _float_add, MulOp: _mul}

@@ -1,11 +1,9 @@
 """Constants and data movement: of any element type; quantized elements are their stored integers."""
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.nn.shape import ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
-from qmlir.dialects.tosa import shape as tosa
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 
 
@@ -18,13 +16,15 @@ def _reshape(code: TosaCode, op: ReshapeOp, x: SSAValue) -> SSAValue:
 
 
 def _transpose(code: TosaCode, op: TransposeOp, x: SSAValue) -> SSAValue:
-    properties: dict[str, Attribute] = {"perms": DenseArrayBase.from_list(i32, list(op.permutation.get_values()))}
-    return code.op(tosa.TransposeOp, [x], element_of(x), shape_of(op.y), properties)
+    return code.transposed(x, op.permutation.get_values())
+
+
+def _broadcast(code: TosaCode, op: BroadcastOp, x: SSAValue) -> SSAValue:
+    return code.spread(x, shape_of(op.y))
 
 
 def _concat(code: TosaCode, op: ConcatOp, *inputs: SSAValue) -> SSAValue:
-    properties: dict[str, Attribute] = {"axis": IntegerAttr(op.axis.value.data, i32)}
-    return code.op(tosa.ConcatOp, [list(inputs)], element_of(inputs[0]), shape_of(op.y), properties)
+    return code.side_by_side(inputs, op.axis.value.data)
 
 
 def _pad(code: TosaCode, op: PadOp, x: SSAValue) -> SSAValue:
@@ -35,6 +35,7 @@ RULES = {
     ConstantOp: _constant,
     ReshapeOp: _reshape,
     TransposeOp: _transpose,
+    BroadcastOp: _broadcast,
     ConcatOp: _concat,
     PadOp: _pad,
 }

@@ -16,7 +16,9 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    Signedness,
     TensorType,
+    f64,
     i1,
     i8,
     i32,
@@ -26,6 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
+from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.tosa import elementwise, lookup, reduction, shape
 from qmlir.dialects.tosa.base import TosaOp
 from qmlir.dialects.tosa.types import ShapeType
@@ -34,6 +37,10 @@ from qmlir.lowering.way_out import Array, BodyCode
 ADD, SUB, INTDIV, EQUAL, GREATER_EQUAL = (
     elementwise.NAMED[name] for name in ("add", "sub", "intdiv", "equal", "greater_equal")
 )
+
+
+WIDE: tuple[Attribute, ...] = (i64, f64, IntegerType(64, Signedness.UNSIGNED))
+"""Elements that TOSA 1.0 has no operations on."""
 
 
 def integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
@@ -45,7 +52,7 @@ class TosaCode(BodyCode):
     """A function body under construction, of tosa.
 
     Raises:
-        LoweringError: A tensor of the operation that is being lowered has no elements, as none in TOSA may.
+        LoweringError: A tensor of the operation that is being lowered has no elements, or makes elements of 64 bits.
     """
 
     def __init__(self, block: Block, source: Operation):
@@ -54,6 +61,9 @@ class TosaCode(BodyCode):
             if isinstance(value.type, TensorType) and 0 in shape_of(value):
                 type = str(tensor_type(value))
                 self.refuse("has no form in tosa without elements", got=type, remedy="leave it out")
+        for value in () if isinstance(source, ConstantOp) else source.results:
+            if isinstance(value.type, TensorType) and element_of(value) in WIDE:
+                self.refuse("has no form in tosa on elements of 64 bits", got=str(value.type), remedy="use i32 or f32")
 
     def op(
         self,
@@ -190,9 +200,17 @@ class TosaCode(BodyCode):
 
     def first(self, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
         """The first elements of `x` along each dimension."""
+        return self._slice(x, [0] * len(sizes), sizes)
+
+    def part(self, x: SSAValue, axis: int, start: int, count: int) -> SSAValue:
+        """`count` neighbours of `x` along an axis."""
+        sizes = [count if d == axis else size for d, size in enumerate(shape_of(x))]
+        return self._slice(x, [start if d == axis else 0 for d in range(len(sizes))], sizes)
+
+    def _slice(self, x: SSAValue, start: Sequence[int], sizes: Sequence[int]) -> SSAValue:
         if tuple(sizes) == shape_of(x):
             return x
-        return self.op(shape.SliceOp, [x, self.shape([0] * len(sizes)), self.shape(sizes)], element_of(x), sizes)
+        return self.op(shape.SliceOp, [x, self.shape(start), self.shape(sizes)], element_of(x), sizes)
 
     def repeated(self, x: SSAValue, times: Sequence[int]) -> SSAValue:
         """Copies of `x` along each dimension."""
@@ -200,6 +218,34 @@ class TosaCode(BodyCode):
             return x
         sizes = [size * n for size, n in zip(shape_of(x), times, strict=True)]
         return self.op(shape.TileOp, [x, self.shape(times)], element_of(x), sizes)
+
+    def side_by_side(self, tensors: Sequence[SSAValue], axis: int) -> SSAValue:
+        """Tensors one after another along an axis."""
+        if len(tensors) == 1:
+            return tensors[0]
+        sizes = list(shape_of(tensors[0]))
+        sizes[axis] = sum(shape_of(x)[axis] for x in tensors)
+        return self.op(shape.ConcatOp, [list(tensors)], element_of(tensors[0]), sizes, {"axis": IntegerAttr(axis, i32)})
+
+    def transposed(self, x: SSAValue, permutation: Sequence[int]) -> SSAValue:
+        """Dimension i of the result is dimension permutation[i] of `x`."""
+        properties: dict[str, Attribute] = {"perms": DenseArrayBase.from_list(i32, list(permutation))}
+        sizes = [shape_of(x)[p] for p in permutation]
+        return self.op(shape.TransposeOp, [x], element_of(x), sizes, properties)
+
+    def spread(self, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
+        """`x` repeated to a shape that it broadcasts to."""
+        own = (*[1] * (len(sizes) - len(shape_of(x))), *shape_of(x))
+        times = [to // size for to, size in zip(sizes, own, strict=True)]
+        return self.repeated(self.reshape(x, own), times)
+
+    def rows_at(self, rows: SSAValue, places: SSAValue) -> SSAValue:
+        """Rows of each of N lists [N, K, C] at i32 places [1, W], the same in each: [N, W, C]."""
+        if element_of(rows) == i1:
+            self.refuse("gathers no truth values in tosa", got=str(rows.type), remedy="use i8")
+        lists, _, width = shape_of(rows)
+        everywhere = self.repeated(places, [lists, 1])
+        return self.op(lookup.GatherOp, [rows, everywhere], element_of(rows), (lists, shape_of(places)[1], width))
 
 
 def is_byte(x: SSAValue) -> bool:

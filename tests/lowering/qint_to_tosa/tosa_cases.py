@@ -1,20 +1,26 @@
 """What `qint-to-tosa` is tried on, here by the specification and in tests/interop by other compilers."""
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i8, i16, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.nn.indexing import IndexedOp
+from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.quant.ops import QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from tests.interop.cases import ALL, MOVES, Case, cast_cases, sample_case
+from qmlir.lowering.qint_to_tosa.tensors import integers
+from tests.interop.cases import ALL, Case, cast_cases, sample_case, stays
 from tests.lowering.both import network
 from tests.ops.samples import (
     COUNT_PAD,
     HALF,
     MOST,
+    Operand,
     Sample,
+    axis,
     b,
+    groups,
     i,
     int32,
     narrow,
@@ -25,9 +31,13 @@ from tests.ops.samples import (
     zero,
     zeros,
 )
+from tests.ops.samples_movement import at, steps
 
 FLOAT = "only integers, data movement and casts"
 REFUSED = {
+    **{str(s): FLOAT for s in ALL if s.op.name.startswith("nn.") and not stays(s)},
+    **{str(s): "needs indices of i32" for s in ALL if issubclass(s.op, IndexedOp) and s.operands[-1].element == i64},
+    **{str(s): "compares integers of 8 bits" for s in ALL if issubclass(s.op, ExtremeOp) and not stays(s)},
     "qint.conv2d-i16_data": "sums products of i8",
     "qint.fully_connected-i16_data_and_weights": "sums products of i8",
     "qint.average_pool2d-dilated": "sums products of i8",
@@ -35,7 +45,18 @@ REFUSED = {
     "qint.requantize-upup": "needs a contract of single",
     "qint.requantize-float_even": "needs a contract of single",
     "qint.requantize-float_even_ties": "needs a contract of single",
-    **{str(s): FLOAT for s in ALL if s.op.name.startswith("nn.") and not issubclass(s.op, MOVES)},
+    "qint.requantize-float_sum_ties": "needs a contract of single",
+    "qint.float_add-same_shape": "no fused multiply-add",
+    "qint.float_add-broadcast,_from_unsigned": "no fused multiply-add",
+    "nn.pad-i1": "no constants of one bit",
+    "nn.slice-i1": "no constants of one bit",
+    "nn.slice-nothing": "without elements",
+    "nn.pad-f64": "elements of 64 bits",
+    "nn.gather-f64": "elements of 64 bits",
+    "nn.reduce_max-ui8": "compares signed integers",
+    "nn.reduce_min-ui8": "compares signed integers",
+    "nn.reduce_max-i1": "compares integers of 8 bits and more",
+    "nn.reduce_min-i1": "compares integers of 8 bits and more",
 }
 """Samples without a form in tosa, and what is said of them."""
 
@@ -95,6 +116,25 @@ MORE = (
     Sample(qint.AddOp, "of one", (i(8, 300), i(8, 300)), summed([HALF + 1, 0], 30) | narrow(), i8),
     Sample(qint.AddOp, "small shift", (i(8, 300), i(8, 300)), summed([2, -3], 1) | narrow(8, 4), i8),
     Sample(qint.AddOp, "of i16", (i(16, 300), i(16, 300)), summed([HALF - 1, HALF - 1], 31) | narrow(16), i16),
+    Sample(
+        qint.Conv2DOp,
+        "weights of u8",
+        (i(8, 1, 4, 4, 4), Operand((6, 2, 2, 2), i16, -200, 55), b(6)),
+        groups(2) | zero(7) | window(padding=(1, 0, 0, 0)),
+    ),
+    Sample(
+        qint.DepthwiseConv2DOp, "weights of u8", (i(8, 1, 5, 4, 3), Operand((1, 3, 3, 6), i16, -1, 254)), zero(-128)
+    ),
+    Sample(qint.FullyConnectedOp, "weights of u8", (i(8, 3, 9), Operand((5, 9), i16, -255, 0), b(5)), zero(3)),
+    Sample(qint.SaturatingFullyConnectedOp, "odd", (i(8, 3, 7), i(8, 4, 7), b(4)), zero(-128)),
+    Sample(nn.SliceOp, "in steps", (i(8, 9, 7, 4),), steps([8, 1, 0], [3, 3, 4], [-3, 2, 1])),
+    Sample(nn.SliceOp, "one row", (i(16, 5, 3),), steps([4, 2], [1, 2], [-7, -1])),
+    Sample(nn.GatherOp, "middle", (i(8, 2, 4, 3), at(32, 5, 2, size=4)), axis(1)),
+    Sample(nn.GatherNDOp, "elements", (i(8, 3, 4), at(32, 9, 2, size=3))),
+    Sample(nn.ScatterNDOp, "again and again", (i(8, 3, 4, 2), i(8, 40, 2), at(32, 40, 2, size=3))),
+    Sample(nn.ScatterNDOp, "rows of i16", (i(16, 4, 6), i(16, 2, 6), at(32, 2, 1, size=4))),
+    Sample(nn.ReduceMaxOp, "of i8", (i(8, 3, 4, 5),), {"axes": integers([0, 2])}),
+    Sample(nn.ReduceMinOp, "of i16", (i(16, 3, 4, 5),), {"axes": integers([1])}),
     Sample(nn.PadOp, "another i32", (i(32, 3, 2),), pads([0, 1], [2, 0], IntegerAttr(-(1 << 31), i32))),
 )
 """What the ways through tosa differ in, beside the samples of every operation."""
@@ -115,6 +155,21 @@ def threshold_cases() -> list[Case]:
     return made
 
 
+def constant_indices() -> list[Case]:
+    """Constant indices of 64 bits, which TOSA has no type for."""
+    indices = np.array([[0, -1], [3, 9], [-4, -9]])
+    x = np.arange(40, dtype=np.int8).reshape(4, 10)
+
+    def gather(x: SSAValue) -> SSAValue:
+        return nn.GatherOp.make([x, nn.ConstantOp(indices).y], axis(0)).y
+
+    def gather_nd(x: SSAValue) -> SSAValue:
+        return nn.GatherNDOp.make([x, nn.ConstantOp(indices).y]).y
+
+    type = TensorType(i8, x.shape)
+    return [Case("constant indices", network(g, type), [x]) for g in (gather, gather_nd)]
+
+
 WIDE = ("i16", "i32")
 """Casts of these have no form in tosa."""
 
@@ -123,4 +178,4 @@ def tosa_cases() -> list[Case]:
     """Everything that has a form in tosa."""
     samples = [s for s in (*ALL, *MORE) if str(s) not in REFUSED]
     narrow_casts = [c for c in cast_cases() if not c.name.endswith(WIDE)]
-    return [*map(sample_case, samples), *narrow_casts, *threshold_cases()]
+    return [*map(sample_case, samples), *narrow_casts, *threshold_cases(), *constant_indices()]

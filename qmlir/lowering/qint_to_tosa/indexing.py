@@ -1,0 +1,112 @@
+"""Slices, and elements read from or written to places that are given by indices.
+
+TOSA's slices take neighbours, so steps are taken by a dimension of their own; its gather reads rows of one list by i32
+indices inside it, and its scatter leaves open what two updates of one row do, so that one is composed.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, SliceOp, places
+from qmlir.dialects.tosa import shape as tosa
+from qmlir.dialects.tosa.reduction import ReduceMaxOp
+from qmlir.lowering.qint_to_tosa.tensors import ADD, EQUAL, GREATER_EQUAL, TosaCode
+
+MOST_PAIRS = 1 << 24
+"""How many pairs of a row and an update a scatter may compare, each in 4 bytes."""
+
+
+def _slice(code: TosaCode, op: SliceOp, x: SSAValue) -> SSAValue:
+    for axis, (offset, size, stride) in enumerate(op.steps()):
+        step = abs(stride)
+        first = offset if stride > 0 else offset + (size - 1) * stride
+        x = _every(code, code.part(x, axis, first, (size - 1) * step + 1), axis, step)
+        if stride < 0 and size > 1:
+            x = code.op(tosa.ReverseOp, [x], element_of(x), shape_of(x), {"axis": IntegerAttr(axis, i32)})
+    return x
+
+
+def _every(code: TosaCode, x: SSAValue, axis: int, step: int) -> SSAValue:
+    """Each `step`-th element along an axis, from the first to the last: the first of [size, step]."""
+    if step == 1 or shape_of(x)[axis] == 1:
+        return x
+    before, (length, *after) = shape_of(x)[:axis], shape_of(x)[axis:]
+    size = (length - 1) // step + 1
+    rows = code.reshape(x, (prod(before), length, prod(after)))
+    rows = code.padded(rows, [0, 0, 0], [0, size * step - length, 0], 0)
+    split = code.reshape(rows, (prod(before), size, step, prod(after)))
+    return code.reshape(code.part(split, 2, 0, 1), (*before, size, *after))
+
+
+def _gather(code: TosaCode, op: GatherOp, x: SSAValue, indices: SSAValue) -> SSAValue:
+    axis, shape = op.axis.value.data, shape_of(x)
+    rows = code.reshape(x, (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])))
+    flat = code.reshape(_inside(code, op.indices, indices, [shape[axis]]), (1, -1))
+    return code.reshape(code.rows_at(rows, flat), shape_of(op.y))
+
+
+def _gather_nd(code: TosaCode, op: GatherNDOp, x: SSAValue, indices: SSAValue) -> SSAValue:
+    rows = _rows(code, x, shape_of(indices)[-1])
+    return code.reshape(code.rows_at(rows, _flat(code, op.indices, indices, shape_of(x))), shape_of(op.y))
+
+
+def _scatter_nd(code: TosaCode, op: ScatterNDOp, x: SSAValue, updates: SSAValue, indices: SSAValue) -> SSAValue:
+    """The number of the last update that names each row, or −1, as a maximum over all; then the rows of these."""
+    depth = shape_of(indices)[-1]
+    rows, at = _rows(code, x, depth), _flat(code, op.indices, indices, shape_of(x))
+    (_, places, width), (_, count) = shape_of(rows), shape_of(at)
+    if places * count > MOST_PAIRS:
+        code.refuse(
+            f"compares each row with each update in tosa, at most {MOST_PAIRS} pairs",
+            got=f"{places} rows and {count} updates",
+            remedy="lower it with --qint-to-linalg",
+        )
+    own = code.constant(np.arange(places, dtype=np.int32)[None])
+    numbers = code.constant(np.arange(count, dtype=np.int32)[:, None])
+    hits = code.chosen(code.compared(EQUAL, code.reshape(at, (count, 1)), own), numbers, code.number(-1, numbers))
+    last = code.op(ReduceMaxOp, [hits], i32, (1, places), {"axis": IntegerAttr(0, i32)})
+    written = code.compared(GREATER_EQUAL, last, code.number(0, last))
+    new = code.rows_at(code.reshape(updates, (1, count, width)), code.bounded(last, 0, count - 1))
+    return code.reshape(code.chosen(code.reshape(written, (1, places, 1)), new, rows), shape_of(op.y))
+
+
+def _rows(code: TosaCode, x: SSAValue, depth: int) -> SSAValue:
+    """A tensor as one list of the rows that indices of so many dimensions name: [1, K, C]."""
+    shape = shape_of(x)
+    return code.reshape(x, (1, prod(shape[:depth]), prod(shape[depth:])))
+
+
+def _flat(code: TosaCode, source: SSAValue, indices: SSAValue, sizes: Sequence[int]) -> SSAValue:
+    """Indices […, k] as places in the list of rows: [1, W]."""
+    *listed, depth = shape_of(indices)
+    inside = code.reshape(_inside(code, source, indices, sizes[:depth]), (prod(listed), depth))
+    steps = np.array([prod(sizes[d + 1 : depth]) for d in range(depth)], np.int32)
+    return code.reshape(code.summed(code.product(inside, code.constant(steps[None])), 1), (1, -1))
+
+
+def _inside(code: TosaCode, source: SSAValue, indices: SSAValue, sizes: Sequence[int]) -> SSAValue:
+    """Indices as i32 places: negative ones from the end, what lies outside at the border.
+
+    Args:
+        code: Where to write.
+        source: The indices before they were lowered: of constant ones the places are known.
+        indices: As they were lowered.
+        sizes: The dimensions that they name, one or as many as the last dimension of the indices.
+    """
+    if isinstance(source.owner, ConstantOp):
+        return code.constant(places(source.owner.value.array, np.array(sizes)).astype(np.int32))
+    if element_of(indices) != i32:
+        code.refuse("needs indices of i32 in tosa", got=str(element_of(indices)), remedy="make the input i32")
+    bounds = code.constant(np.array(sizes, np.int32))
+    negative = code.compared(GREATER_EQUAL, code.number(-1, indices), indices)
+    counted = code.chosen(negative, code.combine(ADD, indices, bounds), indices)
+    return code.bounded(counted, 0, code.constant(np.array(sizes, np.int32) - 1))
+
+
+RULES = {SliceOp: _slice, GatherOp: _gather, GatherNDOp: _gather_nd, ScatterNDOp: _scatter_nd}

@@ -1,0 +1,32 @@
+"""Integer interpolation: along each axis the taps side by side, each times its weight, and their sums; in i32."""
+
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.qint.resize import ResizeOp
+from qmlir.lowering.qint_to_tosa.elementwise import centred
+from qmlir.lowering.qint_to_tosa.tensors import TosaCode
+from qmlir.lowering.way_out import Array
+
+
+def _resize(code: TosaCode, op: ResizeOp, x: SSAValue) -> SSAValue:
+    x = centred(code, x, op.zero_point.value.data)
+    for axis, taps, weights in op.tables():
+        x = _along(code, x, axis, taps, weights)
+    return x
+
+
+def _along(code: TosaCode, x: SSAValue, axis: int, taps: Array, weights: Array) -> SSAValue:
+    """y[…, o, …] = Σ_t weights[o, t] · x[…, taps[o, t], …]."""
+    before, (length, *after) = shape_of(x)[:axis], shape_of(x)[axis:]
+    rows = code.reshape(x, (prod(before), length, prod(after)))
+    found = code.rows_at(rows, code.constant(taps.reshape(1, -1).astype(np.int32)))
+    side_by_side = code.reshape(found, (prod(before), *taps.shape, prod(after)))
+    weighted = code.product(side_by_side, code.constant(weights[None, :, :, None]))
+    return code.reshape(code.summed(weighted, 2), (*before, len(taps), *after))
+
+
+RULES = {ResizeOp: _resize}
