@@ -23,12 +23,14 @@ MOST_PAIRS = 1 << 24
 
 
 def _slice(code: TosaCode, op: SliceOp, x: SSAValue) -> SSAValue:
-    for axis, (offset, size, stride) in enumerate(op.steps()):
-        step = abs(stride)
-        first = offset if stride > 0 else offset + (size - 1) * stride
-        x = _every(code, code.part(x, axis, first, (size - 1) * step + 1), axis, step)
+    """Dimensions that step back are reversed first, and then step forward."""
+    steps = op.steps()
+    for axis, (offset, size, stride) in enumerate(steps):
         if stride < 0 and size > 1:
+            steps[axis] = (shape_of(x)[axis] - 1 - offset, size, -stride)
             x = code.op(tosa.ReverseOp, [x], element_of(x), shape_of(x), {"axis": IntegerAttr(axis, i32)})
+    for axis, (offset, size, stride) in enumerate(steps):
+        x = _every(code, code.part(x, axis, offset, (size - 1) * abs(stride) + 1), axis, abs(stride))
     return x
 
 
