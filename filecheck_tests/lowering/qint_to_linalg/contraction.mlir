@@ -42,3 +42,15 @@ func.func @matmul(%a: tensor<1x3x4xi8>, %b: tensor<2x4x5xi8>) -> tensor<2x3x5xi3
   %acc = qint.matmul %a, %b : tensor<1x3x4xi8>, tensor<2x4x5xi8> -> tensor<2x3x5xi32>
   func.return %acc : tensor<2x3x5xi32>
 }
+
+// Neighbours together; an odd one out gets one of weight 0.
+// CHECK-LABEL: func.func @pairs
+// CHECK-COUNT-2: tensor.pad
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2, 0)>, affine_map<(d0, d1, d2) -> (d0, d2, 1)>, affine_map<(d0, d1, d2) -> (d1, d2, 0)>
+// CHECK: arith.maxsi
+// CHECK: arith.minsi
+// CHECK: arith.addi
+func.func @pairs(%x: tensor<2x3xi8>, %w: tensor<5x3xi8>, %b: tensor<5xi32>) -> tensor<2x5xi32> {
+  %acc = qint.saturating_fully_connected %x, %w, %b {zero_point = -128 : i32} : tensor<2x3xi8>, tensor<5x3xi8>, tensor<5xi32> -> tensor<2x5xi32>
+  func.return %acc : tensor<2x5xi32>
+}

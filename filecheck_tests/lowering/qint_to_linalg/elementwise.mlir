@@ -16,3 +16,14 @@ func.func @mul(%a: tensor<4xi8>, %b: tensor<4xi8>) -> tensor<4xi32> {
   %acc = qint.mul %a, %b {lhs_zero_point = 3 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi32>
   func.return %acc : tensor<4xi32>
 }
+
+// CHECK-LABEL: func.func @float_add
+// CHECK: arith.sitofp %{{.*}} : i64 to f64
+// CHECK: arith.truncf %{{.*}} : f64 to f32
+// CHECK: arith.extf %{{.*}} : f32 to f64
+// CHECK: arith.truncf %{{.*}} : f64 to f32
+// CHECK: math.roundeven
+func.func @float_add(%x: tensor<4xi8>) -> tensor<4xi8> {
+  %y = qint.float_add %x, %x {ratios = array<i32: 12582912, -24, 8388608, -23>, constant = array<i32: 8388608, -23>, offset = 128 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}

@@ -8,9 +8,25 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {
-  // expected-error @+1 {{needs a contract of single, shift, double, upup, got float_even}}
-  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_even", min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+func.func @main(%x: tensor<4xf32>) -> tensor<1xf32> {
+  // expected-error @+1 {{nn.reduce_max "nn.reduce_max": compares integers of 8 bits and more, got f32; quantize it; --quantize=fail-on-float=true tells what stays float}}
+  %y = nn.reduce_max %x {axes = array<i64: 0>} : tensor<4xf32> -> tensor<1xf32>
+  func.return %y : tensor<1xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi1>) -> tensor<1xi1> {
+  // expected-error @+1 {{compares integers of 8 bits and more, got i1}}
+  %y = nn.reduce_min %x {axes = array<i64: 0>} : tensor<4xi1> -> tensor<1xi1>
+  func.return %y : tensor<1xi1>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi8>, %u: tensor<3x4xi8>, %i: tensor<3x0xi64>) -> tensor<4xi8> {
+  // expected-error @+1 {{needs indices that name a dimension, got tensor<3x0xi64>; use the updates instead}}
+  %y = nn.scatter_nd %x, %u, %i : tensor<4xi8>, tensor<3x4xi8>, tensor<3x0xi64> -> tensor<4xi8>
   func.return %y : tensor<4xi8>
 }
 

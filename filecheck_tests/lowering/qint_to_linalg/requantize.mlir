@@ -21,3 +21,25 @@ func.func @tensor(%x: tensor<4xi32>) -> tensor<4xi8> {
   %y = qint.requantize %x {multiplier = array<i32: 1500000000>, shift = array<i32: -4>, contract = "double", min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
   func.return %y : tensor<4xi8>
 }
+
+// CHECK-LABEL: func.func @float_even
+// CHECK: arith.constant 3.125000e-02 : f32
+// CHECK: arith.sitofp %{{.*}} : i64 to f32
+// CHECK: arith.mulf
+// CHECK: math.roundeven %{{.*}} : f32
+// CHECK: arith.fptosi
+func.func @float_even(%x: tensor<4xi32>) -> tensor<4xi8> {
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_even", min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}
+
+// What is added before rounding is taken away after.
+// CHECK-LABEL: func.func @float_sum
+// CHECK: arith.mulf %{{.*}} : f32
+// CHECK: arith.addf %{{.*}} : f64
+// CHECK: math.roundeven %{{.*}} : f32
+// CHECK: arith.subi
+func.func @float_sum(%x: tensor<4xi32>) -> tensor<4xi8> {
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_sum", before = 131 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}

@@ -23,3 +23,10 @@ func.func @of_one_element(%x: tensor<1x1xi8>) -> tensor<i8> {
   %y = nn.reshape %x {shape = array<i64>} : tensor<1x1xi8> -> tensor<i8>
   func.return %y : tensor<i8>
 }
+
+// CHECK-LABEL: func.func @broadcast
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d1, 0)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>]
+func.func @broadcast(%x: tensor<3x1xi8>) -> tensor<2x3x4xi8> {
+  %y = nn.broadcast %x {shape = array<i64: 2, 3, 4>} : tensor<3x1xi8> -> tensor<2x3x4xi8>
+  func.return %y : tensor<2x3x4xi8>
+}

@@ -50,3 +50,36 @@ func.func @matmul(%a: tensor<1x3x4xi8>, %b: tensor<2x4x5xi8>) -> tensor<2x3x5xi3
   %acc = qint.matmul %a, %b : tensor<1x3x4xi8>, tensor<2x4x5xi8> -> tensor<2x3x5xi32>
   func.return %acc : tensor<2x3x5xi32>
 }
+
+// TOSA has no groups: each is a convolution of its own.
+// CHECK-LABEL: func.func @groups
+// CHECK: "tosa.conv2d"({{.*}}) {{.*}} : (tensor<1x2x2x3xi8>, tensor<1x1x1x3xi8>, tensor<1xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x2x2x1xi32>
+// CHECK: "tosa.conv2d"
+// CHECK: "tosa.concat"({{.*}}) <{axis = 3 : i32}> : (tensor<1x2x2x1xi32>, tensor<1x2x2x1xi32>) -> tensor<1x2x2x2xi32>
+func.func @groups(%x: tensor<1x2x2x6xi8>, %w: tensor<2x1x1x3xi8>, %b: tensor<2xi32>) -> tensor<1x2x2x2xi32> {
+  %acc = qint.conv2d %x, %w, %b {groups = 2 : i64} : tensor<1x2x2x6xi8>, tensor<2x1x1x3xi8>, tensor<2xi32> -> tensor<1x2x2x2xi32>
+  func.return %acc : tensor<1x2x2x2xi32>
+}
+
+// Constant weights of up to 255 are i8 less a zero point.
+// CHECK-LABEL: func.func @unsigned_weights
+// CHECK-NOT: i16
+// CHECK: "tosa.const"() <{values = dense<[{{\[-128, 0, 127\]}}]> : tensor<1x3xi8>}>
+// CHECK: "tosa.const"() <{values = dense<-118> : tensor<1xi8>}>
+// CHECK: "tosa.conv2d"
+func.func @unsigned_weights(%x: tensor<2x3xi8>) -> tensor<2x1xi32> {
+  %w = nn.constant <tensor<1x3xi16>, [-10, 118, 245]> : tensor<1x3xi16>
+  %acc = qint.fully_connected %x, %w : tensor<2x3xi8>, tensor<1x3xi16> -> tensor<2x1xi32>
+  func.return %acc : tensor<2x1xi32>
+}
+
+// CHECK-LABEL: func.func @pairs
+// CHECK: "tosa.matmul"({{.*}}) : (tensor<2x2x2xi8>, tensor<2x2x5xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x2x5xi32>
+// CHECK: "tosa.maximum"
+// CHECK: "tosa.minimum"
+// CHECK: "tosa.reduce_sum"({{.*}}) <{axis = 0 : i32}>
+// CHECK: "tosa.add"(%{{.*}}, %{{.*}}) : (tensor<2x5xi32>, tensor<1x5xi32>) -> tensor<2x5xi32>
+func.func @pairs(%x: tensor<2x3xi8>, %w: tensor<5x3xi8>, %b: tensor<5xi32>) -> tensor<2x5xi32> {
+  %acc = qint.saturating_fully_connected %x, %w, %b {zero_point = -128 : i32} : tensor<2x3xi8>, tensor<5x3xi8>, tensor<5xi32> -> tensor<2x5xi32>
+  func.return %acc : tensor<2x5xi32>
+}

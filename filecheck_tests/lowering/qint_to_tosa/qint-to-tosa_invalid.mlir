@@ -158,3 +158,76 @@ func.func @main(%x: i32) -> i32 {
   %y = arith.addi %x, %x : i32
   func.return %y : i32
 }
+
+// -----
+
+func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {
+  // expected-error @+1 {{needs a contract of single, shift, double: tosa.rescale rounds in no other way, got float_sum; lower it with one of these}}
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_sum", before = 131 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+  // expected-error @+1 {{qint.float_add "qint.float_add": has no exact form in tosa, which has no fused multiply-add of floats; load the model with numerics=default, or lower it with --qint-to-linalg}}
+  %y = qint.float_add %x, %x {ratios = array<i32: 12582912, -24, 8388608, -23>, constant = array<i32: 8388608, -23>, min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi8>, %i: tensor<3xi64>) -> tensor<3xi8> {
+  // expected-error @+1 {{nn.gather "nn.gather": needs indices of i32 in tosa, got i64; make the input i32}}
+  %y = nn.gather %x, %i {axis = 0 : i64} : tensor<4xi8>, tensor<3xi64> -> tensor<3xi8>
+  func.return %y : tensor<3xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi1>, %i: tensor<3xi32>) -> tensor<3xi1> {
+  // expected-error @+1 {{gathers no truth values in tosa, got tensor<1x4x1xi1>; use i8}}
+  %y = nn.gather %x, %i {axis = 0 : i64} : tensor<4xi1>, tensor<3xi32> -> tensor<3xi1>
+  func.return %y : tensor<3xi1>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi64>) -> tensor<2x2xi64> {
+  // expected-error @+1 {{has no form in tosa on elements of 64 bits, got tensor<2x2xi64>; use i32 or f32}}
+  %y = nn.reshape %x {shape = array<i64: 2, 2>} : tensor<4xi64> -> tensor<2x2xi64>
+  func.return %y : tensor<2x2xi64>
+}
+
+// -----
+
+func.func @main(%x: tensor<8192xi8>, %u: tensor<4096xi8>, %i: tensor<4096x1xi32>) -> tensor<8192xi8> {
+  // expected-error @+1 {{compares each row with each update in tosa, at most 16777216 pairs, got 8192 rows and 4096 updates; lower it with --qint-to-linalg}}
+  %y = nn.scatter_nd %x, %u, %i : tensor<8192xi8>, tensor<4096xi8>, tensor<4096x1xi32> -> tensor<8192xi8>
+  func.return %y : tensor<8192xi8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xui8>) -> tensor<1xui8> {
+  // expected-error @+1 {{compares signed integers of up to 32 bits in tosa, got ui8; store it as i8}}
+  %y = nn.reduce_max %x {axes = array<i64: 0>} : tensor<4xui8> -> tensor<1xui8>
+  func.return %y : tensor<1xui8>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) -> tensor<1xf32> {
+  // expected-error @+1 {{compares integers of 8 bits and more, got f32}}
+  %y = nn.reduce_max %x {axes = array<i64: 0>} : tensor<4xf32> -> tensor<1xf32>
+  func.return %y : tensor<1xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<2x3xi8>) -> tensor<2x1xi32> {
+  %w = nn.constant <tensor<1x3xi16>, [-10, 118, 246]> : tensor<1x3xi16>
+  // expected-error @+1 {{sums products of i8 in tosa, got i8, i16}}
+  %acc = qint.fully_connected %x, %w : tensor<2x3xi8>, tensor<1x3xi16> -> tensor<2x1xi32>
+  func.return %acc : tensor<2x1xi32>
+}

@@ -22,3 +22,12 @@ func.func @of_one_element(%x: tensor<1x1xi8>) -> tensor<i8> {
   %y = nn.reshape %x {shape = array<i64>} : tensor<1x1xi8> -> tensor<i8>
   func.return %y : tensor<i8>
 }
+
+// CHECK-LABEL: func.func @broadcast
+// CHECK: "tosa.reshape"(%x, %{{.*}}) : (tensor<3x1xi8>, !tosa.shape<3>) -> tensor<1x3x1xi8>
+// CHECK: "tosa.const_shape"() <{values = dense<[2, 1, 4]> : tensor<3xindex>}>
+// CHECK: "tosa.tile"({{.*}}) : (tensor<1x3x1xi8>, !tosa.shape<3>) -> tensor<2x3x4xi8>
+func.func @broadcast(%x: tensor<3x1xi8>) -> tensor<2x3x4xi8> {
+  %y = nn.broadcast %x {shape = array<i64: 2, 3, 4>} : tensor<3x1xi8> -> tensor<2x3x4xi8>
+  func.return %y : tensor<2x3x4xi8>
+}

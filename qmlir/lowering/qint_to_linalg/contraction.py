@@ -115,8 +115,9 @@ def _saturating(
     code: TensorCode, op: SaturatingFullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
     """Two neighbouring products at a time; a last one without a neighbour meets a weight of 0."""
-    zero_point, odd = op.zero_point.value.data, shape_of(x)[1] % 2
-    x, w = (code.padded(matrix, [0, 0], [0, odd], 0) for matrix in (x, w))
+    zero_point, inputs = op.zero_point.value.data, shape_of(x)[1]
+    padded = [code.padded(matrix, [0, 0], [0, inputs % 2], 0) for matrix in (x, w)]
+    x, w = (code.reshape(matrix, (shape_of(matrix)[0], (inputs + 1) // 2, 2)) for matrix in padded)
     n, o, pair = loops(3)
 
     def saturated(x: Value, next_x: Value, w: Value, next_w: Value, acc: Value) -> Value:
@@ -124,7 +125,7 @@ def _saturating(
         return acc + (products[0] + products[1]).maximum(-(1 << 15)).minimum((1 << 15) - 1)
 
     read: list[tuple[SSAValue, Place]] = [
-        (matrix, [row, pair * 2 + second]) for matrix, row in ((x, n), (w, o)) for second in (0, 1)
+        (matrix, [row, pair, AffineExpr.constant(second)]) for matrix, row in ((x, n), (w, o)) for second in (0, 1)
     ]
     return code.generic(read, (_start(code, b, shape_of(op.acc)), [n, o]), 3, saturated)
 

@@ -1,17 +1,21 @@
 """What `qint-to-tosa` writes is defined by TOSA's specification, and means our bits."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import IntegerType, i8
+from xdsl.dialects.builtin import IntegerType, ModuleOp, i8
 
+import qmlir
 from qmlir.backends.reference import evaluate
-from qmlir.compiler import Pipeline, main_function
+from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.dialects import qint
-from qmlir.errors import LoweringError
+from qmlir.dialects.interfaces import Array
+from qmlir.errors import LoweringError, PipelineError
+from tests.graphs import Graph, graphs
 from tests.interop.cases import ALL, Case, sample_case
 from tests.lowering.qint_to_tosa import specification
 from tests.lowering.qint_to_tosa.tosa_cases import MORE, REFUSED, tosa_cases
@@ -19,12 +23,16 @@ from tests.ops.samples import HALF, MOST, Sample, i, narrow, scaled, summed, zer
 
 
 def check(case: Case) -> None:
-    lowered = Pipeline("qint-to-tosa")(case.module)
+    compare(case.module, Pipeline("qint-to-tosa")(case.module), case.inputs)
+
+
+def compare(module: ModuleOp, lowered: ModuleOp, inputs: Sequence[Array]) -> None:
     with np.errstate(all="ignore"):
-        (expected,) = evaluate(main_function(case.module), case.inputs)
-        (got,) = specification.evaluate(main_function(lowered), case.inputs)
-    signed = expected.view(f"i{expected.itemsize}") if expected.dtype.kind == "u" else expected
-    np.testing.assert_array_equal(got, signed)
+        expected = evaluate(main_function(module), inputs)
+        got = specification.evaluate(main_function(lowered), inputs)
+    for ours, theirs in zip(got, expected, strict=True):
+        signed = theirs.view(f"i{theirs.itemsize}") if theirs.dtype.kind == "u" else theirs
+        np.testing.assert_array_equal(ours, signed)
 
 
 def test_each_qint_operation_is_tried() -> None:
@@ -78,3 +86,33 @@ def test_sums_of_every_scale(lhs: int, rhs: int, shift: int, lhs_zero: int, rhs_
     properties = zeros(lhs_zero, rhs_zero) | summed([lhs, rhs], shift) | narrow()
     sample = Sample(qint.AddOp, "random", (i(8, 64, 1), i(8, 64)), properties, i8)
     check(sample_case(sample))
+
+
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_random_networks(schema: str) -> None:
+    """All but those that are refused for a float island."""
+    compared = 0
+
+    @settings(max_examples=40, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck))
+    @given(graphs(), st.booleans())
+    def check(graph: Graph, per_channel: bool) -> None:
+        nonlocal compared
+        try:
+            module = to_integers(qmlir.quantize(graph.module, schema=schema, per_channel=per_channel))
+        except PipelineError:  # no observer of this network holds a range
+            return
+        try:
+            lowered = Pipeline("qint-to-tosa")(module)
+        except LoweringError as error:
+            assert "only integers, data movement and casts leave" in str(error)
+            return
+        for sample in graph.samples:
+            compare(module, lowered, [sample])
+        compared += 1
+
+    check()
+    assert compared >= 20
