@@ -140,10 +140,13 @@ class _Builder:
                 return self.add(nn.MaxPool2DOp.make([x], properties))
             properties["count_include_pad"] = BoolAttr.from_bool(self.draw(st.booleans()))
             return self.add(nn.AveragePool2DOp.make([x], properties))
-        if kind in ("add", "mul"):
+        if kind in _SUMS:
             fitting = [v for v in self.values if shape_of(v) == shape_of(x)]
             other = self.draw(st.sampled_from(fitting)) if self.draw(st.booleans()) else self.constant(channels)
-            return self.add((nn.AddOp if kind == "add" else nn.MulOp).make([x, other], self.clamp()))
+            return self.add(_SUMS[kind].make([x, other], self.clamp()))
+        if kind in _EXTREMES:
+            axes = self.draw(st.sets(st.integers(1, 3), min_size=1))
+            return self.add(_EXTREMES[kind].make([x], {"axes": ints(sorted(axes))}))
         if kind in _MOVES:
             return self.move(kind, x)
         if kind == "clamp":
@@ -197,10 +200,14 @@ class _Builder:
         return self.add(nn.MatMulOp.make([rows, columns], self.clamp()))
 
 
+_SUMS: dict[str, type[nn.AddOp | nn.SubOp | nn.MulOp]] = {"add": nn.AddOp, "sub": nn.SubOp, "mul": nn.MulOp}
+
+_EXTREMES: dict[str, type[nn.ReduceMaxOp | nn.ReduceMinOp]] = {"max": nn.ReduceMaxOp, "min": nn.ReduceMinOp}
+
 _MOVES = ("concat", "pad", "transpose", "slice", "gather", "scatter", "broadcast", "resize")
 
 _STEPS = (
-    *("conv2d", "conv2d", "depthwise", "max_pool2d", "average_pool2d", "add", "mul"),
+    *("conv2d", "conv2d", "depthwise", "max_pool2d", "average_pool2d", *_SUMS, *_EXTREMES),
     *("clamp", "relu", "sigmoid", "tanh", "softmax", "global"),
     *_MOVES,
 )

@@ -5,7 +5,8 @@
 says of every quantized type inside: each of its scales is 2^e exactly, per tensor, per axis or per block. `quantize`
 states it where the schema asks for it, passes keep it, and the verifier holds text and passes to it (verify.py). Then
 s_x·s_w / s_y is a power of two as well, so nn-to-qint gives requantizations the contract `shift`, and that contract
-is checked on the operation.
+is checked on the operation. Two kinds are not covered: a mean of n elements where n is no power of two, which is
+`single`, and a module that follows a runtime's rounding, which is that runtime's.
 
 `PowerOfTwoScales` is the same property as a constraint of IRDL, for the operands of a device that can only shift.
 """
