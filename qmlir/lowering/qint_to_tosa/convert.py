@@ -3,7 +3,8 @@
 Enters: qint, the data movement of nn, constants, and casts of `quant` where the integers meet floats. Leaves: the same
 functions in `func` and `tosa` only, with plain integers where quantized types were; names and decisions are gone, as
 upstream knows no such attributes. What runs the result as TOSA specifies it gets `evaluate`'s bits; what TOSA cannot
-say exactly is refused: contracts other than single, shift and double, sums of products of i16, float islands.
+say exactly is refused: contracts other than single, shift and double, sums of products of i16, computed indices and
+other elements of 64 bits, float islands.
 """
 
 from collections.abc import Mapping

@@ -63,7 +63,9 @@ class TosaCode(BodyCode):
                 self.refuse("has no form in tosa without elements", got=type, remedy="leave it out")
         for value in () if isinstance(source, ConstantOp) else source.results:
             if isinstance(value.type, TensorType) and element_of(value) in WIDE:
-                self.refuse("has no form in tosa on elements of 64 bits", got=str(value.type), remedy="use i32 or f32")
+                self.refuse(
+                    "has no form in tosa on elements of 64 bits", got=str(tensor_type(value)), remedy="use i32 or f32"
+                )
 
     def op(
         self,

@@ -20,6 +20,7 @@ from tests.interop.cases import ALL, Case, sample_case
 from tests.lowering.qint_to_tosa import specification
 from tests.lowering.qint_to_tosa.tosa_cases import MORE, REFUSED, tosa_cases
 from tests.ops.samples import HALF, MOST, Sample, i, narrow, scaled, summed, zeros
+from tests.transforms.quantize.calibrated import parsed
 
 
 def check(case: Case) -> None:
@@ -86,6 +87,29 @@ def test_sums_of_every_scale(lhs: int, rhs: int, shift: int, lhs_zero: int, rhs_
     properties = zeros(lhs_zero, rhs_zero) | summed([lhs, rhs], shift) | narrow()
     sample = Sample(qint.AddOp, "random", (i(8, 64, 1), i(8, 64)), properties, i8)
     check(sample_case(sample))
+
+
+UNSIGNED = """
+!x = !quant.uniform<u8:f32, 0.05:100>
+!w = !quant.uniform<u8:f32, 0.01:180>
+!y = !quant.uniform<u8:f32, 0.1:7>
+func.func @main(%f: tensor<1x4x4x4xf32>, %q: tensor<1x4x4x2x!y>) -> (tensor<1x4x4x2xf32>, tensor<1x4x4x2x!y>) {
+  %x = quant.qcast %f : tensor<1x4x4x4xf32> to tensor<1x4x4x4x!x>
+  %w = nn.constant <tensor<2x1x1x2xui8>, [0, 255, 180, 3]> : tensor<2x1x1x2x!w>
+  %c = nn.conv2d %x, %w {groups = 2 : i64} : tensor<1x4x4x4x!x>, tensor<2x1x1x2x!w> -> tensor<1x4x4x2x!y>
+  %s = nn.add %c, %q : tensor<1x4x4x2x!y>, tensor<1x4x4x2x!y> -> tensor<1x4x4x2x!y>
+  %y = quant.dcast %c : tensor<1x4x4x2x!y> to tensor<1x4x4x2xf32>
+  func.return %y, %s : tensor<1x4x4x2xf32>, tensor<1x4x4x2x!y>
+}
+"""
+
+
+def test_bytes_without_sign_at_every_edge() -> None:
+    """Of the network as floats and as stored, and of weights with a zero point; the loops in between are of i8."""
+    module = to_integers(parsed(UNSIGNED))
+    rng = np.random.default_rng(4)
+    inputs = [rng.uniform(-9, 9, (1, 4, 4, 4)).astype(np.float32), rng.integers(0, 256, (1, 4, 4, 2)).astype(np.uint8)]
+    compare(module, Pipeline("qint-to-tosa")(module), inputs)
 
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
