@@ -20,7 +20,7 @@ from qmlir.frontends.onnx.converters import folds
 from qmlir.frontends.onnx.shape import reshaped
 from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
 
-LIMIT = 1 << 26
+LIMIT = 1 << 27
 """The most elements a fold may make out of fewer: a model file is not to fill the memory with a few bytes."""
 
 SMALL = 1 << 20
@@ -128,7 +128,7 @@ def constant_of_shape(shape: Array, *, value: Array | None = None) -> Array:
     """One value everywhere."""
     size = tuple(int(d) for d in shape.reshape(-1))
     fill = np.zeros(1, np.float32) if value is None else value
-    return np.full(_bounded(size), fill.reshape(-1)[0], fill.dtype)
+    return np.broadcast_to(fill.reshape(-1)[0], _bounded(size))  # nothing is filled before it is used
 
 
 @folds("Expand", since=8)
