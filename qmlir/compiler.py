@@ -45,7 +45,6 @@ PASSES: dict[str, str] = {
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",
     "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
-    "signed-storage": "qmlir.transforms.quantize.signed_storage:SignedStoragePass",
     "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
     "lower-quant-ops": "qmlir.lowering.lower_quant_ops:LowerQuantOpsPass",
@@ -73,7 +72,7 @@ IMPORTED = (*SIMPLIFY, "fold-qdq")
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: a tap on each activation that is still one after fusing."""
 
-TO_INTEGERS = ("signed-storage", "nn-to-qint")
+TO_INTEGERS = ("nn-to-qint",)
 """nn on !quant → qint: integers only, and exact from here on."""
 
 TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")

@@ -80,7 +80,7 @@ def data_values(op: Operation) -> Sequence[SSAValue]:
 
 
 def computed_storage(element: UniformType) -> str:
-    """The storage in which a type's integers are computed: i8, i16 or i32; see the pass `signed-storage`."""
+    """The storage in which a type's integers are computed: i8, i16 or i32; nn-to-qint brings the others to these."""
     return next((f"i{bits}" for bits in (8, 16, 32) if element.storage_width <= bits), str(element.storage))
 
 
