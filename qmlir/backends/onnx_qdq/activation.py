@@ -12,7 +12,6 @@ from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.quant.types import UniformType
 
 NAMED: dict[type[UnaryOp], tuple[str, dict[str, str]]] = {
-    nn.ReluOp: ("Relu", {}),
     nn.SigmoidOp: ("Sigmoid", {}),
     nn.TanhOp: ("Tanh", {}),
     nn.HardSigmoidOp: ("HardSigmoid", {"alpha": "alpha", "beta": "beta"}),
@@ -27,7 +26,6 @@ NAMED: dict[type[UnaryOp], tuple[str, dict[str, str]]] = {
     nn.ThresholdedReluOp: ("ThresholdedRelu", {"alpha": "alpha"}),
     nn.ShrinkOp: ("Shrink", {"bias": "bias", "lambd": "threshold"}),
     nn.AbsOp: ("Abs", {}),
-    nn.NegOp: ("Neg", {}),
     nn.SignOp: ("Sign", {}),
     nn.FloorOp: ("Floor", {}),
     nn.CeilOp: ("Ceil", {}),
@@ -79,6 +77,23 @@ def swish(op: nn.SwishOp, values: Values) -> None:
     x = values.real(op.x, order)
     scaled = graph.node("Mul", x, graph.constant(np.array(op.alpha.value.data, x.dtype)))
     values.define(op.y, graph.node("Mul", x, graph.node("Sigmoid", scaled)), order)
+
+
+@exports(nn.ReluOp)
+def relu(op: nn.ReluOp, values: Values) -> None:
+    """Relu; the identity on unsigned integers."""
+    unary("Identity" if op.unsigned else "Relu", op, values)
+
+
+@exports(nn.NegOp)
+def neg(op: nn.NegOp, values: Values) -> None:
+    """Neg; of unsigned integers, which wrap around, 0 − x."""
+    if not op.unsigned:
+        unary("Neg", op, values)
+        return
+    graph, order = values.graph, values.order(op.x)
+    x = values.real(op.x, order)
+    values.define(op.y, graph.node("Sub", graph.constant(np.zeros((), x.dtype)), x), order)
 
 
 @exports(nn.ClampOp)
