@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and choices on the elements of several operands."""
+"""Arithmetic on the elements of two operands."""
 
 from functools import partial
 from typing import Any
@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import Graph, Tensor
+from qmlir.backends.onnx_qdq.graph import BOOL, Graph, Tensor
 from qmlir.backends.onnx_qdq.pointwise import result_dtype, several
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pointwise import OperandPairOp
-
-BOOL = np.dtype(bool)
 
 NAMED: dict[type[OperandPairOp], str] = {
     nn.AddOp: "Add",
@@ -22,9 +20,6 @@ NAMED: dict[type[OperandPairOp], str] = {
     nn.PowOp: "Pow",
     nn.MaximumOp: "Max",
     nn.MinimumOp: "Min",
-    nn.EqualOp: "Equal",
-    nn.LessOp: "Less",
-    nn.LessEqualOp: "LessOrEqual",
 }
 """Operation → ONNX's operator."""
 
@@ -50,20 +45,6 @@ def _divided(graph: Graph, kind: str, lhs: Tensor, rhs: Tensor, **attributes: An
     none = graph.node("Equal", rhs, zero, dtype=BOOL)
     found = graph.node(kind, lhs, graph.node("Where", none, one, rhs, dtype=lhs.dtype), **attributes)
     return graph.node("Where", none, zero, found, dtype=lhs.dtype)
-
-
-@exports(nn.WhereOp)
-def where(op: nn.WhereOp, values: Values) -> None:
-    """Where; of booleans, which onnxruntime's does not take, what it says in logic."""
-    graph = values.graph
-
-    def choice(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
-        if lhs.dtype != BOOL:
-            return graph.node("Where", condition, lhs, rhs, dtype=lhs.dtype)
-        other = graph.node("And", graph.node("Not", condition), rhs)
-        return graph.node("Or", graph.node("And", condition, lhs), other)
-
-    several(op, values, choice)
 
 
 @exports(nn.PReluOp)

@@ -20,6 +20,10 @@ INDEX = np.dtype(np.int64)
 """What ONNX counts and indexes with."""
 
 
+BOOL = np.dtype(bool)
+"""What comparisons yield."""
+
+
 class NoForm(Exception):
     """Something that the chosen operator set cannot say: a sentence without its subject, and what to do."""
 

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
 
-from qmlir.backends.onnx_qdq.elementwise import BOOL
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import Graph, Tensor, tensor_type
+from qmlir.backends.onnx_qdq.graph import BOOL, Graph, Tensor, tensor_type
 from qmlir.backends.onnx_qdq.pointwise import several
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
