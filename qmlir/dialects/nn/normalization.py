@@ -11,9 +11,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, TensorType, 
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.exponential import exp
-from qmlir.dialects.elementary.lanes import Lanes
-from qmlir.dialects.elementary.exponential import power
+from qmlir.dialects.elementary.exponential import exp, power
 from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp
