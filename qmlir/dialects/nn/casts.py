@@ -101,6 +101,8 @@ def _width(element: Attribute) -> int | None:
 
 def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array:
     """An array as another type, as `CastOp` says."""
+    if x.dtype == dtype:
+        return x
     with np.errstate(all="ignore"):
         if not is_numpys_own(x.dtype):  # numpy cannot compute with it
             x = x.astype(np.int8 if is_integer(x.dtype) else np.float32)
@@ -113,6 +115,7 @@ def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array
         if is_numpys_own(dtype):
             return x.astype(dtype)
         x = x.astype(np.float32)
+        x = np.where(np.isnan(x), np.float32(np.nan), x)  # of one sign: float4 makes a zero of it
         if saturate and dtype.itemsize == 1:
             most = np.float32(float(cast(Any, ml_dtypes.finfo(dtype)).max))
             x = np.clip(x, -most, most)  # NaN stays
