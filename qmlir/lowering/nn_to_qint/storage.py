@@ -12,7 +12,7 @@ integers. The function's own arguments and results, and storage casts, keep thei
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i8, i16, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i8, i16, i32
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -33,7 +33,7 @@ HELD = 8
 def signed(type: UniformType) -> UniformType:
     """The type with signed storage of 8 or 16 bits that has the same real values; itself where there is none."""
     bits = type.storage_width
-    if bits > 16 or type.storage in (i8, i16):
+    if bits > 16 or type.storage in (i8, i16) or type.expressed != f32:
         return type
     storage = i8 if bits <= HELD else i16
     moved = displacement(type)
