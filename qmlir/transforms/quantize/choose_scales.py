@@ -38,7 +38,7 @@ from qmlir.dialects.quant.schemas import (
 )
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import bias_constant, data_operands, data_values, is_weight, storage_name, target_of
+from qmlir.legality import bias_constant, computed_storage, data_operands, data_values, is_weight, target_of
 from qmlir.passes import option
 from qmlir.target import Target
 from qmlir.transforms.quantize.reasons import (
@@ -132,7 +132,7 @@ class _Chooser:
 
     def _why_float(self, op: Operation) -> Reason | None:
         """Why an operation cannot become integer: target, weights, bias, or a tensor without a range."""
-        if (reason := self.target.why_float(op.name, storage_name(self.storage))) is not None:
+        if (reason := self.target.why_float(op.name, computed_storage(self.storage))) is not None:
             return "target", reason
         if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
             return COMPUTED_WEIGHTS

@@ -55,7 +55,7 @@ class QuantizePass(ModulePass):
                 remedy="profile the network and give profile=FILE, or run --insert-observers and --apply-profile "
                 "first, or write ranges into the IR: calib.observe %v {name = …, range = [lo, hi]}",
             )
-        if has_casts(op):
+        if has_casts(op) and not decisions(op):  # as imported
             gather_casts(op)
         ChooseScalesPass(schema=self.schema, precision=self.precision, per_channel=self.per_channel).apply(ctx, op)
         for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
