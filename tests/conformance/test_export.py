@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 
@@ -109,6 +110,20 @@ def test_each_operation_within_a_step(prepared: Prepared, schema: str, numerics:
     found = compare(module, tmp_path / "shown.onnx", prepared.inputs[:STEPWISE])
     sys.stdout.write(f"\n{prepared.name:10s} {schema:28s} numerics={numerics:12s} {found}\n")
     assert found.most <= 1
+
+
+def test_onnxruntime_finds_the_integers(prepared: Prepared, tmp_path: Path) -> None:
+    """With its optimizations on it takes every convolution and every layer for what it is."""
+    path, module = tmp_path / "exported.onnx", prepared.quantized("asymmetric", "default")
+    qmlir.export(module, path)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    kinds = {node.op_type for node in onnx.load(str(tmp_path / "optimized.onnx")).graph.node}
+    assert "QLinearConv" in kinds
+    assert not kinds & {"Conv", "FusedConv", "Gemm", "MatMul"}
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
