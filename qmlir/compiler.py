@@ -256,8 +256,10 @@ def quantize(
 
 
 def to_integers(module: ModuleOp) -> ModuleOp:
-    """The network in qint: its exact meaning."""
-    return Pipeline(*TO_INTEGERS)(module)
+    """The network in qint: its exact meaning. Casts that a model came with are folded first."""
+    from qmlir.transforms.quantize.fold_qdq import is_as_imported
+
+    return Pipeline(*(IMPORTED if is_as_imported(module) else ()), *TO_INTEGERS)(module)
 
 
 def reference(module: ModuleOp) -> "Reference":
@@ -282,7 +284,7 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
 
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
-    source = module if isinstance(module, ModuleOp) else Pipeline(*IMPORTED)(load(module))
+    source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source)
     function = main_function(lowered)
