@@ -173,11 +173,18 @@ class _Chooser:
             return  # the graph says so already
         everyone = value.owner in able
         readers = [u for u in value.uses if everyone or _reads_as_data(u.operation, u.index, able)]
-        quantized = QuantizeCastOp(value, TensorType(element, shape_of(value)))
+        # A cast that the graph came with is the one, moved to where all readers see it.
+        own = next((u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)), None)
+        if own is not None and own.quantized_type == element:
+            own.detach()
+            quantized = own
+        else:
+            quantized = QuantizeCastOp(value, TensorType(element, shape_of(value)))
         back = DequantizeCastOp(quantized.result, value.type)
         Rewriter.insert_op([quantized, back], where)
         for use in readers:
-            use.operation.operands[use.index] = back.result
+            if use.operation is not quantized:
+                use.operation.operands[use.index] = back.result
 
     def _cast_weights(self, op: WeightedOp) -> None:
         """Weights get a type of their own for each operation that reads them: the bias enters into it."""

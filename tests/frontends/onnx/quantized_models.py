@@ -58,7 +58,10 @@ def model(
     graph = helper.make_graph(
         nodes,
         "quantized",
-        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()],
+        [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in inputs.items()
+        ],
         [onnx.ValueInfoProto(name=name) for name in outputs],
         tensors,
     )
