@@ -104,11 +104,17 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
             metavar="NAME=FILE",
             help="value of an input of an .onnx file that becomes a constant: .npy or FILE.npz:ARRAY",
         )
+        sub.add_argument(
+            "--numerics",
+            metavar="RUNTIME",
+            help="whose rounding quantized operations follow: default, onnxruntime (whose sums of u8 by s8 saturate) or "
+            "onnxruntime-vnni (whose sums are exact); by default what an .mlir file says",
+        )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         commands[name] = sub
         return sub
 
-    sub = command("import", _import, "read a model, simplify it and write it as MLIR")
+    sub = command("import", _import, "read a model, simplify it, fold its casts into quantized types and write it as MLIR")
     sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
 
@@ -197,7 +203,7 @@ def _load(arguments: argparse.Namespace) -> "ModuleOp":
         if len(arrays) != 1:
             raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
         (constants[name],) = arrays.values()
-    return load(arguments.model, bind=dict(arguments.bind), constants=constants)
+    return load(arguments.model, bind=dict(arguments.bind), constants=constants, numerics=arguments.numerics)
 
 
 def _progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
@@ -220,13 +226,13 @@ def _say(text: str) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> None:
-    from qmlir.compiler import SIMPLIFY, Pipeline, save
+    from qmlir.compiler import IMPORTED, Pipeline, save
     from qmlir.frontends.opaque import refuse_opaque
 
     module = _load(arguments)
     refuse_opaque(module, str(arguments.model))
     if not arguments.raw:
-        module = Pipeline(*SIMPLIFY)(module)
+        module = Pipeline(*IMPORTED)(module)
     save(module, arguments.output)
     _say(f"{arguments.output}: {_census(module)}")
 
@@ -291,10 +297,10 @@ def _compile(arguments: argparse.Namespace) -> None:
 
 
 def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
-    from qmlir.compiler import SIMPLIFY, Pipeline
+    from qmlir.compiler import IMPORTED, Pipeline
 
     module = _load(arguments)
-    return Pipeline(*SIMPLIFY)(module) if arguments.model.suffix == ".onnx" else module
+    return Pipeline(*IMPORTED)(module) if arguments.model.suffix == ".onnx" else module
 
 
 def _export(arguments: argparse.Namespace) -> None:
