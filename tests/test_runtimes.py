@@ -38,5 +38,5 @@ def test_refuses_what_it_does_not_know() -> None:
     with pytest.raises(OptionError, match=r"numerics: must be one of default, onnxruntime.*got onnxrt; .*onnxruntime"):
         follow(module, "onnxrt")
     module.attributes[NUMERICS] = StringAttr("tvm")
-    with pytest.raises(PipelineError, match="one of default, onnxruntime, onnxruntime-vnni as qmlir.numerics, got tvm"):
+    with pytest.raises(PipelineError, match=r"onnxruntime-vnni as qmlir.numerics, got tvm"):
         runtime_of(module)

@@ -107,14 +107,14 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
         sub.add_argument(
             "--numerics",
             metavar="RUNTIME",
-            help="whose rounding quantized operations follow: default, onnxruntime (whose sums of u8 by s8 saturate) or "
-            "onnxruntime-vnni (whose sums are exact); by default what an .mlir file says",
+            help="whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate) or "
+            "onnxruntime-vnni (its sums are exact); by default what an .mlir file says",
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         commands[name] = sub
         return sub
 
-    sub = command("import", _import, "read a model, simplify it, fold its casts into quantized types and write it as MLIR")
+    sub = command("import", _import, "read a model, simplify it and write it as MLIR")
     sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
 

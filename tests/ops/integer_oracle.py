@@ -77,6 +77,12 @@ ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
 }
 
 
+def float_sum(a: int, multiplier: int, shift: int, before: int) -> int:
+    """A product and what is added before rounding, each rounded to 24 bits; that is taken away after."""
+    product = float32(float32(Fraction(a)) * real_product(1, multiplier, shift))
+    return round(float32(product + before)) - before
+
+
 # Windows.
 
 
@@ -208,14 +214,9 @@ def mul(op: qint.MulOp, lhs: Array, rhs: Array) -> Result:
 
 def requantize(op: qint.RequantizeOp, x: Array) -> Result:
     multipliers, shifts = op.multiplier.get_values(), op.shift.get_values()
-    rounded = ROUNDINGS.get(op.contract.data, ROUNDINGS["float_even"])
+    before = 0 if op.before is None else op.before.value.data
+    rounded = ROUNDINGS.get(op.contract.data, lambda a, m, s: float_sum(a, m, s, before))
     result: Result = {}
-    if op.before is not None:
-        before = op.before.value.data
-
-        def rounded(a: int, m: int, s: int) -> int:
-            return round(float32(float32(float32(Fraction(a)) * real_product(1, m, s)) + before)) - before
-
     for index in indexes(x.shape):
         entry = index[-1] if len(multipliers) > 1 else 0
         centred = at(x, *index) - op.input_zero_point.value.data

@@ -83,7 +83,7 @@ def parameters(
         over = node.axis(axis, len(shape))
         if scales.size != shape[over]:
             raise node.error(f"it must have {shape[over]} scales, one for each index of axis {over}", str(scales.size))
-        return UniformType.per_axis(storage, over, scales.tolist(), points.tolist())
+        return UniformType.per_axis(storage, over, [float(s) for s in scales], [int(p) for p in points])
     except VerifyException as error:
         raise Refusal(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
 

@@ -1,6 +1,7 @@
 """Operators on integers, ONNX's and onnxruntime's own, against onnxruntime, bit for bit."""
 
 import re
+from typing import Any
 
 import numpy as np
 import onnx
@@ -195,7 +196,7 @@ def test_sums_saturate_in_pairs_as_without_vnni(kernel: int, stride: int, pad: i
     x = U8[:, :channels]
     w = RNG.integers(-128, 127, (8, channels, kernel, kernel), np.int8, endpoint=True)
     constants = {**CONSTANTS, "w": w, "w_s": np.float32(0.003), "w_z": np.int8(0), "b": CONV["b"]}
-    attributes = {"strides": [stride, stride], "pads": [pad] * 4}
+    attributes: dict[str, Any] = {"strides": [stride, stride], "pads": [pad] * 4}
     proto = model(
         [node("QLinearConv", "x p_s p_z w w_s w_z r_s r_z b", "y", **attributes)], {"x": x}, ["y"], constants, 13
     )

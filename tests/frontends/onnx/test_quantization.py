@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -113,7 +114,7 @@ MATRIX = {
 }
 
 
-ARRANGEMENTS: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
+ARRANGEMENTS: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
     "relu": (island(node("Relu", "a", "f"), last="q"), Q),
     "clip": (island(node("Clip", "a lo hi", "f"), last="q"), {**Q, "lo": np.float32(-1), "hi": np.float32(1.37)}),
     "sigmoid": (island(node("Sigmoid", "a", "f"), last="s"), parameters("s", 1 / 256, 0)),
