@@ -204,9 +204,12 @@ QINT_SAMPLES = (
         qint.RequantizeOp, "float_even ties", (i(32, 300, most=600),), scaled([HALF], [-1], "float_even") | narrow(), i8
     ),
     Sample(
-        qint.RequantizeOp, "float_sum ties", (i(32, 300, most=600),),
-        scaled([HALF], [-1], "float_sum") | narrow(zero_point=3) | {"before": int32(131)}, i8,
-    ),  # fmt: skip
+        qint.RequantizeOp,
+        "float_sum ties",
+        (i(32, 300, most=600),),
+        scaled([HALF], [-1], "float_sum") | narrow(zero_point=3) | {"before": int32(131)},
+        i8,
+    ),
     Sample(qint.RequantizeOp, "shift", (i(32, 300, most=4000),), scaled([HALF], [-4], "shift") | narrow(), i8),
     Sample(qint.AddOp, "same scale", (i(8, 200), i(8, 200)), summed([HALF, HALF], 31) | narrow(), i8),
     Sample(
@@ -225,9 +228,12 @@ QINT_SAMPLES = (
     ),
     Sample(qint.FloatAddOp, "same shape", (i(8, 200), i(8, 200)), float_sum() | narrow(), i8),
     Sample(
-        qint.FloatAddOp, "broadcast, from unsigned", (i(8, 2, 3, 4), i(8, 3, 1)),
-        float_sum(128) | narrow(zero_point=-128), i8,
-    ),  # fmt: skip
+        qint.FloatAddOp,
+        "broadcast, from unsigned",
+        (i(8, 2, 3, 4), i(8, 3, 1)),
+        float_sum(128) | narrow(zero_point=-128),
+        i8,
+    ),
     Sample(qint.MulOp, "same shape", (i(8, 3, 40), i(8, 3, 40))),
     Sample(qint.MulOp, "broadcast", (i(8, 3, 1, 4), i(8, 2, 1)), zeros(-128, 3)),
     Sample(qint.MaxPool2DOp, "halving", (i(8, 1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),

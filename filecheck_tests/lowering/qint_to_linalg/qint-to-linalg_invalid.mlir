@@ -45,3 +45,27 @@ func.func @main(%x: tensor<4xf64>) -> tensor<4x!quant.uniform<i8:f64, 0.5>> {
   %q = quant.qcast %x : tensor<4xf64> to tensor<4x!quant.uniform<i8:f64, 0.5>>
   func.return %q : tensor<4x!quant.uniform<i8:f64, 0.5>>
 }
+
+// -----
+
+func.func @saturating(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>) -> tensor<1x2xi32> {
+  // expected-error@+1 {{has no form in linalg: only integers, data movement and casts leave}}
+  %0 = qint.saturating_fully_connected %x, %w : tensor<1x3xi8>, tensor<2x3xi8> -> tensor<1x2xi32>
+  func.return %0 : tensor<1x2xi32>
+}
+
+// -----
+
+func.func @float_add(%x: tensor<2xi8>) -> tensor<2xi8> {
+  // expected-error@+1 {{has no form in linalg: only integers, data movement and casts leave}}
+  %0 = qint.float_add %x, %x {ratios = array<i32: 1, 0, 1, 0>, constant = array<i32: 0, 0>, min = 0 : i32, max = 7 : i32} : tensor<2xi8>, tensor<2xi8> -> tensor<2xi8>
+  func.return %0 : tensor<2xi8>
+}
+
+// -----
+
+func.func @float_sum(%x: tensor<2xi32>) -> tensor<2xi8> {
+  // expected-error@+1 {{needs a contract of single, shift, double, upup, got float_sum}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "float_sum", before = 3 : i32, min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return %0 : tensor<2xi8>
+}
