@@ -234,7 +234,8 @@ def test_float_addition_rounds_each_bracket_once() -> None:
     ratios, constant = (float(np.float32(0.37)), float(np.float32(1.61))), float(np.float32(-3.3))
     lhs, rhs = np.meshgrid(np.arange(-128, 128), np.arange(-128, 128))
     inner = [np.float32(Fraction(ratios[1]) * int(b) + Fraction(constant)) for b in np.arange(-128, 128)]
-    expected = [[int(np.rint(np.float32(Fraction(ratios[0]) * int(a) + Fraction(float(i))))) for a in lhs[0]] for i in inner]
+    outer = [[Fraction(ratios[0]) * int(a) + Fraction(float(i)) for a in lhs[0]] for i in inner]
+    expected = [[int(np.rint(np.float32(number))) for number in row] for row in outer]
     assert numerics.float_addition(lhs, rhs, ratios, constant).tolist() == expected
 
 
