@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, StringAttr, TensorType, f32, i8, i16, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 import qmlir
 from qmlir.backends.reference import evaluate
@@ -19,6 +19,7 @@ from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
+from qmlir.lowering.qint_to_linalg.convert import RULES
 from qmlir.lowering.qint_to_linalg.requantize import ROUNDINGS
 from tests.conftest import ROOT
 from tests.interop.upstream import Array, Compiled, assert_same_bits, linalg_text, mlir_opt
@@ -36,12 +37,29 @@ class Case:
     inputs: Sequence[Array]
 
 
+HOLES: set[type[Operation]] = {
+    # what gives or takes at places that are data, or steps backwards: no affine map reads there
+    nn.SliceOp,
+    nn.BroadcastOp,
+    nn.GatherOp,
+    nn.GatherNDOp,
+    nn.ScatterNDOp,
+    qint.ResizeOp,
+    # what only onnxruntime rounds so
+    qint.FloatAddOp,
+    qint.SaturatingFullyConnectedOp,
+}
+"""Integers and movement that linalg could hold and nobody has written yet; README names them."""
+
+
 def refused(sample: Sample) -> bool:
-    """Whether a sample has no form in linalg, by contract or as a float computation."""
+    """Whether a sample has no form in linalg, by contract, as a float computation, or not yet."""
     contract = sample.properties.get("contract")
     moves = issubclass(sample.op, MovementOp | nn.ConstantOp)
-    return (isinstance(contract, StringAttr) and contract.data not in ROUNDINGS) or (
-        sample.op.name.startswith("nn.") and not moves
+    return (
+        (isinstance(contract, StringAttr) and contract.data not in ROUNDINGS)
+        or (sample.op.name.startswith("nn.") and not moves)
+        or sample.op in HOLES
     )
 
 
@@ -119,7 +137,8 @@ def cases() -> list[Case]:
 
 
 def test_each_qint_operation_is_tried() -> None:
-    assert {s.op for s in LOWERED} >= {op for op in qint.QINT.operations}
+    assert {s.op for s in LOWERED} >= {op for op in qint.QINT.operations} - HOLES
+    assert not HOLES & RULES.keys()
 
 
 def test_mlir_opt_accepts_each_operation(cases: list[Case]) -> None:
@@ -149,7 +168,7 @@ def test_iree_computes_the_same_bits(cases: list[Case]) -> None:
 
 @pytest.mark.parametrize("sample", [s for s in ALL if refused(s)], ids=str)
 def test_the_rest_is_refused(sample: Sample) -> None:
-    with pytest.raises(LoweringError, match=r"needs a contract of single|only integers, data movement and casts"):
+    with pytest.raises(LoweringError, match=r"needs a contract of single|only integers, data movement|in linalg yet"):
         linalg_text(sample_case(sample).module)
 
 

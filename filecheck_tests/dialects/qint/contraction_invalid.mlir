@@ -98,6 +98,14 @@ func.func @c1_fully_connected(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>, %b: tensor
 
 // -----
 
+func.func @w3_groups(%x: tensor<1x3x3x6xi8>, %w: tensor<4x3x3x2xi8>) {
+  // expected-error@+1 {{'qint.conv2d' needs weights [O, KH, KW, C/3] with the input's channels [6] and O a multiple of 3, got [4, 3, 3, 2]}}
+  %0 = qint.conv2d %x, %w {groups = 3 : i64} : tensor<1x3x3x6xi8>, tensor<4x3x3x2xi8> -> tensor<1x1x1x4xi32>
+  func.return
+}
+
+// -----
+
 func.func @c2_conv2d(%x: tensor<1x3x3x3xi8>, %w: tensor<2x3x3x4xi8>) {
   // expected-error@+1 {{'qint.conv2d' needs weights [O, KH, KW, C] with the input's channels [3], got [2, 3, 3, 4]}}
   %0 = qint.conv2d %x, %w : tensor<1x3x3x3xi8>, tensor<2x3x3x4xi8> -> tensor<1x1x1x2xi32>

@@ -49,7 +49,7 @@ func.func @main(%x: tensor<4xf64>) -> tensor<4x!quant.uniform<i8:f64, 0.5>> {
 // -----
 
 func.func @saturating(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>) -> tensor<1x2xi32> {
-  // expected-error@+1 {{has no form in linalg: only integers, data movement and casts leave}}
+  // expected-error@+1 {{has no form in linalg yet}}
   %0 = qint.saturating_fully_connected %x, %w : tensor<1x3xi8>, tensor<2x3xi8> -> tensor<1x2xi32>
   func.return %0 : tensor<1x2xi32>
 }
@@ -57,7 +57,7 @@ func.func @saturating(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>) -> tensor<1x2xi32>
 // -----
 
 func.func @float_add(%x: tensor<2xi8>) -> tensor<2xi8> {
-  // expected-error@+1 {{has no form in linalg: only integers, data movement and casts leave}}
+  // expected-error@+1 {{has no form in linalg yet}}
   %0 = qint.float_add %x, %x {ratios = array<i32: 1, 0, 1, 0>, constant = array<i32: 0, 0>, min = 0 : i32, max = 7 : i32} : tensor<2xi8>, tensor<2xi8> -> tensor<2xi8>
   func.return %0 : tensor<2xi8>
 }

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.loops import is_integer
+from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.lowering.qint_to_linalg import casts, contraction, elementwise, lookup, pooling, requantize, shape
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
@@ -74,6 +75,8 @@ def _convert(function: func.FuncOp) -> None:
             values[op.results[0]] = result = rule(code, op, *operands)
             if result.name_hint is None:
                 result.name_hint = op.results[0].name_hint
+        elif isinstance(op, MovementOp) or op.name.startswith("qint."):
+            code.refuse("has no form in linalg yet")
         else:
             code.refuse(
                 "has no form in linalg: only integers, data movement and casts leave",
