@@ -37,6 +37,7 @@ INLINE_LIMIT = 64
 
 _HASHED_BYTES = 64
 
+
 class Weights:
     """A read-only C-contiguous array in the machine's byte order, with cheap equality and hash.
 
