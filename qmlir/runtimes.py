@@ -41,6 +41,14 @@ class Rounding:
 FLOAT = Rounding("float_even", float32=True)
 PAIRS = Rounding("float_even", float32=True, pairs=True)
 
+_FUNCTIONS = (
+    "relu", "clamp", "requantize", "abs", "neg", "sign", "floor", "ceil", "round", "sqrt", "reciprocal", "exp", "log",
+    "erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos", "tan", "sigmoid", "tanh",
+    "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "mish", "swish",
+    "thresholded_relu", "shrink",
+)  # fmt: skip
+"""Functions of one element: tables of what they are in float32."""
+
 ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.conv2d": PAIRS,
     "nn.depthwise_conv2d": FLOAT,
@@ -49,12 +57,8 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.global_average_pool": FLOAT,
     "nn.add": FLOAT,
     "nn.mul": Rounding("float_sum", float32=True),
-    "nn.relu": FLOAT,
-    "nn.clamp": FLOAT,
-    "nn.requantize": FLOAT,
-    "nn.sigmoid": FLOAT,
-    "nn.tanh": FLOAT,
     "quant.qcast": FLOAT,
+    **dict.fromkeys((f"nn.{function}" for function in _FUNCTIONS), FLOAT),
 }
 
 RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {

@@ -208,7 +208,7 @@ CASES = {
     ),
     "float that must not be": Case(
         QUANTIZE + " --precision int16 --fail-on-float",
-        ("quantize: must leave no operation float", "on i8, not on i16"),
+        ("quantize: must leave no operation float", "more than a 32-bit accumulator holds"),
     ),
     # Options
     "no command": Case("qmlir", ("required: COMMAND",)),

@@ -6,7 +6,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from qmlir.cli import main as qmlir_main
 from qmlir.cli import opt
@@ -20,9 +22,24 @@ def shown_commands(text: str) -> list[list[str]]:
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
+def net() -> onnx.ModelProto:
+    """The network that README's reader brings: of symbolic dimensions, its second input a shape."""
+    sizes: dict[str, tuple[int, list[int | str]]] = {
+        "x": (TensorProto.FLOAT, ["N", "length"]),
+        "shape": (TensorProto.INT64, [3]),
+        "y": (TensorProto.FLOAT, ["N", "pairs", 2]),
+    }
+    x, shape, y = (helper.make_tensor_value_info(name, *size) for name, size in sizes.items())
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("Relu", ["r"], ["y"])]
+    graph = helper.make_graph(nodes, "net", [x, shape], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 def test_commands(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(root / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    onnx.save(net(), "net.onnx")
+    np.save("shape.npy", np.array([1, 64, 2]))
     mains = {"qmlir": qmlir_main.main, "qmlir-opt": opt.main}
     ran = 0
     for tool, *arguments in shown_commands((root / "README.md").read_text(encoding="utf-8")):

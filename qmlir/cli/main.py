@@ -1,4 +1,4 @@
-"""`qmlir`: import, profile, quantize, compile and run a network from the command line.
+"""`qmlir`: import, profile, quantize, compile, export and run a network from the command line.
 
     qmlir profile  net.onnx --data calibration.npz -o net.yaml
     qmlir quantize net.onnx --profile net.yaml --schema symmetric -o net.mlir
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
+FORMATS = ("onnx-qdq",)
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 
@@ -103,6 +104,12 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
             metavar="NAME=FILE",
             help="value of an input of an .onnx file that becomes a constant: .npy or FILE.npz:ARRAY",
         )
+        sub.add_argument(
+            "--numerics",
+            metavar="RUNTIME",
+            help="whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate) or "
+            "onnxruntime-vnni (its sums are exact); by default what an .mlir file says",
+        )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         commands[name] = sub
         return sub
@@ -131,6 +138,11 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **_one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
+
+    sub = command("export", _export, "write a network, float or quantized, for another runtime")
+    sub.add_argument("--format", **_one_of(FORMATS), help="what to write (default: onnx-qdq)")
+    sub.add_argument("--opset", type=_count, help="version of ONNX's operators (default: what onnxruntime runs)")
+    sub.add_argument("-o", "--output", type=_path(".onnx"), required=True, help="the .onnx file to write")
 
     sub = command("run", _run, "run a network on samples")
     sub.add_argument("--data", type=Path, required=True, help="inputs: .npy, .npz or FILE.npz:ARRAY")
@@ -191,7 +203,7 @@ def _load(arguments: argparse.Namespace) -> "ModuleOp":
         if len(arrays) != 1:
             raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
         (constants[name],) = arrays.values()
-    return load(arguments.model, bind=dict(arguments.bind), constants=constants)
+    return load(arguments.model, bind=dict(arguments.bind), constants=constants, numerics=arguments.numerics)
 
 
 def _progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
@@ -214,13 +226,13 @@ def _say(text: str) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> None:
-    from qmlir.compiler import SIMPLIFY, Pipeline, save
+    from qmlir.compiler import IMPORTED, Pipeline, save
     from qmlir.frontends.opaque import refuse_opaque
 
     module = _load(arguments)
     refuse_opaque(module, str(arguments.model))
     if not arguments.raw:
-        module = Pipeline(*SIMPLIFY)(module)
+        module = Pipeline(*IMPORTED)(module)
     save(module, arguments.output)
     _say(f"{arguments.output}: {_census(module)}")
 
@@ -285,10 +297,18 @@ def _compile(arguments: argparse.Namespace) -> None:
 
 
 def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
-    from qmlir.compiler import SIMPLIFY, Pipeline
+    from qmlir.compiler import IMPORTED, Pipeline
 
     module = _load(arguments)
-    return Pipeline(*SIMPLIFY)(module) if arguments.model.suffix == ".onnx" else module
+    return Pipeline(*IMPORTED)(module) if arguments.model.suffix == ".onnx" else module
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from qmlir.compiler import export
+
+    module = _load_simplified(arguments)
+    for path in export(module, arguments.output, format=arguments.format, opset=arguments.opset):
+        _say(f"{path}: written")
 
 
 def _run(arguments: argparse.Namespace) -> None:

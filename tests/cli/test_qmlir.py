@@ -119,8 +119,7 @@ def test_a_precision_without_kernels_says_so(small: Small, quantized: Path, caps
     options = ("--profile", small / "p.yaml", "--precision", "int16", "-o", small / "s.mlir")
     assert run("quantize", small.onnx, *options) == 0
     out = capsys.readouterr().out
-    assert "target cpu computes it on i8, not on i16" in out
-    assert "0 of " in out
+    assert "more than a 32-bit accumulator holds" in out
     assert run("quantize", small.onnx, *options, "--fail-on-float") == 1
 
 
@@ -221,3 +220,18 @@ def test_the_header_says_what_the_tensors_are(small: Small, quantized: Path) -> 
     assert "/* outputs[0]: float [1][3]  scores */" in header
     size = (small / "net.weights.bin").stat().st_size
     assert f"#define NET_WEIGHTS_SIZE {size} " in header
+
+
+def test_numerics(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The option is in the text it writes, and what an .mlir file says stays without it."""
+    assert (
+        run("quantize", small.onnx, "--profile", small / "p.yaml", "--numerics", "onnxruntime", "-o", small / "r.mlir")
+        == 0
+    )
+    assert 'qmlir.numerics = "onnxruntime"' in (small / "r.mlir").read_text()
+    assert run("import", small / "r.mlir", "-o", small / "again.mlir") == 0
+    assert 'qmlir.numerics = "onnxruntime"' in (small / "again.mlir").read_text()
+    assert run("import", small / "r.mlir", "--numerics", "default", "-o", small / "again.mlir") == 0
+    assert "qmlir.numerics" not in (small / "again.mlir").read_text()
+    assert run("import", small.onnx, "--numerics", "onnx", "-o", small / "again.mlir") == 1
+    assert "must be one of default, onnxruntime" in capsys.readouterr().err

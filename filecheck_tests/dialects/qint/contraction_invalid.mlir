@@ -98,6 +98,14 @@ func.func @c1_fully_connected(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>, %b: tensor
 
 // -----
 
+func.func @w3_groups(%x: tensor<1x3x3x6xi8>, %w: tensor<4x3x3x2xi8>) {
+  // expected-error@+1 {{'qint.conv2d' needs weights [O, KH, KW, C/3] with the input's channels [6] and O a multiple of 3, got [4, 3, 3, 2]}}
+  %0 = qint.conv2d %x, %w {groups = 3 : i64} : tensor<1x3x3x6xi8>, tensor<4x3x3x2xi8> -> tensor<1x1x1x4xi32>
+  func.return
+}
+
+// -----
+
 func.func @c2_conv2d(%x: tensor<1x3x3x3xi8>, %w: tensor<2x3x3x4xi8>) {
   // expected-error@+1 {{'qint.conv2d' needs weights [O, KH, KW, C] with the input's channels [3], got [2, 3, 3, 4]}}
   %0 = qint.conv2d %x, %w : tensor<1x3x3x3xi8>, tensor<2x3x3x4xi8> -> tensor<1x1x1x2xi32>
@@ -133,5 +141,13 @@ func.func @c1_matmul(%a: tensor<3x4xi8>, %b: tensor<3x4xi8>) {
 func.func @c2_matmul(%a: tensor<2x3x4xi8>, %b: tensor<3x4x5xi8>) {
   // expected-error@+1 {{'qint.matmul' batch dimensions do not broadcast: [2, 3, 4] and [3, 4, 5]}}
   %0 = qint.matmul %a, %b : tensor<2x3x4xi8>, tensor<3x4x5xi8> -> tensor<3x3x5xi32>
+  func.return
+}
+
+// -----
+
+func.func @c3_saturating(%x: tensor<1x3xi16>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.saturating_fully_connected' multiplies i8 by i8, got tensor<1x3xi16> and tensor<2x3xi8>}}
+  %0 = qint.saturating_fully_connected %x, %w : tensor<1x3xi16>, tensor<2x3xi8> -> tensor<1x2xi32>
   func.return
 }

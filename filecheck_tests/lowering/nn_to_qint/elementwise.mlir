@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --nn-to-qint --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --nn-to-qint --elide-weights --split-input-file %s | filecheck %s
 
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<i8:f32, 0.25:-10>
@@ -31,15 +31,15 @@ func.func @mul(%a: tensor<2x4x!a>, %b: tensor<4x!b>) -> tensor<2x4x!a> {
 
 // -----
 
-// Scales for each channel, unsigned storage, scales too far apart: islands.
+// Scales for each channel, storage of 32 bits, scales too far apart: islands.
 !c = !quant.uniform<i8:f32:0, {0.5,0.25}>
-!u = !quant.uniform<u8:f32, 0.5:128>
+!u = !quant.uniform<i32:f32, 0.5>
 !big = !quant.uniform<i8:f32, 1.0e+12>
 !a = !quant.uniform<i8:f32, 0.5>
 
 // CHECK-LABEL: func.func @islands
 // CHECK: nn.add %{{.*}}#qmlir.decision<float, "target", "activations with a scale for each channel have no integer form">{{.*}} : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
-// CHECK: nn.mul %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on u8">
+// CHECK: nn.mul %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">
 // CHECK: nn.add %{{.*}}#qmlir.decision<float, "factor", "its scales are a factor of 2e+12 apart, which no 32-bit multiplier bridges">
 // CHECK-NOT: qint.
 func.func @islands(%c: tensor<2x!c>, %u: tensor<2x!u>, %b: tensor<2x!big>) -> (tensor<2x!c>, tensor<2x!u>, tensor<2x!a>) {
@@ -47,4 +47,53 @@ func.func @islands(%c: tensor<2x!c>, %u: tensor<2x!u>, %b: tensor<2x!big>) -> (t
   %1 = nn.mul %u, %u : tensor<2x!u>, tensor<2x!u> -> tensor<2x!u>
   %2 = nn.add %b, %b : tensor<2x!big>, tensor<2x!big> -> tensor<2x!a>
   func.return %0, %1, %2 : tensor<2x!c>, tensor<2x!u>, tensor<2x!a>
+}
+
+// -----
+
+// What onnxruntime does instead: a sum of two fused multiply-adds, of the integers as they were stored; a product whose
+// zero point is added before it is rounded; a table of what is float32 in between. Quantization divides in float32.
+!u = !quant.uniform<u8:f32, 0.5:128>
+!v = !quant.uniform<u8:f32, 0.25:7>
+
+// CHECK: builtin.module attributes {qmlir.numerics = "onnxruntime"}
+module attributes {qmlir.numerics = "onnxruntime"} {
+// CHECK-LABEL: func.func @onnxruntime
+// CHECK-NEXT: %[[X:.*]] = quant.qcast %x {qmlir.float32} : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
+// CHECK: qint.float_add {{.*}} {ratios = array<i32: 8388608, -22, 8388608, -22>, constant = array<i32: -16547840, -15>, offset = 128 : i32, zero_point = -128 : i32, min = -128 : i32, max = 127 : i32}
+// CHECK: qint.mul
+// CHECK-NEXT: qint.requantize {{.*}}contract = "float_sum", before = 7 : i32, zero_point = -121 : i32
+// CHECK: qint.lookup
+func.func @onnxruntime(%x: tensor<4xf32>) -> (tensor<4x!v>, tensor<4x!v>, tensor<4x!v>) {
+  %0 = quant.qcast %x : tensor<4xf32> to tensor<4x!u>
+  %1 = nn.add %0, %0 : tensor<4x!u>, tensor<4x!u> -> tensor<4x!v>
+  %2 = nn.mul %0, %0 : tensor<4x!u>, tensor<4x!u> -> tensor<4x!v>
+  %3 = nn.relu %0 : tensor<4x!u> -> tensor<4x!v>
+  func.return %1, %2, %3 : tensor<4x!v>, tensor<4x!v>, tensor<4x!v>
+}
+}
+
+// -----
+
+!u = !quant.uniform<u8:f32, 0.5:2>
+!w = !quant.uniform<i8:f32, 0.5>
+
+module attributes {qmlir.numerics = "onnxruntime"} {
+// An operator on integers, of u8 by s8: each output's input is a row, padded with the zero point, and its products
+// saturate in pairs. The zero point leaves with the bias: 4 − 2·(1 − 1 + 1 + 1) = 0.
+// CHECK-LABEL: func.func @saturating
+// CHECK: nn.pad {{.*}}value = -126 : i8
+// CHECK-COUNT-4: nn.slice
+// CHECK: %[[R:.*]] = nn.reshape %{{.*}} : tensor<1x2x1x4xi8> -> tensor<2x4xi8>
+// CHECK-NEXT: %[[W:.*]] = nn.constant <tensor<1x4xi8>, [1, -1, 1, 1]>
+// CHECK-NEXT: %[[B:.*]] = nn.constant <tensor<1xi32>, [0]>
+// CHECK-NEXT: qint.saturating_fully_connected %[[R]], %[[W]], %[[B]] {zero_point = -128 : i32}
+// CHECK-NEXT: qint.requantize {{.*}}contract = "float_even"
+// CHECK-NEXT: nn.reshape
+func.func @saturating(%x: tensor<1x2x2x1x!u>) -> tensor<1x2x1x1x!u> {
+  %w = nn.constant <tensor<1x2x2x1xi8>, [1, -1, 1, 1]> : tensor<1x2x2x1x!w>
+  %b = nn.constant <tensor<1xi32>, [4]> : tensor<1xi32>
+  %0 = nn.conv2d %x, %w, %b {qmlir.integer_operator, padding = array<i64: 0, 1, 0, 0>} : tensor<1x2x2x1x!u>, tensor<1x2x2x1x!w>, tensor<1xi32> -> tensor<1x2x1x1x!u>
+  func.return %0 : tensor<1x2x1x1x!u>
+}
 }

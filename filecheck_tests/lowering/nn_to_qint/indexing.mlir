@@ -19,13 +19,13 @@ func.func @selection(%x: tensor<4x!a>, %i: tensor<5x1xi64>) -> (tensor<5x1x2x!a>
   func.return %2, %4 : tensor<5x1x2x!a>, tensor<3x2x!a>
 }
 
-// Where it stays float, its indices stay what they are.
+// Wide integers are moved as they are, where nothing computes on them.
 !wide = !quant.uniform<i32:f32, 0.5>
 
 // CHECK-LABEL: func.func @wide
-// CHECK: %[[F:.*]] = quant.dcast
-// CHECK-NEXT: %[[G:.*]] = nn.gather %[[F]], %i {{.*}} : tensor<4xf32>, tensor<2xi64> -> tensor<2xf32>
-// CHECK-NEXT: quant.qcast %[[G]]
+// CHECK-NEXT: %[[I:.*]] = quant.scast %x
+// CHECK-NEXT: %[[G:.*]] = nn.gather %[[I]], %i {{.*}} : tensor<4xi32>, tensor<2xi64> -> tensor<2xi32>
+// CHECK-NEXT: quant.scast %[[G]]
 func.func @wide(%x: tensor<4x!wide>, %i: tensor<2xi64>) -> tensor<2x!wide> {
   %0 = nn.gather %x, %i {axis = 0 : i64} : tensor<4x!wide>, tensor<2xi64> -> tensor<2x!wide>
   func.return %0 : tensor<2x!wide>

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i32, i64
@@ -64,7 +65,7 @@ class AddOp(NarrowingOp):
             raise VerifyException(f"'{self.name}' of {kinds} with these multipliers can reach {reach}, beyond 64 bits")
 
 
-def float32_parts(value: float) -> tuple[int, int]:
+def float32_parts(value: float | np.floating[Any]) -> tuple[int, int]:
     """(significand, exponent) of a float32: value = significand · 2^exponent, the significand of at most 24 bits."""
     fraction, exponent = math.frexp(float(value))
     return int(math.ldexp(fraction, 24)), exponent - 24

@@ -7,7 +7,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.pointwise import UnaryOp
+from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import NoIntegerForm, uniform
@@ -21,21 +21,21 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
     if data.storage != data.storage_type or uniform(op.y).storage != uniform(op.y).storage_type:
         return _change_storage(op, operands)
     if rounding.float32 and data.storage_width == 8:
-        return lower_by_table(op, operands, rounding)
+        return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(_linear_table(op))})]
     low, high = limits(op)
     if isinstance(op, nn.ReluOp):
         low = stored(0.0, uniform(op.y))
     return [requantize(operands[0], op, rounding, bounds=(low, high), input_zero_point=uniform(op.x).zero_point)]
 
 
-def lower_by_table(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Any other function of one element: the 256 results, correctly rounded."""
     entries = float32_table(op) if rounding.float32 else table(op)
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
 
 
 def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
-    """Unsigned bytes as signed ones or back: 128 less or more, under the same scale (`signed-storage`)."""
+    """Unsigned bytes as signed ones or back: 128 less or more, under the same scale (storage.py)."""
     data, result = uniform(op.x), uniform(op.y)
     if not isinstance(op, nn.RequantizeOp) or (data.storage_width, result.storage_width) != (8, 8):
         raise NoIntegerForm("target", f"{data.storage} has no integer form at the edge of a network, only 8 bits have")
@@ -45,7 +45,17 @@ def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr((moved & 255).astype(np.uint8).view(np.int8))})]
 
 
-def float32_table(op: UnaryOp) -> Array:
+def _linear_table(op: UnaryOp) -> Array:
+    """A clamped change of scale as `float32_table` has it."""
+    data, result = uniform(op.x), uniform(op.y)
+    low, high = limits(op)
+    if isinstance(op, nn.ReluOp):
+        low = stored(0.0, result)
+    real = numerics.dequantize(np.arange(-128, 128), data.scale, data.zero_point)
+    return numerics.quantize_in_float32(real, result.scale, result.zero_point, low, high, result.numpy_dtype)
+
+
+def float32_table(op: FunctionOp) -> Array:
     """`table` with every step in float32: what is read, the function's value, and its quotient by the scale."""
     data, result = uniform(op.x), uniform(op.y)
     real = numerics.dequantize(np.arange(-128, 128), data.scale, data.zero_point)
@@ -54,7 +64,7 @@ def float32_table(op: UnaryOp) -> Array:
     return numerics.quantize_in_float32(value, result.scale, result.zero_point, *limits, result.numpy_dtype)
 
 
-def table(op: UnaryOp) -> Array:
+def table(op: FunctionOp) -> Array:
     """The stored results of a function for each stored i8: f((q − z)·s), quantized as its result is; [256]."""
     data, result = uniform(op.x), uniform(op.y)
     return numerics.lookup_table(

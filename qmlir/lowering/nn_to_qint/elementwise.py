@@ -17,7 +17,7 @@ from qmlir.runtimes import Rounding
 
 def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once."""
-    if rounding.float32:
+    if rounding.float32 and isinstance(op, nn.AddOp):
         return [_float_add(op, operands)]
     result, ratios = uniform(op.y), factors(op).tolist()
     # The larger multiplier gets 30 bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.dialects.arith import ExtUIOp
 from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.qint_to_linalg.structured import Array, Formula, TensorCode, tensor_of
 from qmlir.lowering.value import Value
@@ -23,13 +23,14 @@ _UNORDERED = IntegerAttr(arith.CMPF_COMPARISON_OPERATIONS.index("uno"), i64)
 
 
 def _quantize(code: TensorCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
-    """clamp(rint(x / scale) + zero_point, low, high); NaN gives the zero point."""
-    type = op.quantized
+    """clamp(rint(x / scale) + zero_point, low, high), in f64 or dividing in f32; NaN gives the zero point."""
+    type, float32 = op.quantized, FLOAT32 in op.attributes
     _check(code, type)
     zero_points = np.array(type.zero_points, np.float64)
 
     def formula(x: Value, scale: Value, zero_point: Value) -> Value:
-        q = (x.to(f64) / scale).round_even() + zero_point
+        quotient = (x / scale.to(f32)).to(f64) if float32 else x.to(f64) / scale
+        q = quotient.round_even() + zero_point
         number = _is_nan(q).choose(zero_point, q).maximum(float(type.storage_min)).minimum(float(type.storage_max))
         return number.to(i64).to(type.storage_type)
 

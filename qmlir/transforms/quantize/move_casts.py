@@ -14,6 +14,7 @@ A dequantization only ever sinks, a quantization only ever rises, and each of bo
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -76,7 +77,7 @@ def _holds_padding(op: Operation, element: UniformType) -> bool:
         return True
     real = op.value.value.data
     stored = numerics.quantize(
-        real, element.scale, element.zero_point, element.storage_min, element.storage_max, "int64"
+        np.array(real), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
     )
     return float(numerics.dequantize(stored, element.scale, element.zero_point)) == real
 

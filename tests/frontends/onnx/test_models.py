@@ -6,7 +6,9 @@ from pathlib import Path
 import onnx
 import pytest
 
+import qmlir
 from qmlir.backends.reference import evaluate
+from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
 from qmlir.rewriting import names_of_value
@@ -73,10 +75,13 @@ def test_a_bound_batch_agrees_with_onnxruntime(shared: Callable[[str], Path]) ->
     assert_close(evaluate(function, [x])[0], wanted)
 
 
-def test_quantized_models_list_what_is_missing(shared: Callable[[str], Path]) -> None:
-    """Until quantized operators are imported, each is an opaque operation, and shapes are known all the same."""
+def test_quantized_models_are_integers(shared: Callable[[str], Path]) -> None:
+    """Casts between floats (QDQ) and operators on integers (QOperator): all are known, no contraction is float."""
     for name in ("mnist_qdq_u8s8.onnx", "mnist_qop_u8u8.onnx", "cifar_imageclassifier_qdq_s8s8_perchan.onnx"):
         module = load_onnx(shared(f"models/onnx/{name}"))
         module.verify()
-        assert opaque_report(module)
-        assert not any("not known" in k.reason for k in opaque_report(module))
+        assert not opaque_report(module)
+        integers = qmlir.to_integers(module)
+        contractions = [op for op in integers.walk() if isinstance(op, WeightedOp)]
+        assert len(contractions) == (5 if name.startswith("cifar") else 3)
+        assert not {op.name for op in integers.walk()} & {"nn.conv2d", "nn.fully_connected", "nn.max_pool2d", "nn.relu"}

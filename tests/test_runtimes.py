@@ -1,0 +1,42 @@
+"""The table of runtimes, and how a module says which it follows."""
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from qmlir.dialects.qmlir import NUMERICS
+from qmlir.dialects.quant.numerics import CONTRACTS
+from qmlir.errors import OptionError, PipelineError
+from qmlir.runtimes import RUNTIMES, Rounding, follow, rounding_of, runtime_of
+from qmlir.target import load_target
+
+
+def test_the_table_names_operations_and_contracts() -> None:
+    known = {*load_target("cpu").integer, "quant.qcast"}
+    for table in RUNTIMES.values():
+        assert set(table) <= known
+        assert {rounding.contract for rounding in table.values()} <= set(CONTRACTS)
+
+
+def test_what_is_not_listed_follows_the_target() -> None:
+    assert rounding_of("nn.conv2d", "default", "double") == Rounding("double")
+    assert rounding_of("nn.reshape", "onnxruntime", "single") == Rounding("single")
+    assert rounding_of("nn.conv2d", "onnxruntime", "single") == Rounding("float_even", float32=True, pairs=True)
+    assert not rounding_of("nn.conv2d", "onnxruntime-vnni", "single").pairs
+
+
+def test_a_module_says_what_it_follows() -> None:
+    module = ModuleOp([])
+    assert runtime_of(module) == "default"
+    follow(module, "onnxruntime")
+    assert runtime_of(module) == "onnxruntime"
+    follow(module, "default")
+    assert NUMERICS not in module.attributes
+
+
+def test_refuses_what_it_does_not_know() -> None:
+    module = ModuleOp([])
+    with pytest.raises(OptionError, match=r"numerics: must be one of default, onnxruntime.*got onnxrt; .*onnxruntime"):
+        follow(module, "onnxrt")
+    module.attributes[NUMERICS] = StringAttr("tvm")
+    with pytest.raises(PipelineError, match=r"onnxruntime-vnni as qmlir.numerics, got tvm"):
+        runtime_of(module)
