@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import Pipeline, load, quantize, save, to_integers
-from qmlir.dialects.nn import ConstantOp, FullyConnectedOp, RequantizeOp
+from qmlir.dialects.nn import NN, ConstantOp, FullyConnectedOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.schemas import SCHEMAS
 from qmlir.errors import PipelineError, QmlirError
 from qmlir.ledger import decision_of, decisions
@@ -324,9 +325,8 @@ def test_random_networks(graph: Graph, schema: str, per_channel: bool) -> None:
     assert text_of(quantized(module)) == text_of(module)
     said = sum(e.outcome == "float" for e in decisions(module))
     integers = to_integers(module)
-    left = [
-        o for o in integers.walk() if isinstance(o, NNOp) and is_float(o.results[0])
-    ]  # extremes of integers stay nn
+    # The extremes of integers stay operations of nn.
+    left = [o for o in integers.walk() if isinstance(o, NNOp) and is_float(o.results[0])]
     assert len(left) == sum(e.operation not in MOVEMENT and e.outcome == "float" for e in decisions(module)) <= said
     assert all(d.outcome.data == "float" for o in left if (d := decision_of(o)))
     simple = Pipeline("simplify")(module)
@@ -335,7 +335,7 @@ def test_random_networks(graph: Graph, schema: str, per_channel: bool) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-MOVEMENT = {"nn.reshape", "nn.transpose", "nn.concat", "nn.pad", "nn.slice"}
+MOVEMENT = {op.name for op in NN.operations if issubclass(op, MovementOp)}
 
 
 @settings(max_examples=5)
