@@ -13,8 +13,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from qmlir.dialects.nn import ClampOp, ConcatOp, MaxPool2DOp, ReluOp, ReshapeOp, TransposeOp
-from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.nn.base import Clamped, bound, is_float
+from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.rewriting import replace, rewrite, tensor_name
 from qmlir.transforms.nn.contraction import Bounds
