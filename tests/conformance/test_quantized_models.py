@@ -29,7 +29,6 @@ Find = Callable[[str], Path]
 FULL = bool(os.environ.get("QMLIR_CONFORMANCE"))
 INPUTS = 500 if FULL else 20
 PICTURES = 250 if FULL else 5
-PEERS = Path(os.environ.get("QMLIR_PEERS", Path.home() / ".cache" / "qmlir-peers")) / "models"
 
 NETWORKS = {
     "mnist_qdq_u8s8": "mnist",
@@ -145,18 +144,3 @@ def pixels(path: Path) -> Array:
     image = np.asarray(picture.crop((left, top, left + 224, top + 224))).astype(np.float32) / 255
     normal = (image - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
     return np.ascontiguousarray(normal.astype(np.float32).transpose(2, 0, 1)[None])
-
-
-@pytest.mark.skipif(not FULL, reason="minutes; `make conformance` runs it")
-@pytest.mark.parametrize("path", sorted(PEERS.glob("*_q*.onnx")), ids=lambda path: path.stem)
-def test_benchmark_models_compile_and_run(path: Path) -> None:
-    """Those under $QMLIR_PEERS, if they have been made."""
-    module = qmlir.load(path, numerics="onnxruntime-vnni")
-    (info,) = onnx.load(path, load_external_data=False).graph.input
-    shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
-    x = np.random.default_rng(7).standard_normal(shape).astype(np.float32)
-    ours, theirs = np.asarray(qmlir.compile(module)(x)), session(onnx.load(path), optimized=False)(x)
-    sys.stderr.write(f"{path.stem}: {(ours != theirs).mean():.4f} of the results differ\n")
-    assert ours.shape == theirs.shape
-    # Floats between casts are rounded where onnxruntime, its optimizations off, has sums of its own order.
-    assert np.corrcoef(ours.reshape(-1), theirs.reshape(-1))[0, 1] > 0.99

@@ -81,7 +81,8 @@ def quantized_operands(op: TensorOp, arrays: Sequence[Array], schema: Schema, pe
     """Operands with random integers, under types a quantizer would choose for the sample's own values."""
     if isinstance(op, WeightedOp):
         x, w, *bias = arrays
-        data = Quantized.of(x, type_for(x, schema))
+        element = type_for(x, schema)
+        data = Quantized.of(x, element)
         scales = choose_weight_quantization(w, op.CHANNEL_AXIS if per_channel else None, schema)
         low, high = weight_range("int8")
         if per_channel:
@@ -89,7 +90,7 @@ def quantized_operands(op: TensorOp, arrays: Sequence[Array], schema: Schema, pe
         else:
             type = UniformType.per_tensor(i8, float(scales[0]), 0, low, high)
         (rule,) = op.get_traits_of_type(AccumulatorScale)
-        return [data, Quantized.of(w, type), *(Quantized.of(b, rule.bias_type(data.type, type)) for b in bias)]
+        return [data, Quantized.of(w, type), *(Quantized.of(b, rule.bias_type(element, type)) for b in bias)]
     if op.has_trait(SameScale, value_if_unregistered=False):
         count = len(data_operands(op))
         shared = type_for(np.concatenate([a.reshape(-1) for a in arrays[:count]]), schema)
