@@ -20,7 +20,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 PATIENCE = 6
-"""Seconds of the clock for each second of processor time."""
+"""Seconds of the clock for each second of processor time, on a machine that others use too."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +87,23 @@ class _Child(Generic[T, R]):
 
 
 def isolated(
-    work: Callable[[T], R], tasks: Sequence[T], *, seconds: float, memory: int = 0, jobs: int | None = None
+    work: Callable[[T], R],
+    tasks: Sequence[T],
+    *,
+    seconds: float,
+    memory: int = 0,
+    jobs: int | None = None,
+    patience: float = PATIENCE,
 ) -> Iterator[tuple[int, R | Died]]:
     """Yields the index of each task with its result, as they are done.
 
     Args:
         work: What to do with a task; an exception it lets out ends its process, and is a `Died`.
         tasks: The tasks.
-        seconds: The most processor time that one task may take; it may take `PATIENCE` times that by the clock.
+        seconds: The most processor time that one task may take; it may take `patience` times that by the clock.
         memory: The most bytes of private memory a process may have; 0 for no limit.
         jobs: Processes at a time; by default one for each processor.
+        patience: Seconds of the clock for each second of processor time.
     """
     waiting = list(reversed(range(len(tasks))))
     children: list[_Child[T, R]] = []
@@ -113,10 +120,10 @@ def isolated(
             ready = connection.wait([c.pipe for c in children], timeout=0.2)
             for child in list(children):
                 assert child.task is not None
-                late = time.monotonic() - child.since > PATIENCE * seconds
+                late = time.monotonic() - child.since > patience * seconds
                 if child.pipe not in ready and not late:
                     continue
-                result = _result(child) if child.pipe in ready else Died(f"it took more than {PATIENCE * seconds:g} s")
+                result = _result(child) if child.pipe in ready else Died(f"it took more than {patience * seconds:g} s")
                 yield child.task, result
                 if isinstance(result, Died):
                     child.stop()

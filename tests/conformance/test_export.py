@@ -1,9 +1,10 @@
 """Real networks out again: onnxruntime, its optimizations off, on our exported files against our own integers.
 
-`make conformance` runs 500 inputs of each network and prints the figures, `make test` a few. onnxruntime computes each
-operation in float32 between casts, so a stored integer differs by one where a sum lies halfway between two, or so near
-that float32 cannot tell. What a network makes of that is its own affair: in mnist and cifar it stays within one step
-of the result; ultraface, fifty layers deep and with weights that magnify, is compared operation by operation.
+`make conformance` runs 500 inputs of each network and prints the figures, `make test` a few of the two small ones.
+onnxruntime computes each operation in float32 between casts, so a stored integer differs by one where a sum lies
+halfway between two, or so near that float32 cannot tell. What a network makes of that is its own affair: in mnist and
+cifar it stays within one step of the result; ultraface, fifty layers deep and with weights that magnify, is compared
+operation by operation.
 """
 
 import os
@@ -63,7 +64,7 @@ class Prepared:
         return module
 
 
-@pytest.fixture(scope="module", params=["mnist-8", "cifar", "ultraface"])
+@pytest.fixture(scope="module", params=["mnist-8", "cifar", *(["ultraface"] if FULL else [])])
 def prepared(request: pytest.FixtureRequest, shared: Callable[[str], Path]) -> Prepared:
     return Prepared(NETWORKS[request.param], shared)
 
