@@ -45,7 +45,6 @@ PASSES: dict[str, str] = {
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",
     "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
-    "signed-storage": "qmlir.transforms.quantize.signed_storage:SignedStoragePass",
     "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
     "inline": "qmlir.transforms.inline:InlinePass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
@@ -76,7 +75,7 @@ IMPORTED = (*SIMPLIFY, "fold-qdq")
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: a tap on each activation that is still one after fusing."""
 
-TO_INTEGERS = ("signed-storage", "nn-to-qint")
+TO_INTEGERS = ("nn-to-qint",)
 """nn on !quant → qint: integers only, and exact from here on."""
 
 TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
@@ -260,8 +259,10 @@ def quantize(
 
 
 def to_integers(module: ModuleOp) -> ModuleOp:
-    """The network in qint: its exact meaning."""
-    return Pipeline(*TO_INTEGERS)(module)
+    """The network in qint: its exact meaning. Casts that a model came with are folded first."""
+    from qmlir.transforms.quantize.fold_qdq import is_as_imported
+
+    return Pipeline(*(IMPORTED if is_as_imported(module) else ()), *TO_INTEGERS)(module)
 
 
 def reference(module: ModuleOp) -> "Reference":
@@ -286,7 +287,7 @@ def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
 
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
-    source = module if isinstance(module, ModuleOp) else Pipeline(*IMPORTED)(load(module))
+    source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source)
     function = main_function(lowered)

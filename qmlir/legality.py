@@ -79,9 +79,9 @@ def data_values(op: Operation) -> Sequence[SSAValue]:
     return (*operands, *op.results) if operands else ()
 
 
-def computed_storage(element: UniformType) -> str:
-    """The storage in which a type's integers are computed: i8, i16 or i32; see the pass `signed-storage`."""
-    return next((f"i{bits}" for bits in (8, 16, 32) if element.storage_width <= bits), str(element.storage))
+def computed_storage(storage: IntegerType) -> str:
+    """The storage in which integers of a type are computed: i8, i16 or i32; nn-to-qint brings the others to these."""
+    return f"i{next(bits for bits in (8, 16, 32) if storage.width.data <= bits)}"
 
 
 def is_weight(value: SSAValue, op: Operation) -> bool:
@@ -112,7 +112,7 @@ def require_integer_form(op: Operation, target: Target) -> None:
         NoIntegerForm: It has none on this target, or with these scales and sizes.
     """
     for value in data_values(op):
-        reason = target.why_float(op.name, computed_storage(uniform(value)))
+        reason = target.why_float(op.name, computed_storage(uniform(value).storage))
         if reason is not None and not is_accumulator(value, op):
             raise NoIntegerForm("target", reason)
         if uniform(value).is_per_axis and not is_weight(value, op):

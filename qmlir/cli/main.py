@@ -1,4 +1,4 @@
-"""`qmlir`: import, profile, quantize, compile and run a network from the command line.
+"""`qmlir`: import, profile, quantize, compile, export and run a network from the command line.
 
     qmlir profile  net.onnx --data calibration.npz -o net.yaml
     qmlir quantize net.onnx --profile net.yaml --schema symmetric -o net.mlir
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
+FORMATS = ("onnx-qdq",)
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 
@@ -131,6 +132,11 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **_one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
+
+    sub = command("export", _export, "write a network, float or quantized, for another runtime")
+    sub.add_argument("--format", **_one_of(FORMATS), help="what to write (default: onnx-qdq)")
+    sub.add_argument("--opset", type=_count, help="version of ONNX's operators (default: what onnxruntime runs)")
+    sub.add_argument("-o", "--output", type=_path(".onnx"), required=True, help="the .onnx file to write")
 
     sub = command("run", _run, "run a network on samples")
     sub.add_argument("--data", type=Path, required=True, help="inputs: .npy, .npz or FILE.npz:ARRAY")
@@ -289,6 +295,14 @@ def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
 
     module = _load(arguments)
     return Pipeline(*SIMPLIFY)(module) if arguments.model.suffix == ".onnx" else module
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from qmlir.compiler import export
+
+    module = _load_simplified(arguments)
+    for path in export(module, arguments.output, format=arguments.format, opset=arguments.opset):
+        _say(f"{path}: written")
 
 
 def _run(arguments: argparse.Namespace) -> None:

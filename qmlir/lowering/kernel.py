@@ -45,7 +45,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.dialects.dtypes import is_numpys_own
-from qmlir.dialects.loops import is_memref
+from qmlir.dialects.loops import is_integer, is_memref
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import NAME, ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -249,7 +249,7 @@ def storage_memref(type: Attribute) -> MemRefType[Attribute]:
     element = type.element_type
     if isinstance(element, UniformType):
         element = element.storage_type
-    elif isinstance(element, IntegerType):
+    elif is_integer(element):
         element = IntegerType(1 if element.width.data == 1 else max(element.width.data, 8))
     elif isinstance(element, AnyFloat) and not isinstance(element, Float32Type | Float64Type):
         element = IntegerType(max(element.bitwidth, 8))

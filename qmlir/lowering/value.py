@@ -333,7 +333,7 @@ class Value:
         assert self.lanes is None, "xDSL compares scalars only"
         operands = [self.ssa, self.same(other).ssa]
         if isinstance(self.element, AnyFloat):
-            properties = {"predicate": _FLOAT_PREDICATES[on_floats], "fastmath": _NO_FASTMATH}
+            properties: dict[str, Attribute] = {"predicate": _FLOAT_PREDICATES[on_floats], "fastmath": _NO_FASTMATH}
             return self.code.emit(arith.CmpfOp, operands, i1, properties)
         return self.code.emit(arith.CmpiOp, operands, i1, {"predicate": _PREDICATES[on_integers]})
 

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 from qmlir.backends.cpu import build
 from qmlir.backends.reference import Reference
 from qmlir.context import make_context
-from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.dtypes import element_type_of, is_numpys_own
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.finish_loops import FinishLoopsPass
 from qmlir.lowering.kernel import PARALLEL
@@ -88,7 +88,7 @@ def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None
     for e, g in zip(expected, got, strict=True):
         assert e.shape == g.shape
         assert e.dtype == g.dtype
-        if e.dtype.kind == "V":  # numpy does not know the NaN of bfloat16
+        if not is_numpys_own(e.dtype):  # numpy does not know the NaN of bfloat16
             g, e = g.astype(np.float32), e.astype(np.float32)
         np.testing.assert_array_equal(g, e)
         if e.dtype.kind == "f":

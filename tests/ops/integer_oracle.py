@@ -158,6 +158,17 @@ def fully_connected(op: qint.FullyConnectedOp, x: Array, w: Array, bias: Array |
     }
 
 
+def saturating_fully_connected(
+    op: qint.SaturatingFullyConnectedOp, x: Array, w: Array, bias: Array | None = None
+) -> Result:
+    result: Result = {}
+    for n, o in indexes((len(x), len(w))):
+        products = [(at(x, n, i) - op.zero_point.value.data) * at(w, o, i) for i in range(w.shape[1])]
+        pairs = [sum(products[i : i + 2]) for i in range(0, len(products), 2)]
+        result[n, o] = (0 if bias is None else int(bias[o])) + sum(min(max(p, -32768), 32767) for p in pairs)
+    return result
+
+
 def matmul(op: qint.MatMulOp, lhs: Array, rhs: Array) -> Result:
     left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
     result: Result = {}
@@ -178,6 +189,15 @@ def add(op: qint.AddOp, lhs: Array, rhs: Array) -> Result:
     }
 
 
+def float_add(op: qint.FloatAddOp, lhs: Array, rhs: Array) -> Result:
+    left, right, constant = map(Fraction, op.numbers())
+    offset, result = op.offset.value.data, dict[Index, int]()
+    for index in indexes(op.infer_shapes()[0]):
+        inner = float32((broadcast(rhs, index) + offset) * right + constant)
+        result[index] = clamped(round(float32((broadcast(lhs, index) + offset) * left + inner)), op)
+    return result
+
+
 def mul(op: qint.MulOp, lhs: Array, rhs: Array) -> Result:
     left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
     return {
@@ -188,8 +208,14 @@ def mul(op: qint.MulOp, lhs: Array, rhs: Array) -> Result:
 
 def requantize(op: qint.RequantizeOp, x: Array) -> Result:
     multipliers, shifts = op.multiplier.get_values(), op.shift.get_values()
-    rounded = ROUNDINGS[op.contract.data]
+    rounded = ROUNDINGS.get(op.contract.data, ROUNDINGS["float_even"])
     result: Result = {}
+    if op.before is not None:
+        before = op.before.value.data
+
+        def rounded(a: int, m: int, s: int) -> int:
+            return round(float32(float32(float32(Fraction(a)) * real_product(1, m, s)) + before)) - before
+
     for index in indexes(x.shape):
         entry = index[-1] if len(multipliers) > 1 else 0
         centred = at(x, *index) - op.input_zero_point.value.data
@@ -314,9 +340,11 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.Conv2DOp: conv2d,
     qint.DepthwiseConv2DOp: depthwise_conv2d,
     qint.FullyConnectedOp: fully_connected,
+    qint.SaturatingFullyConnectedOp: saturating_fully_connected,
     qint.MatMulOp: matmul,
     qint.RequantizeOp: requantize,
     qint.AddOp: add,
+    qint.FloatAddOp: float_add,
     qint.MulOp: mul,
     qint.MaxPool2DOp: max_pool2d,
     qint.AveragePool2DOp: average_pool2d,

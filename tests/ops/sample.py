@@ -25,6 +25,7 @@ from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.qint.elementwise import float32_parts
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
 
@@ -165,6 +166,13 @@ def scaled(multipliers: Sequence[int], shifts: Sequence[int], contract: str = "s
 def summed(multipliers: Sequence[int], shift: int) -> dict[str, Any]:
     """The multipliers of a sum."""
     return {"multipliers": DenseArrayBase.from_list(i64, list(multipliers)), "shift": int32(shift)}
+
+
+def float_sum(offset: int = 0) -> dict[str, Any]:
+    """The numbers of a sum in floats: 1.37, 0.61 and −3.3 as float32."""
+    parts = [float32_parts(np.float32(number)) for number in (1.37, 0.61, -3.3)]
+    ratios = [part for pair in parts[:2] for part in pair]
+    return {"ratios": int32s(ratios), "constant": int32s(parts[2]), "offset": int32(offset)}
 
 
 def epsilon(value: float) -> dict[str, Attribute | None]:

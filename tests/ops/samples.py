@@ -29,6 +29,7 @@ from tests.ops.sample import (
     b,
     clamp,
     f,
+    float_sum,
     groups,
     i,
     narrow,
@@ -168,6 +169,8 @@ QINT_SAMPLES = (
     Sample(
         qint.FullyConnectedOp, "i16 data and weights", (i(16, 2, 9, most=8000), i(16, 3, 9, most=8000), b(3)), zero(1)
     ),
+    Sample(qint.SaturatingFullyConnectedOp, "pairs", (i(8, 3, 16), i(8, 5, 16)), zero(-128)),
+    Sample(qint.SaturatingFullyConnectedOp, "bias, odd", (i(8, 3, 7), i(8, 20, 7), b(20)), zero(-128)),
     Sample(qint.MatMulOp, "plain", (i(8, 3, 5), i(8, 5, 4))),
     Sample(qint.MatMulOp, "broadcast batches", (i(8, 2, 1, 3, 4), i(8, 3, 4, 2)), zeros(-128, 3)),
     Sample(qint.RequantizeOp, "half", (i(32, 200, most=400),), scaled([HALF], [0]) | narrow(), i8),
@@ -200,6 +203,10 @@ QINT_SAMPLES = (
     Sample(
         qint.RequantizeOp, "float_even ties", (i(32, 300, most=600),), scaled([HALF], [-1], "float_even") | narrow(), i8
     ),
+    Sample(
+        qint.RequantizeOp, "float_sum ties", (i(32, 300, most=600),),
+        scaled([HALF], [-1], "float_sum") | narrow(zero_point=3) | {"before": int32(131)}, i8,
+    ),  # fmt: skip
     Sample(qint.RequantizeOp, "shift", (i(32, 300, most=4000),), scaled([HALF], [-4], "shift") | narrow(), i8),
     Sample(qint.AddOp, "same scale", (i(8, 200), i(8, 200)), summed([HALF, HALF], 31) | narrow(), i8),
     Sample(
@@ -216,6 +223,11 @@ QINT_SAMPLES = (
         zeros(5, 0) | summed([HALF, -HALF], 30) | narrow(16),
         i16,
     ),
+    Sample(qint.FloatAddOp, "same shape", (i(8, 200), i(8, 200)), float_sum() | narrow(), i8),
+    Sample(
+        qint.FloatAddOp, "broadcast, from unsigned", (i(8, 2, 3, 4), i(8, 3, 1)),
+        float_sum(128) | narrow(zero_point=-128), i8,
+    ),  # fmt: skip
     Sample(qint.MulOp, "same shape", (i(8, 3, 40), i(8, 3, 40))),
     Sample(qint.MulOp, "broadcast", (i(8, 3, 1, 4), i(8, 2, 1)), zeros(-128, 3)),
     Sample(qint.MaxPool2DOp, "halving", (i(8, 1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),

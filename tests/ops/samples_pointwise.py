@@ -1,6 +1,23 @@
 """Samples of operations on single elements."""
 
-from xdsl.dialects.builtin import BFloat16Type, BoolAttr, IntegerType, Signedness, f16, f32, f64, i1, i8, i16, i32
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    BoolAttr,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    IntegerType,
+    Signedness,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+)
 from xdsl.ir import Attribute
 
 from qmlir.dialects import nn
@@ -125,6 +142,17 @@ OTHER_SAMPLES = (
     *(Sample(op, "ui8", (u(8, 90), u(8, 90, most=9))) for op in (nn.ShiftLeftOp, nn.ShiftRightOp)),
     *(Sample(nn.CastOp, f"f32 to {e}", (f(90, low=-300, high=300),), {}, e) for e in (f16, f64, i1, i8, i32)),
     Sample(nn.CastOp, "f32 to bf16", (f(90, low=-300, high=300),), {}, BFloat16Type()),
+    *(
+        Sample(nn.CastOp, f"f32 to {e.name.removeprefix('f')}", (f(90, low=-440, high=440),), {"saturate": flag}, e)
+        for e, flag in (
+            (Float8E4M3FNType(), FALSE),
+            (Float8E4M3FNUZType(), TRUE),
+            (Float8E5M2Type(), FALSE),
+            (Float8E5M2FNUZType(), TRUE),
+            (Float4E2M1FNType(), TRUE),
+        )
+    ),
+    *(Sample(nn.CastOp, f"f32 to {e}", (f(90, low=-20, high=20),), {}, e) for e in (IntegerType(4), IntegerType(2))),
     Sample(nn.CastOp, "to the same", (f(9),), {"saturate": FALSE}, f32),
     *(Sample(nn.CastOp, f"i64 to {e}", (i(64, 90),), {}, e) for e in (f16, f32, f64, i1, i8, i16)),
     Sample(nn.CastOp, "ui8 to i16", (u(8, 90),), {}, i16),

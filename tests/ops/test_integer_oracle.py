@@ -18,7 +18,8 @@ def test_each_operation_has_an_oracle(op: type[TensorOp]) -> None:
 
 def test_each_contract_has_samples() -> None:
     ops = [s.build() for s in QINT_SAMPLES if s.op is qint.RequantizeOp]
-    assert {op.contract.data for op in ops if isinstance(op, qint.RequantizeOp)} == set(CONTRACTS) == set(ROUNDINGS)
+    assert {op.contract.data for op in ops if isinstance(op, qint.RequantizeOp)} == set(CONTRACTS)
+    assert {name for name, contract in CONTRACTS.items() if not contract.sums} == set(ROUNDINGS)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

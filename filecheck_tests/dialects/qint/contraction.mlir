@@ -46,3 +46,11 @@ func.func @matmul(%a: tensor<2x1x3x4xi8>, %b: tensor<5x4x2xi8>) {
   %1 = qint.matmul %a, %b {lhs_zero_point = 0 : i32, rhs_zero_point = -1 : i32} : tensor<2x1x3x4xi8>, tensor<5x4x2xi8> -> tensor<2x5x3x2xi32>
   func.return
 }
+
+// CHECK-LABEL: func.func @saturating
+func.func @saturating(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>, %b: tensor<2xi32>) {
+  // CHECK: qint.saturating_fully_connected %x, %w, %b {zero_point = -128 : i32} : tensor<1x3xi8>, tensor<2x3xi8>, tensor<2xi32> -> tensor<1x2xi32>
+  // GENERIC: "qint.saturating_fully_connected"(%{{.*}}, %{{.*}}, %{{.*}}) <{zero_point = -128 : i32}>
+  %0 = qint.saturating_fully_connected %x, %w, %b {zero_point = -128 : i32} : tensor<1x3xi8>, tensor<2x3xi8>, tensor<2xi32> -> tensor<1x2xi32>
+  func.return
+}

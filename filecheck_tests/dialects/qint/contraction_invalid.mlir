@@ -135,3 +135,11 @@ func.func @c2_matmul(%a: tensor<2x3x4xi8>, %b: tensor<3x4x5xi8>) {
   %0 = qint.matmul %a, %b : tensor<2x3x4xi8>, tensor<3x4x5xi8> -> tensor<3x3x5xi32>
   func.return
 }
+
+// -----
+
+func.func @c3_saturating(%x: tensor<1x3xi16>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.saturating_fully_connected' multiplies i8 by i8, got tensor<1x3xi16> and tensor<2x3xi8>}}
+  %0 = qint.saturating_fully_connected %x, %w : tensor<1x3xi16>, tensor<2x3xi8> -> tensor<1x2xi32>
+  func.return
+}

@@ -23,3 +23,10 @@ func.func @mul(%x: tensor<2x3xi8>, %y: tensor<3xi8>) {
   %1 = qint.mul %x, %y {rhs_zero_point = -128 : i32} : tensor<2x3xi8>, tensor<3xi8> -> tensor<2x3xi32>
   func.return
 }
+
+// CHECK-LABEL: func.func @float_add
+func.func @float_add(%x: tensor<2x3xi8>, %y: tensor<3xi8>) {
+  // CHECK: qint.float_add %x, %y {ratios = array<i32: 12582912, -23, 8388608, -24>, constant = array<i32: -8388608, -22>, offset = 128 : i32, zero_point = -128 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<3xi8> -> tensor<2x3xi8>
+  %0 = qint.float_add %x, %y {ratios = array<i32: 12582912, -23, 8388608, -24>, constant = array<i32: -8388608, -22>, offset = 128 : i32, zero_point = -128 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<3xi8> -> tensor<2x3xi8>
+  func.return
+}

@@ -63,3 +63,27 @@ func.func @a3(%x: tensor<3xi32>) {
   %0 = qint.add %x, %x {multipliers = array<i64: 2147483647, 2147483647>, shift = 62 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi32>, tensor<3xi32> -> tensor<3xi8>
   func.return
 }
+
+// -----
+
+func.func @a2_float_add_count(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.float_add' needs two ratios and a constant, each a significand of 24 bits and an exponent, got [8388608, -23] and [0, 0]}}
+  %0 = qint.float_add %x, %x {ratios = array<i32: 8388608, -23>, constant = array<i32: 0, 0>, min = 0 : i32, max = 7 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a2_float_add_significand(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.float_add' needs two ratios and a constant}}
+  %0 = qint.float_add %x, %x {ratios = array<i32: 33554432, -23, 1, 0>, constant = array<i32: 0, 0>, min = 0 : i32, max = 7 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a3_float_add(%x: tensor<3xi32>) {
+  // expected-error@+1 {{'qint.float_add' adds integers of at most 16 bits, got i32}}
+  %0 = qint.float_add %x, %x {ratios = array<i32: 1, 0, 1, 0>, constant = array<i32: 0, 0>, min = 0 : i32, max = 7 : i32} : tensor<3xi32>, tensor<3xi32> -> tensor<3xi8>
+  func.return
+}

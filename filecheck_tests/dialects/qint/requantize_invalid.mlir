@@ -50,8 +50,24 @@ func.func @r2_as_many(%x: tensor<4x3xi32>) {
 
 // -----
 
+func.func @r4_before_without_a_sum(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs `before` where its contract rounds a sum, and only there}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", before = 3 : i32, min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r4_sum_without_before(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs `before` where its contract rounds a sum, and only there}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "float_sum", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
 func.func @r3_contract(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, float_even, shift, got nearest}}
+  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, float_even, float_sum, shift, got nearest}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "nearest", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
   func.return
 }

@@ -41,11 +41,11 @@ func.func @accumulator_axis(%x: tensor<1x1x1x1x!data>, %w: tensor<2x1x1x1x!weigh
 
 // -----
 
-!data = !quant.uniform<i8:f32, 0.5>
-!weights = !quant.uniform<i8:f32, 0.5:3>
+!data = !quant.uniform<i8:f32:3, {0.5}>
+!weights = !quant.uniform<i8:f32, 0.5>
 !bias = !quant.uniform<i32:f32, 0.25>
-func.func @accumulator_weights_zero_point(%x: tensor<1x1x1x1x!data>, %w: tensor<2x1x1x1x!weights>, %b: tensor<2x!bias>) {
-  // expected-error@+1 {{with a quantized bias needs data quantized per tensor and weights with zero point 0}}
-  %0 = nn.conv2d %x, %w, %b : tensor<1x1x1x1x!data>, tensor<2x1x1x1x!weights>, tensor<2x!bias> -> tensor<1x1x1x2x!data>
+func.func @accumulator_data_per_axis(%x: tensor<1x1x1x1x!data>, %w: tensor<2x1x1x1x!weights>, %b: tensor<2x!bias>) {
+  // expected-error@+1 {{with a quantized bias needs data quantized per tensor and quantized weights}}
+  %0 = nn.conv2d %x, %w, %b : tensor<1x1x1x1x!data>, tensor<2x1x1x1x!weights>, tensor<2x!bias> -> tensor<1x1x1x2x!weights>
   func.return
 }

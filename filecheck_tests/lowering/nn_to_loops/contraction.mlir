@@ -45,3 +45,14 @@ func.func @main(%a: tensor<2x5x6xf32>, %b: tensor<6x20xf32>) -> tensor<2x5x20xf3
   %y = nn.matmul %a, %b : tensor<2x5x6xf32>, tensor<6x20xf32> -> tensor<2x5x20xf32>
   func.return %y : tensor<2x5x20xf32>
 }
+
+// -----
+
+// Groups of two channels have a block of four lanes each; weights that are computed are packed by a kernel.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x4x4x4xf32>, %w: tensor<6x1x1x2xf32>) -> tensor<1x4x4x6xf32> {
+  // CHECK: func.call @nn_pack_weights_0({{.*}}) : (memref<2x3x2xf32>, memref<2x8xf32>, index, index) -> ()
+  // CHECK: func.call @nn_conv2d_0({{.*}}) : (memref<1x64xf32>, memref<16xf32>, memref<1x16x6xf32>, index, index) -> ()
+  %y = nn.conv2d %x, %w {groups = 2 : i64} : tensor<1x4x4x4xf32>, tensor<6x1x1x2xf32> -> tensor<1x4x4x6xf32>
+  func.return %y : tensor<1x4x4x6xf32>
+}

@@ -23,3 +23,17 @@ func.func @main(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
 }
 // CHECK: func.func private @nn_softmax_0
 // CHECK-NOT: vector.extract
+
+// -----
+
+// Sums in index order, the rest side by side.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
+  // CHECK: func.call @nn_layer_norm_0({{.*}}) : (memref<3x8x1xf32>, memref<3x8x1xf32>, index, index) -> ()
+  %y = nn.layer_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<3x8xf32> -> tensor<3x8xf32>
+  func.return %y : tensor<3x8xf32>
+}
+// CHECK: func.func private @nn_layer_norm_0
+// CHECK: arith.addf {{.*}} : f64
+// CHECK: math.sqrt {{.*}} : f64
+// CHECK: arith.divf {{.*}} : vector<8xf64>

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --nn-to-qint --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --nn-to-qint --elide-weights --split-input-file %s | filecheck %s
 
 !x = !quant.uniform<i8:f32, 0.5:3>
 !w = !quant.uniform<i8<-127:127>:f32:0, {0.5,0.25}>
@@ -59,15 +59,16 @@ func.func @matmul(%a: tensor<2x3x!x>, %b: tensor<3x2x!y>) -> tensor<2x2x!y> {
 
 // -----
 
-// Without an integer form: weights with a zero point, unsigned; a bias still float or as i64.
+// Without an integer form: computed weights with a zero point, also one that unsigned storage gets as signed; a bias
+// still float or computed.
 !x = !quant.uniform<i8:f32, 0.5>
 !zero = !quant.uniform<i8:f32, 0.5:1>
 !u8 = !quant.uniform<u8:f32, 0.5>
 !w = !quant.uniform<i8:f32, 0.5>
 
 // CHECK-LABEL: func.func @weights
-// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "weights with a zero point have no integer form; quantize them symmetrically">{{.*}} : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
-// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on u8">
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "computed weights with a zero point have no integer form">{{.*}} : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "computed weights with a zero point have no integer form">
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is still float; run --quantize-bias">{{.*}} : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">
 // CHECK-NOT: qint.
@@ -78,6 +79,30 @@ func.func @weights(%x: tensor<1x2x!x>, %z: tensor<2x2x!zero>, %u: tensor<2x2x!u8
   %3 = nn.fully_connected %x, %w, %b : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!x>
   %4 = nn.fully_connected %x, %w, %c : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!x>
   func.return %0, %2, %3, %4 : tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>
+}
+
+// -----
+
+// Constant weights lose their zero points, one for each channel here: i8 where the differences fit, else i16. A result
+// in i32 of scale s_x·s_w is the sums themselves.
+!u = !quant.uniform<u8:f32, 0.5:128>
+!near = !quant.uniform<u8:f32:0, {0.5:1,0.25:2}>
+!far = !quant.uniform<u8:f32, 0.5>
+!acc = !quant.uniform<i32:f32, 0.25>
+
+// CHECK-LABEL: func.func @zero_points
+// CHECK: %[[X:.*]] = qint.lookup %{{.*}}, <tensor<256xi8>
+// CHECK: %[[W:.*]] = nn.constant <tensor<2x2xi8>, [0, 1, 1, 2]>
+// CHECK-NEXT: qint.fully_connected %[[X]], %[[W]] : tensor<1x2xi8>, tensor<2x2xi8> -> tensor<1x2xi32>
+// CHECK: %[[V:.*]] = nn.constant <tensor<2x2xi16>, [255, 2, 3, 4]>
+// CHECK-NEXT: %[[S:.*]] = qint.fully_connected %[[X]], %[[V]] : tensor<1x2xi8>, tensor<2x2xi16> -> tensor<1x2xi32>
+// CHECK: quant.scast %[[S]] : tensor<1x2xi32> to tensor<1x2x!quant.uniform<i32:f32, 2.500000e-01>>
+func.func @zero_points(%x: tensor<1x2x!u>) -> (tensor<1x2x!u>, tensor<1x2x!acc>) {
+  %w = nn.constant <tensor<2x2xui8>, [1, 2, 3, 4]> : tensor<2x2x!near>
+  %v = nn.constant <tensor<2x2xui8>, [255, 2, 3, 4]> : tensor<2x2x!far>
+  %0 = nn.fully_connected %x, %w : tensor<1x2x!u>, tensor<2x2x!near> -> tensor<1x2x!u>
+  %1 = nn.fully_connected %x, %v : tensor<1x2x!u>, tensor<2x2x!far> -> tensor<1x2x!acc>
+  func.return %0, %1 : tensor<1x2x!u>, tensor<1x2x!acc>
 }
 
 // -----

@@ -31,15 +31,15 @@ func.func @mul(%a: tensor<2x4x!a>, %b: tensor<4x!b>) -> tensor<2x4x!a> {
 
 // -----
 
-// Scales for each channel, unsigned storage, scales too far apart: islands.
+// Scales for each channel, storage of 32 bits, scales too far apart: islands.
 !c = !quant.uniform<i8:f32:0, {0.5,0.25}>
-!u = !quant.uniform<u8:f32, 0.5:128>
+!u = !quant.uniform<i32:f32, 0.5>
 !big = !quant.uniform<i8:f32, 1.0e+12>
 !a = !quant.uniform<i8:f32, 0.5>
 
 // CHECK-LABEL: func.func @islands
 // CHECK: nn.add %{{.*}}#qmlir.decision<float, "target", "activations with a scale for each channel have no integer form">{{.*}} : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
-// CHECK: nn.mul %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on u8">
+// CHECK: nn.mul %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">
 // CHECK: nn.add %{{.*}}#qmlir.decision<float, "factor", "its scales are a factor of 2e+12 apart, which no 32-bit multiplier bridges">
 // CHECK-NOT: qint.
 func.func @islands(%c: tensor<2x!c>, %u: tensor<2x!u>, %b: tensor<2x!big>) -> (tensor<2x!c>, tensor<2x!u>, tensor<2x!a>) {

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --nn-to-qint --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --nn-to-qint --elide-weights --split-input-file %s | filecheck %s
 
 !a = !quant.uniform<i8:f32, 0.5:3>
 
@@ -22,13 +22,15 @@ func.func @movement(%x: tensor<4x!a>) -> tensor<6x2x!a> {
 
 // -----
 
-// Unsigned storage is moved in float: the values survive that exactly.
+// Unsigned storage is 128 less inside, and as it was at the edges.
 !u = !quant.uniform<u8:f32, 0.5:128>
 
 // CHECK-LABEL: func.func @unsigned
-// CHECK: %[[F:.*]] = quant.dcast %{{.*}} : tensor<4x!quant.uniform<u8:f32, 5.000000e-01:128>> to tensor<4xf32>
-// CHECK-NEXT: %[[R:.*]] = nn.reshape %[[F]] {{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on u8">{{.*}} : tensor<4xf32> -> tensor<2x2xf32>
-// CHECK-NEXT: %[[Q:.*]] = quant.qcast %[[R]]
+// CHECK-NEXT: %[[B:.*]] = quant.scast %x : tensor<4x!quant.uniform<u8:f32, 5.000000e-01:128>> to tensor<4xi8>
+// CHECK-NEXT: %[[I:.*]] = qint.lookup %[[B]], <tensor<256xi8>
+// CHECK-NEXT: %[[R:.*]] = nn.reshape %[[I]] {{.*}} : tensor<4xi8> -> tensor<2x2xi8>
+// CHECK-NEXT: %[[O:.*]] = qint.lookup %[[R]], <tensor<256xi8>
+// CHECK-NEXT: %[[Q:.*]] = quant.scast %[[O]] : tensor<2x2xi8> to tensor<2x2x!quant.uniform<u8:f32, 5.000000e-01:128>>
 // CHECK-NEXT: func.return %[[Q]]
 func.func @unsigned(%x: tensor<4x!u>) -> tensor<2x2x!u> {
   %0 = nn.reshape %x {shape = array<i64: 2, 2>} : tensor<4x!u> -> tensor<2x2x!u>

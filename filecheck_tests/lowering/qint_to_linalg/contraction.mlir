@@ -27,6 +27,17 @@ func.func @depthwise(%x: tensor<1x4x4x3xi8>, %w: tensor<1x2x2x6xi8>) -> tensor<1
   func.return %acc : tensor<1x3x3x6xi32>
 }
 
+// Output channel o sees the input channels of group o div 3: five dimensions, then four again.
+// CHECK-LABEL: func.func @grouped
+// CHECK: tensor.expand_shape %{{.*}} output_shape [1, 6, 5, 2, 2]
+// CHECK: tensor.expand_shape %{{.*}} output_shape [2, 3, 3, 2, 2]
+// CHECK: affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, (d1 + d5), (d2 + d6), d3, d7)>
+// CHECK: tensor.expand_shape %{{.*}} into tensor<1x4x4x6xi32>
+func.func @grouped(%x: tensor<1x6x5x4xi8>, %w: tensor<6x3x2x2xi8>) -> tensor<1x4x4x6xi32> {
+  %acc = qint.conv2d %x, %w {groups = 2 : i64} : tensor<1x6x5x4xi8>, tensor<6x3x2x2xi8> -> tensor<1x4x4x6xi32>
+  func.return %acc : tensor<1x4x4x6xi32>
+}
+
 // CHECK-LABEL: func.func @fully_connected
 // CHECK: linalg.fill
 // CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]

@@ -3,16 +3,33 @@
 !a = !quant.uniform<i8:f32, 0.5>
 !s = !quant.uniform<i8:f32, 3.90625e-03:-128>
 
-// Casts fold into the operation, which keeps its names; a float reader gets a cast back.
+// Casts fold into the operation, which keeps its names.
 // CHECK-LABEL: func.func @unary
 // CHECK-NEXT: %[[S:.*]] = nn.sigmoid %x {qmlir.name = #qmlir.name<nodes ["squash"], tensors ["s"]>, qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">} : tensor<4x!quant.uniform<i8:f32, 5.000000e-01>> -> tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>>
-// CHECK-NEXT: %[[F:.*]] = quant.dcast %[[S]]
-// CHECK-NEXT: func.return %[[S]], %[[F]]
-func.func @unary(%x: tensor<4x!a>) -> (tensor<4x!s>, tensor<4xf32>) {
+// CHECK-NEXT: func.return %[[S]]
+func.func @unary(%x: tensor<4x!a>) -> tensor<4x!s> {
   %0 = quant.dcast %x : tensor<4x!a> to tensor<4xf32>
   %1 = nn.sigmoid %0 {qmlir.name = #qmlir.name<nodes ["squash"], tensors ["s"]>} : tensor<4xf32> -> tensor<4xf32>
   %2 = quant.qcast %1 : tensor<4xf32> to tensor<4x!s>
-  func.return %2, %1 : tensor<4x!s>, tensor<4xf32>
+  func.return %2 : tensor<4x!s>
+}
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5>
+!s = !quant.uniform<i8:f32, 3.90625e-03:-128>
+
+// A result that is read as floats too stays float: its reader would get rounded values. Of data movement both are the
+// same values.
+// CHECK-LABEL: func.func @shared
+// CHECK: nn.sigmoid {{.*}}#qmlir.decision<float, "shared", "its result is also read as floats, which quantizing it would change">{{.*}} : tensor<4xf32> -> tensor<4xf32>
+// CHECK: nn.reshape %x {{.*}}#qmlir.decision<quantized, "moved"
+func.func @shared(%x: tensor<4x!a>) -> (tensor<4x!s>, tensor<4xf32>, tensor<2x2xf32>) {
+  %0 = quant.dcast %x : tensor<4x!a> to tensor<4xf32>
+  %1 = nn.sigmoid %0 : tensor<4xf32> -> tensor<4xf32>
+  %2 = quant.qcast %1 : tensor<4xf32> to tensor<4x!s>
+  %3 = nn.reshape %0 {shape = array<i64: 2, 2>} : tensor<4xf32> -> tensor<2x2xf32>
+  func.return %2, %1, %3 : tensor<4x!s>, tensor<4xf32>, tensor<2x2xf32>
 }
 
 // -----
@@ -97,14 +114,14 @@ func.func @no_casts(%x: tensor<4xf32>, %q: tensor<4x!a>) -> (tensor<4xf32>, tens
 // -----
 
 !a = !quant.uniform<i8:f32, 0.5>
-!u = !quant.uniform<u8:f32, 0.5:128>
+!u = !quant.uniform<i32:f32, 0.5>
 !s = !quant.uniform<i8:f32, 3.90625e-03:-128>
 
 // What the target lacks stays between its casts: an operation, a storage type.
 // CHECK-LABEL: func.func @target_lacks
 // CHECK: nn.softmax %{{.*}}#qmlir.decision<float, "target", "its exponentials and its division have no integer form on this target">{{.*}} : tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast
-// CHECK: nn.relu %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on u8">{{.*}} : tensor<1x4xf32>
+// CHECK: nn.relu %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast
 func.func @target_lacks(%x: tensor<1x4x!a>, %y: tensor<1x4x!u>) -> (tensor<1x4x!s>, tensor<1x4x!u>) {
   %0 = quant.dcast %x : tensor<1x4x!a> to tensor<1x4xf32>

@@ -24,9 +24,8 @@
 // AGAIN: nn.fully_connected {{.*}}#qmlir.decision<quantized, "integer",
 // AGAIN: nn.softmax {{.*}}#qmlir.decision<float, "target",
 
-// The CPU has no kernels of 16 bits: everything stays as it was, and says why.
-// INT16-NOT: quant.
-// INT16: nn.fully_connected {{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on i16">
+// 16 bits where the sums fit 32: two products do, of these ranges.
+// INT16: nn.fully_connected {{.*}}#qmlir.decision<quantized, "integer", "i16 activations, i16 weights per channel">
 // INT16: nn.softmax {{.*}}#qmlir.decision<float, "target",
 
 // FAIL: error: {{.*}}quantize: must leave no operation float, got 1 (nn.softmax "nn.softmax": its exponentials and its division have no integer form on this target)

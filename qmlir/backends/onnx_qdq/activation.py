@@ -1,4 +1,4 @@
-"""Functions of one element: those that ONNX has under a name, and the few that are several nodes."""
+"""Activations: those that ONNX has under a name, the few that are several nodes, and the changes of scale."""
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.quant.types import UniformType
 
 NAMED: dict[type[UnaryOp], tuple[str, dict[str, str]]] = {
-    nn.ReluOp: ("Relu", {}),
     nn.SigmoidOp: ("Sigmoid", {}),
     nn.TanhOp: ("Tanh", {}),
     nn.HardSigmoidOp: ("HardSigmoid", {"alpha": "alpha", "beta": "beta"}),
@@ -26,29 +25,6 @@ NAMED: dict[type[UnaryOp], tuple[str, dict[str, str]]] = {
     nn.MishOp: ("Mish", {}),
     nn.ThresholdedReluOp: ("ThresholdedRelu", {"alpha": "alpha"}),
     nn.ShrinkOp: ("Shrink", {"bias": "bias", "lambd": "threshold"}),
-    nn.AbsOp: ("Abs", {}),
-    nn.NegOp: ("Neg", {}),
-    nn.SignOp: ("Sign", {}),
-    nn.FloorOp: ("Floor", {}),
-    nn.CeilOp: ("Ceil", {}),
-    nn.RoundOp: ("Round", {}),
-    nn.SqrtOp: ("Sqrt", {}),
-    nn.ReciprocalOp: ("Reciprocal", {}),
-    nn.ExpOp: ("Exp", {}),
-    nn.LogOp: ("Log", {}),
-    nn.ErfOp: ("Erf", {}),
-    nn.SinOp: ("Sin", {}),
-    nn.CosOp: ("Cos", {}),
-    nn.TanOp: ("Tan", {}),
-    nn.AsinOp: ("Asin", {}),
-    nn.AcosOp: ("Acos", {}),
-    nn.AtanOp: ("Atan", {}),
-    nn.SinhOp: ("Sinh", {}),
-    nn.CoshOp: ("Cosh", {}),
-    nn.AsinhOp: ("Asinh", {}),
-    nn.AcoshOp: ("Acosh", {}),
-    nn.AtanhOp: ("Atanh", {}),
-    nn.IsNaNOp: ("IsNaN", {}),
 }
 """Operation → ONNX's operator, and the property behind each of its attributes."""
 
@@ -58,12 +34,6 @@ def named(op: UnaryOp, values: Values) -> None:
     """An operation that is one node."""
     kind, attributes = NAMED[type(op)]
     unary(kind, op, values, **{name: getattr(op, own).value.data for name, own in attributes.items()})
-
-
-@exports(nn.IsInfOp)
-def is_inf(op: nn.IsInfOp, values: Values) -> None:
-    """IsInf; the signs that count are attributes."""
-    unary("IsInf", op, values, detect_negative=int(bool(op.negative)), detect_positive=int(bool(op.positive)))
 
 
 @exports(nn.GeluOp)
@@ -79,6 +49,12 @@ def swish(op: nn.SwishOp, values: Values) -> None:
     x = values.real(op.x, order)
     scaled = graph.node("Mul", x, graph.constant(np.array(op.alpha.value.data, x.dtype)))
     values.define(op.y, graph.node("Mul", x, graph.node("Sigmoid", scaled)), order)
+
+
+@exports(nn.ReluOp)
+def relu(op: nn.ReluOp, values: Values) -> None:
+    """Relu; the identity on unsigned integers."""
+    unary("Identity" if op.unsigned else "Relu", op, values)
 
 
 @exports(nn.ClampOp)

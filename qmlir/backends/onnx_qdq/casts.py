@@ -11,9 +11,9 @@ from qmlir.rewriting import tensor_name
 
 @exports(nn.CastOp)
 def cast(op: nn.CastOp, values: Values) -> None:
-    """Cast."""
+    """Cast, which leaves open what becomes of a float beyond the range of an integer."""
     order, dtype = values.order(op.x), stored_dtype(op.y)
-    saturate = None if bool(op.saturate) else 0
+    saturate = 0 if not bool(op.saturate) and dtype.name.startswith("float8") else None
     y = values.graph.node("Cast", values.stored(op.x, order), to=tensor_type(dtype), dtype=dtype, saturate=saturate)
     values.define(op.y, y, order)
 

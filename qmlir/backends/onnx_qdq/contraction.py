@@ -1,7 +1,7 @@
 """Contractions: Conv, Gemm and MatMul on real values; weights go from channels last to channels first here."""
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import i32, i64
 
 from qmlir.backends.onnx_qdq.exporters import exports
 from qmlir.backends.onnx_qdq.graph import Attributes, NoForm, Tensor
@@ -75,18 +75,26 @@ def bias(op: WeightedOp, values: Values) -> Tensor | None:
     """
     if op.b is None:
         return None
-    data, weights, element = element_of(op.x), element_of(op.w), element_of(op.b)
-    stored = element.storage if isinstance(element, UniformType) else element
-    if isinstance(data, UniformType) and isinstance(stored, IntegerType) and stored.width.data > 32:
-        raise NoForm("needs a bias of 32 bits", str(element), "quantize its activations to 8 bits")
-    if isinstance(element, UniformType) or not isinstance(data, UniformType) or not isinstance(element, IntegerType):
+    element, steps = element_of(op.b), _steps(op)
+    if steps is None:
         return values.real(op.b)
-    assert isinstance(weights, UniformType)
-    # Rounded to float32 as a scale of its own is.
-    steps = (np.float32(data.scale) * np.array(weights.scales, np.float32)).astype(np.float64).tolist()
+    storage = element.storage if isinstance(element, UniformType) else element
+    if storage == i64:
+        raise NoForm("needs a bias of 32 bits", str(element), "quantize its activations to 8 bits")
+    if storage is not element or element != i32:
+        return values.real(op.b)
     implied = (
-        UniformType.per_axis(element, 0, steps, [0] * len(steps))
+        UniformType.per_axis(i32, 0, steps, [0] * len(steps))
         if len(steps) > 1
-        else UniformType.per_tensor(element, steps[0])
+        else UniformType.per_tensor(i32, steps[0])
     )
     return values.dequantized(values.stored(op.b), implied, (0,))
+
+
+def _steps(op: WeightedOp) -> list[float] | None:
+    """s_x · s_w, one or one for each channel, rounded to float32 as a scale of its own is; None on plain types."""
+    data, weights = element_of(op.x), element_of(op.w)
+    if not isinstance(data, UniformType) or not isinstance(weights, UniformType):
+        return None
+    products = np.float32(data.scale) * np.array(weights.scales, np.float32)
+    return products.astype(np.float64).tolist()

@@ -1,29 +1,25 @@
-"""Arithmetic, comparisons and choices on the elements of several operands."""
+"""Arithmetic on the elements of two operands."""
+
+from functools import partial
+from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
 
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import Tensor
+from qmlir.backends.onnx_qdq.graph import BOOL, Graph, Tensor
 from qmlir.backends.onnx_qdq.pointwise import result_dtype, several
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pointwise import OperandPairOp
-
-BOOL = np.dtype(bool)
 
 NAMED: dict[type[OperandPairOp], str] = {
     nn.AddOp: "Add",
     nn.SubOp: "Sub",
     nn.MulOp: "Mul",
-    nn.DivOp: "Div",
     nn.PowOp: "Pow",
     nn.MaximumOp: "Max",
     nn.MinimumOp: "Min",
-    nn.EqualOp: "Equal",
-    nn.LessOp: "Less",
-    nn.LessEqualOp: "LessOrEqual",
 }
 """Operation → ONNX's operator."""
 
@@ -34,10 +30,21 @@ def named(op: OperandPairOp, values: Values) -> None:
     several(op, values, lambda *x: values.graph.node(NAMED[type(op)], *x, dtype=result_dtype(op)))
 
 
-@exports(nn.WhereOp)
-def where(op: nn.WhereOp, values: Values) -> None:
-    """Where."""
-    several(op, values, lambda *x: values.graph.node("Where", *x, dtype=result_dtype(op)))
+@exports(nn.DivOp)
+def div(op: nn.DivOp, values: Values) -> None:
+    """Div; an integer divided by 0 is 0."""
+    several(op, values, partial(_divided, values.graph, "Div"))
+
+
+def _divided(graph: Graph, kind: str, lhs: Tensor, rhs: Tensor, **attributes: Any) -> Tensor:
+    """Quotient or remainder; of integers by 0 it is 0, where ONNX has none."""
+    divisors = graph.constants.get(rhs)
+    if lhs.dtype.kind == "f" or (divisors is not None and divisors.all()):
+        return graph.node(kind, lhs, rhs, **attributes)
+    zero, one = (graph.constant(np.array(value, lhs.dtype)) for value in (0, 1))
+    none = graph.node("Equal", rhs, zero, dtype=BOOL)
+    found = graph.node(kind, lhs, graph.node("Where", none, one, rhs, dtype=lhs.dtype), **attributes)
+    return graph.node("Where", none, zero, found, dtype=lhs.dtype)
 
 
 @exports(nn.PReluOp)
@@ -57,15 +64,16 @@ def prelu(op: nn.PReluOp, values: Values) -> None:
 def mod(op: nn.ModOp, values: Values) -> None:
     """Floats have the truncated remainder only; one of another sign than the divisor's is a divisor away."""
     graph = values.graph
-    truncated = bool(op.truncated) or isinstance(element_of(op.lhs), AnyFloat)
 
     def remainder(lhs: Tensor, rhs: Tensor) -> Tensor:
-        rest = graph.node("Mod", lhs, rhs, fmod=1 if truncated else None)
-        if bool(op.truncated) or not truncated:
+        if lhs.dtype.kind != "f":
+            return _divided(graph, "Mod", lhs, rhs, fmod=1 if bool(op.truncated) else None)
+        rest = graph.node("Mod", lhs, rhs, fmod=1)
+        if bool(op.truncated):
             return rest
         zero = graph.constant(np.zeros((), lhs.dtype))
-        astray = graph.node("Less", graph.node("Mul", graph.node("Sign", rest), graph.node("Sign", rhs)), zero,
-                            dtype=BOOL)  # fmt: skip
+        signs = graph.node("Mul", graph.node("Sign", rest), graph.node("Sign", rhs))
+        astray = graph.node("Less", signs, zero, dtype=BOOL)
         return graph.node("Where", astray, graph.node("Add", rest, rhs), rest, dtype=lhs.dtype)
 
     several(op, values, remainder)

@@ -20,6 +20,10 @@ INDEX = np.dtype(np.int64)
 """What ONNX counts and indexes with."""
 
 
+BOOL = np.dtype(bool)
+"""What comparisons yield."""
+
+
 class NoForm(Exception):
     """Something that the chosen operator set cannot say: a sentence without its subject, and what to do."""
 
@@ -153,13 +157,20 @@ def _check(kind: str, opset: int, dtypes: Sequence[np.dtype[Any] | None], attrib
                 f"needs {name} of ONNX's {kind}", f"opset {opset}, which has none", "export with a later opset"
             )
     for index, dtype in enumerate(dtypes):
-        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        formal = _formal(schema, index)
         if dtype is not None and _type_text(dtype) not in formal.types:
+            newest = _schema(kind, onnx.defs.onnx_opset_version())
+            later = newest is not None and _type_text(dtype) in _formal(newest, index).types
             raise NoForm(
                 f"needs {', '.join(sorted(formal.types))} as {formal.name} of ONNX's {kind} in opset {opset}",
                 _type_text(dtype),
-                "export with a later opset, or cast it to one of these",
+                "export with a later opset" if later else "cast it to one of these",
             )
+
+
+def _formal(schema: onnx.defs.OpSchema, index: int) -> onnx.defs.OpSchema.FormalParameter:
+    """What an operator says of an input; the last one may stand for many."""
+    return schema.inputs[min(index, len(schema.inputs) - 1)]
 
 
 @cache

@@ -32,8 +32,8 @@ def slices(op: nn.SliceOp, values: Values) -> None:
         range(len(steps)),
         [stride for _, _, stride in steps],
     )
-    y = values.graph.node("Slice", values.stored(op.x, order), *map(values.graph.indices, lists))
-    values.define_stored(op.y, y, order)
+    y = values.graph.node("Slice", values.real(op.x, order), *map(values.graph.indices, lists))
+    values.define(op.y, y, order)
 
 
 def indices_inside(values: Values, indices: SSAValue, sizes: Sequence[int]) -> Tensor:
@@ -61,27 +61,27 @@ def gather(op: nn.GatherOp, values: Values) -> None:
     """Gather."""
     axis = op.axis.value.data
     indices = indices_inside(values, op.indices, shape_of(op.x)[axis : axis + 1])
-    values.define_stored(op.y, values.graph.node("Gather", values.stored(op.x), indices, axis=axis))
+    values.define(op.y, values.graph.node("Gather", values.real(op.x), indices, axis=axis))
 
 
 @exports(nn.GatherNDOp)
 def gather_nd(op: nn.GatherNDOp, values: Values) -> None:
     """Rows of indices without elements name the whole operand, which ONNX cannot say but by repeating it."""
     depth = shape_of(op.indices)[-1]
-    graph, x = values.graph, values.stored(op.x)
+    graph, x = values.graph, values.real(op.x)
     if not depth:
-        values.define_stored(op.y, graph.node("Expand", x, graph.indices(shape_of(op.y))))
+        values.define(op.y, graph.node("Expand", x, graph.indices(shape_of(op.y))))
         return
     indices = indices_inside(values, op.indices, shape_of(op.x)[:depth])
-    values.define_stored(op.y, graph.node("GatherND", x, indices))
+    values.define(op.y, graph.node("GatherND", x, indices))
 
 
 @exports(nn.ScatterNDOp)
 def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
     """ScatterND."""
     indices = indices_inside(values, op.indices, shape_of(op.x)[: shape_of(op.indices)[-1]])
-    y = values.graph.node("ScatterND", values.stored(op.x), indices, values.stored(op.updates))
-    values.define_stored(op.y, y)
+    y = values.graph.node("ScatterND", values.real(op.x), indices, values.real(op.updates))
+    values.define(op.y, y)
 
 
 @exports(nn.ScatterReduceNDOp)

@@ -1,11 +1,12 @@
 """Operations on bits; those on i1 have other names in ONNX."""
 
+from typing import Any
+
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
 
-from qmlir.backends.onnx_qdq.elementwise import BOOL
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import Tensor
+from qmlir.backends.onnx_qdq.graph import BOOL, Graph, Tensor, tensor_type
 from qmlir.backends.onnx_qdq.pointwise import several
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
@@ -26,14 +27,29 @@ def named(op: PointwiseOp, values: Values) -> None:
 
 @exports(nn.ShiftLeftOp, nn.ShiftRightOp)
 def shift(op: nn.ShiftLeftOp | nn.ShiftRightOp, values: Values) -> None:
-    """Of unsigned integers; ONNX says nothing of counts that are no less than the width."""
-    graph = values.graph
-    direction = "LEFT" if isinstance(op, nn.ShiftLeftOp) else "RIGHT"
+    """BitShift is of unsigned integers, and says nothing of counts that are no less than the width.
+
+    A negative number that moves right is the complement of its complement moved right.
+    """
+    graph, leftward = values.graph, isinstance(op, nn.ShiftLeftOp)
 
     def shifted(x: Tensor, count: Tensor) -> Tensor:
-        zero = graph.constant(np.zeros((), x.dtype))
-        inside = graph.node("Less", count, graph.constant(np.array(8 * x.dtype.itemsize, x.dtype)), dtype=BOOL)
-        moved = graph.node("BitShift", x, graph.node("Where", inside, count, zero, dtype=x.dtype), direction=direction)
-        return graph.node("Where", inside, moved, zero, dtype=x.dtype)
+        unsigned = np.dtype(f"u{x.dtype.name.lstrip('u')}")
+        zero = graph.constant(np.zeros((), unsigned))
+        count = _cast(graph, count, unsigned)
+        inside = graph.node("Less", count, graph.constant(np.array(8 * unsigned.itemsize, unsigned)), dtype=BOOL)
+        count = graph.node("Where", inside, count, zero, dtype=unsigned)
+        bits = graph.node("BitShift", _cast(graph, x, unsigned), count, direction="LEFT" if leftward else "RIGHT")
+        return _cast(graph, graph.node("Where", inside, bits, zero, dtype=unsigned), x.dtype)
 
-    several(op, values, shifted)
+    def with_sign(x: Tensor, count: Tensor) -> Tensor:
+        negative = graph.node("Less", x, graph.constant(np.zeros((), x.dtype)), dtype=BOOL)
+        positive = graph.node("Where", negative, graph.node("BitwiseNot", x), x, dtype=x.dtype)
+        moved = shifted(positive, count)
+        return graph.node("Where", negative, graph.node("BitwiseNot", moved), moved, dtype=x.dtype)
+
+    several(op, values, shifted if leftward or op.unsigned else with_sign)
+
+
+def _cast(graph: Graph, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    return x if x.dtype == dtype else graph.node("Cast", x, to=tensor_type(dtype), dtype=dtype)

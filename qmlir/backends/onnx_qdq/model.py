@@ -48,7 +48,8 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
     Returns:
         The files written.
     """
-    names = _names(graph, outputs, signature)
+    ends = _ends(graph, outputs, signature)
+    names = _names(graph, ends, signature)
     beside = path.with_name(f"{path.name}.data")
     external = sum(array.nbytes for array in graph.constants.values()) > LARGEST
     initializers, written = _initializers(graph, names, beside.name if external else None)
@@ -56,7 +57,7 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
         [_node(node, names) for node in graph.nodes],
         path.stem,
         [_info(names[t], spec) for t, spec in zip(graph.inputs, signature.inputs, strict=True)],
-        [_info(spec.name, spec) for spec in signature.outputs],
+        [_info(names[t], spec) for t, spec in zip(ends, signature.outputs, strict=True)],
         initializers,
     )
     opsets = [onnx.helper.make_opsetid("", graph.opset)]
@@ -70,15 +71,20 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
     return list(writers)
 
 
-def _names(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> dict[Tensor, str]:
-    """The name of each tensor. An output that is an input, a constant or another output too gets a node of its own."""
-    unique = Names([spec.name for spec in (*signature.inputs, *signature.outputs)])
-    names = {tensor: spec.name for tensor, spec in zip(graph.inputs, signature.inputs, strict=True)}
+def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list[Tensor]:
+    """A tensor for each output: one that is an input, a constant or another output too gets a node of its own."""
+    ends: list[Tensor] = []
     for tensor, spec in zip(outputs, signature.outputs, strict=True):
-        if tensor in names or tensor.node is None:
-            graph.scope = spec.name
-            tensor = graph.node("Identity", tensor)
-        names[tensor] = spec.name
+        graph.scope = spec.name
+        ends.append(graph.node("Identity", tensor) if tensor.node is None or tensor in ends else tensor)
+    return ends
+
+
+def _names(graph: Graph, ends: Sequence[Tensor], signature: Signature) -> dict[Tensor, str]:
+    """The name of each tensor; an output that is called as an input is yields."""
+    names = {tensor: spec.name for tensor, spec in zip(graph.inputs, signature.inputs, strict=True)}
+    unique = Names([*names.values()])
+    names |= {tensor: unique.unique(spec.name) for tensor, spec in zip(ends, signature.outputs, strict=True)}
     for tensor in [*graph.constants, *(t for node in graph.nodes for t in node.outputs)]:
         if tensor not in names:
             names[tensor] = unique.unique(tensor.wanted)

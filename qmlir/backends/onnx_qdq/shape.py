@@ -1,10 +1,13 @@
-"""Constants and data movement: on what is stored, so that a quantized tensor stays as it is."""
+"""Constants and data movement.
+
+A quantized tensor moves as real values between casts of one scale, which change nothing: it is the form in which
+runtimes look for operations that they can do on integers.
+"""
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import Tensor
 from qmlir.backends.onnx_qdq.values import Permutation, Values, constant, identity
 from qmlir.dialects import nn
 from qmlir.dialects.dtypes import is_numpys_own
@@ -32,8 +35,8 @@ def reshape(op: nn.ReshapeOp, values: Values) -> None:
         values.view(op.y, op.x, moved)
         return
     keeps_zeros = 1 if 0 in after else None
-    y = values.graph.node("Reshape", values.stored(op.x), values.graph.indices(after), allowzero=keeps_zeros)
-    values.define_stored(op.y, y)
+    y = values.graph.node("Reshape", values.real(op.x), values.graph.indices(after), allowzero=keeps_zeros)
+    values.define(op.y, y)
 
 
 def unit_dimensions_moved(before: Shape, after: Shape) -> Permutation | None:
@@ -48,8 +51,8 @@ def unit_dimensions_moved(before: Shape, after: Shape) -> Permutation | None:
 @exports(nn.BroadcastOp)
 def broadcast(op: nn.BroadcastOp, values: Values) -> None:
     """Expand."""
-    y = values.graph.node("Expand", values.stored(op.x), values.graph.indices(shape_of(op.y)))
-    values.define_stored(op.y, y)
+    y = values.graph.node("Expand", values.real(op.x), values.graph.indices(shape_of(op.y)))
+    values.define(op.y, y)
 
 
 @exports(nn.ConcatOp)
@@ -57,29 +60,20 @@ def concat(op: nn.ConcatOp, values: Values) -> None:
     """In the order in which the first computed operand is there."""
     computed: list[SSAValue] = [x for x in op.inputs if constant(x) is None]
     order = values.order(computed[0]) if computed else identity(len(shape_of(op.y)))
-    stored = [values.stored(x, order) for x in op.inputs]
-    values.define_stored(op.y, values.graph.node("Concat", *stored, axis=order.index(op.axis.value.data)), order)
+    stored = [values.real(x, order) for x in op.inputs]
+    values.define(op.y, values.graph.node("Concat", *stored, axis=order.index(op.axis.value.data)), order)
 
 
 @exports(nn.PadOp)
 def pad(op: nn.PadOp, values: Values) -> None:
-    """onnxruntime does not pad 16 bits: these go through their real values, which hold them exactly."""
+    """Pad; what is quantized is padded with the real number that its integers can say."""
     order, element = values.order(op.x), element_of(op.y)
-    value = op.value.value.data
+    fill = np.array(op.value.value.data)
     if isinstance(element, UniformType):
         limits = element.storage_min, element.storage_max
-        fill = numerics.quantize(np.array(value), element.scale, element.zero_point, *limits, element.numpy_dtype)
-        if element.storage_width > 8:
-            real = numerics.dequantize(fill, element.scale, element.zero_point)
-            values.define(op.y, _padded(op, values, values.real(op.x, order), real, order), order)
-            return
-    else:
-        fill = np.array(value)
-    values.define_stored(op.y, _padded(op, values, values.stored(op.x, order), fill, order), order)
-
-
-def _padded(op: nn.PadOp, values: Values, x: Tensor, fill: np.ndarray, order: Permutation) -> Tensor:
-    low, high = op.low.get_values(), op.high.get_values()
-    amounts = values.graph.indices([*(low[p] for p in order), *(high[p] for p in order)])
+        nearest = numerics.quantize(fill, element.scale, element.zero_point, *limits, np.int64)
+        fill = numerics.dequantize(nearest, element.scale, element.zero_point)
+    x, low, high = values.real(op.x, order), op.low.get_values(), op.high.get_values()
     number = fill.astype(x.dtype) if is_numpys_own(x.dtype) else fill.astype(np.float32).astype(x.dtype)
-    return values.graph.node("Pad", x, amounts, values.graph.constant(number))
+    amounts = values.graph.indices([*(low[p] for p in order), *(high[p] for p in order)])
+    values.define(op.y, values.graph.node("Pad", x, amounts, values.graph.constant(number)), order)

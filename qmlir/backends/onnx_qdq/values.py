@@ -78,10 +78,16 @@ class Values:
             if (array := constant(value)) is not None:
                 made = self.graph.constant(array.transpose(permutation), tensor_name(value))
             else:
-                held, tensor = next(iter(forms.values()))
-                made = self.graph.node("Transpose", tensor, perm=composed(permutation, inverse(held)))
+                made = self._transposed(value, permutation)
             forms[key] = (permutation, made)
         return forms[key][1]
+
+    def _transposed(self, value: SSAValue, permutation: Permutation) -> Tensor:
+        """What stores a value in an order in which it is not there yet; a quantized one passes through casts."""
+        held = self.order(value)
+        moved = self.graph.node("Transpose", self.real(value, held), perm=composed(permutation, inverse(held)))
+        element = element_of(value)
+        return self._quantized(moved, element, permutation) if isinstance(element, UniformType) else moved
 
     def real(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
         """The real values that a quantized value stands for; the elements of any other."""
@@ -145,19 +151,10 @@ class Values:
         permutation = identity(len(shape_of(value))) if permutation is None else permutation
         element = element_of(value)
         assert isinstance(element, UniformType)
-        dtype = _storage(element)
-        y = self.graph.node("QuantizeLinear", x, *self._parameters(element, dtype), dtype=dtype,
-                            axis=_axis(element, permutation))  # fmt: skip
+        y = self._quantized(x, element, permutation)
         if name := tensor_name(value) or name:
             y.wanted = f"{name}_quantized"
         self.hold(value, y, permutation)
-
-    def define_stored(self, value: SSAValue, tensor: Tensor, permutation: Permutation | None = None) -> None:
-        """Says which tensor holds what a value stores, where an operation has moved it and computed nothing."""
-        self.name(value, tensor)
-        if isinstance(element_of(value), UniformType) and tensor_name(value):
-            tensor.wanted = f"{tensor_name(value)}_quantized"
-        self.hold(value, tensor, permutation)
 
     def view(self, value: SSAValue, source: SSAValue, permutation: Permutation) -> None:
         """Says that dimension i of a value is dimension permutation[i] of another; nothing is moved."""
@@ -175,12 +172,17 @@ class Values:
     # -----------------------------------------------------------------------------------------------------------
     # Integers as real values
 
+    def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
+        """The integers that store real values."""
+        dtype = _storage(element)
+        return self.graph.node("QuantizeLinear", x, *self._parameters(element, dtype), dtype=dtype,
+                               axis=_axis(element, permutation))  # fmt: skip
+
     def dequantized(self, q: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
         """The real values of stored integers."""
         if element.expressed != f32:
             raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
-        scale, zero_point = self._parameters(element, q.dtype)
-        points = None if q.dtype == np.int32 and not any(element.zero_points) else zero_point
+        scale, points = self._parameters(element, q.dtype)
         return self.graph.node("DequantizeLinear", q, scale, points, dtype=np.dtype(np.float32),
                                axis=_axis(element, permutation))  # fmt: skip
 

@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, TensorOp, element_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 
@@ -83,7 +84,7 @@ class ElementsError(VerifyException):
 
 def is_unsigned(element: Attribute) -> bool:
     """Whether a type is an unsigned integer; signless ones are signed, i1 counts as unsigned."""
-    if not isinstance(element, IntegerType):
+    if not is_integer(element):
         return False
     return element.signedness.data is Signedness.UNSIGNED or element.width.data == 1
 

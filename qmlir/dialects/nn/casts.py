@@ -1,17 +1,18 @@
 """Between element types."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, BoolAttr, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, BoolAttr, TensorType
 from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.dtypes import dtype_of, is_numpys_own
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.dialects.loops import is_integer as is_integer_type
 from qmlir.dialects.nn.base import is_quantized
 
 
@@ -93,13 +94,15 @@ class BitcastOp(TensorOp):
 
 def _width(element: Attribute) -> int | None:
     """Bits of a plain element type."""
-    if isinstance(element, IntegerType):
+    if is_integer_type(element):
         return element.width.data
     return element.bitwidth if isinstance(element, AnyFloat) else None
 
 
 def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array:
     """An array as another type, as `CastOp` says."""
+    if x.dtype == dtype:
+        return x
     with np.errstate(all="ignore"):
         if not is_numpys_own(x.dtype):  # numpy cannot compute with it
             x = x.astype(np.int8 if is_integer(x.dtype) else np.float32)
@@ -112,8 +115,9 @@ def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array
         if is_numpys_own(dtype):
             return x.astype(dtype)
         x = x.astype(np.float32)
+        x = np.where(np.isnan(x), np.float32(np.nan), x)  # of one sign: float4 makes a zero of it
         if saturate and dtype.itemsize == 1:
-            most = np.float32(ml_dtypes.finfo(dtype).max)
+            most = np.float32(float(cast(Any, ml_dtypes.finfo(dtype)).max))
             x = np.clip(x, -most, most)  # NaN stays
         return x.astype(dtype)
 

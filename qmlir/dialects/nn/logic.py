@@ -3,11 +3,12 @@
 import abc
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.dialects.builtin import i1
 from xdsl.irdl import irdl_op_definition
 
 from qmlir.dialects.elementary.lanes import N
 from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.base import Elements
 from qmlir.dialects.nn.pointwise import OperandPairOp, UnaryOp
 
@@ -69,7 +70,7 @@ class ShiftOp(OperandPairOp, abc.ABC):
     def inside(self, count: N) -> N:
         """Whether a count is less than the width, and not negative."""
         element = element_of(self.lhs)
-        assert isinstance(element, IntegerType)
+        assert is_integer(element)
         return count.less(element.width.data, unsigned=True)
 
 

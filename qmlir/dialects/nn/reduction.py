@@ -121,7 +121,7 @@ class ReduceMaxOp(ExtremeOp):
     name = "nn.reduce_max"
 
     def reduced(self, rows: Array) -> Array:
-        y = rows.max(axis=0)
+        y: Array = rows.max(axis=0)
         if y.dtype.kind == "f":  # numpy leaves open which zero is the greater
             y = np.where((y == 0) & ~((rows == 0) & ~np.signbit(rows)).any(axis=0), -np.zeros_like(y), y + 0)
         return y
@@ -137,7 +137,7 @@ class ReduceMinOp(ExtremeOp):
     name = "nn.reduce_min"
 
     def reduced(self, rows: Array) -> Array:
-        y = rows.min(axis=0)
+        y: Array = rows.min(axis=0)
         if y.dtype.kind == "f":
             y = np.where((y == 0) & ((rows == 0) & np.signbit(rows)).any(axis=0), -np.zeros_like(y), y + 0)
         return y

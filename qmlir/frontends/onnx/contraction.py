@@ -1,14 +1,15 @@
-"""Gemm and MatMul: contractions, with constant weights in the order nn wants."""
+"""Gemm, MatMul and small determinants: contractions, with constant weights in the order nn wants."""
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
-from qmlir.dialects.nn.elementwise import AddOp, MulOp
+from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.values import Constant, Refusal, Value
+from qmlir.frontends.onnx.windows import sliced
 
 
 @converts("Gemm")
@@ -105,3 +106,40 @@ def _fully_connected(node: Node, x: Value, w: Constant) -> SSAValue:
         )
     rows = node.reshaped(x, (int(np.prod(shape[:-1])), shape[-1]))
     return node.compute(FullyConnectedOp, [rows, node.permuted(w, (1, 0)), None])
+
+
+LARGEST_DETERMINANT = 3
+"""Rows of a matrix whose determinant is written out."""
+
+
+@converts("Det")
+def det(node: Node, x: Value) -> Value:
+    """x [B…, M, M] → [B…], as products of elements."""
+    if node.rank(x) < 2:
+        raise node.error("its input must be matrices", str(list(node.shape(x))))
+    *batch, rows, columns = node.shape(x)
+    if rows != columns or not rows:
+        raise node.error("its matrices must be square", f"{rows} by {columns}")
+    if rows > LARGEST_DETERMINANT:
+        raise Refusal(f"its matrices have {rows} rows, and qmlir knows determinants of up to {LARGEST_DETERMINANT}")
+
+    def element(i: int, j: int) -> SSAValue:
+        nothing = [0] * len(batch)
+        return sliced(node, node.builder.ssa(x), [*nothing, i, j], [*batch, 1, 1])
+
+    def minor(row: int, among: tuple[int, ...], is_whole: bool = False) -> SSAValue:
+        """The determinant of the rows from `row` on, in some columns; of the whole matrix it is the node's result."""
+        total: SSAValue | None = None
+        for place, column in enumerate(among):
+            term, rest = element(row, column), tuple(c for c in among if c != column)
+            if rest:
+                term = node.insert(MulOp, [term, minor(row + 1, rest)])
+            if total is None:
+                total = term
+                continue
+            add = node.compute if is_whole and column == among[-1] else node.insert
+            total = add(SubOp if place % 2 else AddOp, [total, term])
+        assert total is not None
+        return total
+
+    return node.reshaped(minor(0, tuple(range(rows)), is_whole=True), batch)

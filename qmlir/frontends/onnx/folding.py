@@ -13,25 +13,15 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.interfaces import Array, Shape, TensorOp, shape_of
+from qmlir.dialects.interfaces import Array, TensorOp, shape_of
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.frontends.onnx.converters import folds
 from qmlir.frontends.onnx.shape import reshaped
-from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
-
-LIMIT = 1 << 26
-"""The most elements a fold may make out of fewer: a model file is not to fill the memory with a few bytes."""
+from qmlir.frontends.onnx.values import Constant, Ints, Value, bounded
 
 SMALL = 1 << 20
 """The most elements, operands and results together, of what is evaluated here."""
-
-
-def _bounded(shape: Shape) -> Shape:
-    """The shape of a result that may be larger than what it is made of."""
-    if np.prod([float(d) for d in shape]) > LIMIT:
-        raise Refusal(f"it makes a constant of shape {list(shape)}")
-    return shape
 
 
 @folds("Identity")
@@ -44,7 +34,7 @@ def identity(x: Array) -> Array:
 def gather(data: Array, indices: Array, *, axis: int = 0) -> Array:
     """data at the indices along an axis."""
     axis = axis % data.ndim
-    _bounded((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
+    bounded((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
     return np.take(data, indices, axis=axis)
 
 
@@ -128,14 +118,14 @@ def constant_of_shape(shape: Array, *, value: Array | None = None) -> Array:
     """One value everywhere."""
     size = tuple(int(d) for d in shape.reshape(-1))
     fill = np.zeros(1, np.float32) if value is None else value
-    return np.full(_bounded(size), fill.reshape(-1)[0], fill.dtype)
+    return np.broadcast_to(fill.reshape(-1)[0], bounded(size))  # nothing is filled before it is used
 
 
 @folds("Expand", since=8)
 def expand(x: Array, shape: Array) -> Array:
     """x broadcast to a shape."""
     wanted = tuple(int(d) for d in shape.reshape(-1))
-    return np.broadcast_to(x, _bounded(np.broadcast_shapes(x.shape, wanted)))
+    return np.broadcast_to(x, bounded(np.broadcast_shapes(x.shape, wanted)))
 
 
 @folds("Range", since=11)
@@ -145,7 +135,7 @@ def arange(start: Array, limit: Array, delta: Array) -> Array:
     if step == 0:
         raise ZeroDivisionError("division by zero")
     count = max(int(np.ceil((float(last) - float(first)) / float(step))), 0)
-    return (np.arange(_bounded((count,))[0], dtype=start.dtype) * step + first).astype(start.dtype)
+    return (np.arange(bounded((count,))[0], dtype=start.dtype) * step + first).astype(start.dtype)
 
 
 def evaluated(ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str]) -> list[Value] | None:

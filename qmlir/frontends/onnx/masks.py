@@ -1,7 +1,5 @@
 """Choices between two values by place: triangles, one of many, sequences of different lengths."""
 
-from math import prod
-
 import numpy as np
 from xdsl.dialects.builtin import i64
 
@@ -16,7 +14,7 @@ from qmlir.dialects.windows import ints
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import coordinates, known_places, scatter_rows, slice_properties
-from qmlir.frontends.onnx.values import Constant, Refusal, Value
+from qmlir.frontends.onnx.values import Constant, Value, bounded
 
 
 @converts("Trilu", since=14)
@@ -26,7 +24,7 @@ def triangle(node: Node, x: Value, k: Value | None = None, *, upper: int = 1) ->
     if len(shape) < 2:
         raise node.error("it needs matrices", str(list(shape)))
     diagonal = 0 if k is None else node.ints(k, "k")[0]
-    rows, columns = np.indices(shape[-2:])
+    rows, columns = np.indices(bounded(shape[-2:]))
     kept = columns - rows >= diagonal if upper else columns - rows <= diagonal
     zero = np.zeros((), dtype_of(element_of(node.builder.ssa(x))))
     return node.compute(WhereOp, [Constant(kept), x, Constant(zero)])
@@ -39,7 +37,7 @@ def one_hot(node: Node, indices: Value, depth: Value, values: Value, *, axis: in
     shape = list(node.shape(indices))
     place = node.axis(axis, len(shape) + 1)
     wide = node.converted(node.reshaped(indices, [*shape[:place], 1, *shape[place:]]), i64)
-    line = np.arange(count).reshape(-1, *[1] * (len(shape) - place))
+    line = np.arange(*bounded((count,))).reshape(-1, *[1] * (len(shape) - place))
     here, from_end = (node.insert(EqualOp, [wide, Constant(at)]) for at in (line, line - count))
     chosen = node.insert(OrOp, [here, from_end])
     off, on = (_element(node, values, i) for i in range(2))
@@ -88,11 +86,5 @@ def tensor_scatter(
         at = node.insert(ModOp, [at, Constant(np.array(shape[axis]))])
     elif isinstance(write_indices, Constant):
         known_places(node, write_indices.array + listed[axis] - 1, shape[axis])
-    if prod(listed) > MOST_PLACES:
-        raise Refusal(f"it names {prod(listed)} places one by one")
     places = node.insert(BroadcastOp, [at], {"shape": ints(listed)})
     return scatter_rows(node, x, update, coordinates(node, listed, {axis: places}), "none")
-
-
-MOST_PLACES = 1 << 22
-"""The most rows whose places are listed: a few bytes of a file are not to fill the memory."""

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.elementary import SqrtOp
+from qmlir.dialects.nn.elementary import ExpOp, LogOp, SqrtOp
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
 from qmlir.dialects.nn.normalization import (
     LayerNormOp,
@@ -17,6 +17,8 @@ from qmlir.dialects.nn.normalization import (
     RMSNormOp,
     SoftmaxOp,
 )
+from qmlir.dialects.nn.reduction import ReduceMaxOp, ReduceSumOp
+from qmlir.dialects.windows import ints
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
@@ -43,6 +45,29 @@ def softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
 
 def _softmax(node: Node, x: Value, axis: int) -> Value:
     return node.compute(SoftmaxOp, [x], {"axis": IntegerAttr(axis, i64)})
+
+
+@converts("LogSoftmax")
+def log_softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
+    """Before version 13: over all elements from `axis` on, as if they were one dimension."""
+    shape = node.shape(x)
+    first = axis if axis == len(shape) else node.axis(axis, len(shape))
+    rows = node.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
+    return node.reshaped(_log_softmax(node, rows, 1), shape)
+
+
+@converts("LogSoftmax", since=13)
+def log_softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
+    """Over one dimension."""
+    return _log_softmax(node, x, node.axis(axis, node.rank(x)))
+
+
+def _log_softmax(node: Node, x: Value, axis: int) -> Value:
+    """d − log Σ exp(d), d = x − max: the logarithm of a softmax that underflows would be lost."""
+    axes = {"axes": ints([axis])}
+    shifted = node.compute(SubOp, [x, node.compute(ReduceMaxOp, [x], axes, part="max")], part="shifted")
+    total = node.compute(ReduceSumOp, [node.compute(ExpOp, [shifted], part="exp")], axes, part="sum")
+    return node.compute(SubOp, [shifted, node.compute(LogOp, [total], part="log")])
 
 
 @converts("BatchNormalization", since=7)

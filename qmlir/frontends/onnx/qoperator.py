@@ -4,7 +4,6 @@ Each is the operator on floats between a DequantizeLinear of every input and a Q
 `fold-qdq` pass makes one integer operation of again.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.quantization import (
     MICROSOFT,
+    as_floats,
     dequantized,
     integers_of,
     parameters,
@@ -26,18 +26,7 @@ from qmlir.frontends.onnx.quantization import (
     requantized,
     storage_of,
 )
-from qmlir.frontends.onnx.values import Constant, Dequantized, Ints, Refusal, Value
-
-NEWEST = 1 << 30
-
-
-def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-    """What ONNX's own operator of that name gives on these inputs."""
-    converter = converts.select("", operator, NEWEST)
-    if converter is None:
-        raise Refusal(f"qmlir knows no {operator}")
-    converter.check(node, inputs, attributes)
-    return converter.function(node, *inputs, **attributes)
+from qmlir.frontends.onnx.values import Constant, Dequantized, Ints, Value
 
 
 def _float(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int = 0) -> Value:

@@ -7,10 +7,11 @@ means the integers themselves, such as a Cast, gets them as such (`plain`).
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, TensorType, UnitAttr, f32
+from xdsl.dialects.builtin import Float32Type, IntegerType, Signedness, TensorType, UnitAttr, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,6 +20,7 @@ from qmlir.dialects.interfaces import Array, Shape, element_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.storage import default_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import converts
@@ -186,6 +188,55 @@ def argument_type(graph: onnx.GraphProto, name: str, arrays: Mapping[str, Array]
 
 
 # ---------------------------------------------------------------------------------------------------------------
+# Through operators on floats
+
+NEWEST = 1 << 30
+
+
+def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
+    """What ONNX's own operator of that name gives on these inputs."""
+    converter = converts.select("", operator, NEWEST)
+    if converter is None:
+        raise Refusal(f"qmlir knows no {operator}")
+    converter.check(node, inputs, attributes)
+    return converter.function(node, *inputs, **attributes)
+
+
+def _quantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int) -> Value:
+    """clamp(round(x / scale) + zero_point) in float32, where a parameter is computed."""
+    storage = IntegerType(8, Signedness.UNSIGNED) if zero_point is None else storage_of(node, zero_point)
+    low, high = (Constant(np.array(bound, np.float32)) for bound in default_range(storage))
+    steps = as_floats(node, "Round", [as_floats(node, "Div", [x, _along(node, scale, node.shape(x), axis)])])
+    if zero_point is not None:
+        steps = as_floats(node, "Add", [steps, node.converted(_along(node, zero_point, node.shape(x), axis), f32)])
+    return node.converted(as_floats(node, "Clip", [steps, low, high]), storage)
+
+
+def _dequantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int) -> Value:
+    """(x − zero_point) · scale in float32, where a parameter is computed; x has at most 16 bits."""
+    if storage_of(node, x).width.data > 16:
+        raise Refusal("its scale is computed at run time, and float32 does not hold what it dequantizes")
+    quantized_type = _type_of(x)
+    plain_x = plain(node, x) if quantized_type is not None and isinstance(x, SSAValue) else x
+    number: Value = node.converted(plain_x, f32)
+    if zero_point is not None:
+        point = node.converted(_along(node, zero_point, node.shape(x), axis), f32)
+        number = as_floats(node, "Sub", [number, point])
+    return as_floats(node, "Mul", [number, _along(node, scale, node.shape(x), axis)])
+
+
+def _along(node: Node, x: Value, shape: Shape, axis: int) -> Value:
+    """Parameters in a shape that broadcasts against a tensor's."""
+    own = node.shape(x)
+    if int(np.prod(own)) == 1:
+        return node.reshaped(x, ())
+    if len(own) != 1:
+        raise Refusal("it has parameters for each block, computed at run time")
+    over = node.axis(axis, len(shape))
+    return node.reshaped(x, [own[0] if i == over else 1 for i in range(len(shape))])
+
+
+# ---------------------------------------------------------------------------------------------------------------
 # The operators
 
 
@@ -206,8 +257,8 @@ def quantize_linear(
     """y = saturate(round(x / scale) + zero_point), halves to even."""
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise Refusal(f"it divides in {element_name(precision)}, and qmlir in float32")
-    if y_zero_point is not None and not isinstance(y_zero_point, Constant):
-        raise Refusal("its zero point is computed at run time and must be constant")
+    if not isinstance(y_scale, Constant) or (y_zero_point is not None and not isinstance(y_zero_point, Constant)):
+        return _quantized_at_run_time(node, x, y_scale, y_zero_point, axis)
     storage = _output_storage(y_zero_point, output_dtype)
     type = parameters(node, storage, y_scale, y_zero_point, node.shape(x), axis)
     if isinstance(x, Constant):
@@ -251,6 +302,8 @@ def dequantize_linear(
     """y = (x − zero_point) · scale."""
     if output_dtype not in (0, onnx.TensorProto.FLOAT):
         raise Refusal(f"it gives {element_name(output_dtype)}, and qmlir f32")
+    if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
+        return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis)
     if block_size:
         return _dequantized_blocks(node, x, x_scale, x_zero_point, axis, block_size)
     type = parameters(node, storage_of(node, x), x_scale, x_zero_point, node.shape(x), axis)

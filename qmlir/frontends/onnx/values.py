@@ -5,6 +5,7 @@ constants alone stay `Constant` and never enter the IR; weights enter it when an
 the model keeps quantized is `Dequantized`: floats for whoever asks, stored integers in the IR.
 """
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -133,3 +134,18 @@ class Refusal(Exception):
     def __init__(self, reason: str):
         self.reason = reason
         super().__init__(reason)
+
+
+LIMIT = 1 << 27
+"""The most elements of a constant made of fewer: a model file is not to fill the memory with a few bytes."""
+
+
+def bounded(shape: Shape) -> Shape:
+    """The shape of a constant that may be larger than what it is made of.
+
+    Raises:
+        Refusal: It is larger than `LIMIT`.
+    """
+    if math.prod(float(d) for d in shape) > LIMIT:
+        raise Refusal(f"it makes a constant of shape {list(shape)}")
+    return shape

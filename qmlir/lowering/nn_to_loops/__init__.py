@@ -3,5 +3,6 @@
     convert.py   the pass
 
 One file per operation family, named as in dialects/nn, each a table from operation class to rule; casts.py has
-`quant.qcast` and its like. Data movement works on elements of any type, all else on f32.
+`quant.qcast` and its like. Data movement works on elements of any type, all else on the plain ones
+that the operation takes; operations on single elements bring their own formulas (pointwise.py).
 """

@@ -6,7 +6,9 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, f64, i32, i64
 from xdsl.ir import Operation
 
+from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
+from qmlir.dialects.nn.base import is_unsigned
 from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.kernel import MainLowering, Rules, memref_shape
@@ -85,8 +87,23 @@ def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
     lower_elementwise(state, "quant_dcast", Dequantize(type.is_signed, wide), operands, op.result, F64_WIDTHS)
 
 
+@dataclass(frozen=True)
+class SignExtend:
+    """An integer of some low bits of a byte as that byte's."""
+
+    spare: int
+
+    def __call__(self, x: Value) -> Value:
+        return (x << self.spare) >> self.spare
+
+
 def _storage(state: MainLowering, op: StorageCastOp) -> None:
-    state.replace(op.result, state.buffer(op.input))
+    """The same buffer; numpy's arrays of narrow integers leave the upper bits of each byte empty."""
+    x, element = state.buffer(op.input), element_of(op.input)
+    if is_integer(element) and element.width.data in (2, 4) and not is_unsigned(element):
+        lower_elementwise(state, "quant_scast", SignExtend(8 - element.width.data), [x], op.result)
+    else:
+        state.replace(op.result, x)
 
 
 RULES: Rules = {QuantizeCastOp: _quantize, DequantizeCastOp: _dequantize, StorageCastOp: _storage}

@@ -1,12 +1,8 @@
-"""nn.cast and nn.bitcast: between element types, one element at a time.
-
-Buffers hold the bits of types that only store (kernel.py), so halves are taken apart and put together here with
-integers and exact f64 arithmetic: every processor does that alike.
-"""
+"""nn.cast and nn.bitcast: between element types, one element at a time."""
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, f32, f64, i1, i8, i16, i32, i64
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, Float64Type, f32, f64, i1, i8, i64
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import element_of
@@ -15,14 +11,10 @@ from qmlir.dialects.nn import BitcastOp, CastOp
 from qmlir.dialects.nn.base import is_unsigned
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import lower_elementwise
+from qmlir.lowering.nn_to_loops.narrow_floats import FORMATS, from_narrow, to_narrow
 from qmlir.lowering.value import Value
 
-CONVERTED = (Float16Type, BFloat16Type, Float32Type, Float64Type)
-
-HALF_FRACTION, HALF_BIAS = 10, 15
-F64_FRACTION, F64_BIAS = 52, 1023
-REBIASED = (F64_BIAS - HALF_BIAS) << F64_FRACTION
-"""What the bits of an f64 have more than those of an f16, moved to the same place."""
+CONVERTED = (BFloat16Type, Float32Type, Float64Type, *FORMATS)
 
 
 @dataclass(frozen=True)
@@ -31,6 +23,8 @@ class Cast:
 
     source: Attribute
     target: Attribute
+    stored: Attribute
+    saturate: bool
 
     def __call__(self, x: Value) -> Value:
         number = self._number(x)
@@ -44,16 +38,10 @@ class Cast:
 
     def _number(self, x: Value) -> Value:
         """What a buffer holds as a number: an integer of its own width, f32 or f64."""
-        match self.source:
-            case Float16Type():
-                return _from_half(x)
-            case BFloat16Type():
-                return (x.to(i32) << 16).bits(f32)
-            case _ if is_integer(self.source) and self.source.width.data in (2, 4):
-                spare = 8 - self.source.width.data
-                return (x << spare).logical_shift(spare) if is_unsigned(self.source) else (x << spare) >> spare
-            case _:
-                return x
+        if not is_integer(self.source):
+            return x if self.source in (f32, f64) else from_narrow(x, self.source)
+        width = self.source.width.data
+        return _low_bits(x, width, is_unsigned(self.source)) if width in (2, 4) else x
 
     def _integer(self, x: Value) -> Value:
         """The number as an integer: its low bits, or saturated where it was a float."""
@@ -62,20 +50,19 @@ class Cast:
         if not is_integer(self.source):
             x = _saturated(x.to(f64), *((width, unsigned) if width >= 8 else (32, False)))
         stored = x.to(i8 if width < 8 else _signless(self.target), unsigned=is_unsigned(self.source))
-        if width >= 8:
-            return stored
-        spare = 8 - width
-        return (stored << spare).logical_shift(spare) if unsigned else (stored << spare) >> spare
+        return stored if width >= 8 else _low_bits(stored, width, unsigned)
 
     def _stored(self, x: Value) -> Value:
         """A float as the target's buffer holds it."""
-        match self.target:
-            case Float16Type():
-                return _to_half(x.to(f64))
-            case BFloat16Type():
-                return _to_bfloat(x.to(f32))
-            case _:
-                return x.to(self.target)
+        if self.target in (f32, f64):
+            return x.to(self.target)
+        return to_narrow(x, self.target, self.stored, saturate=self.saturate)
+
+
+def _low_bits(x: Value, width: int, unsigned: bool) -> Value:
+    """The low bits of an i8 as a number of their own."""
+    spare = 8 - width
+    return (x << spare).logical_shift(spare) if unsigned else (x << spare) >> spare
 
 
 def _signless(element: Attribute) -> Attribute:
@@ -95,51 +82,18 @@ def _saturated(x: Value, width: int, unsigned: bool) -> Value:
     return above.choose(signed_high, below.choose(low, whole))
 
 
-def _from_half(x: Value) -> Value:
-    """The bits of an f16, an i16, as f64."""
-    bits = x.to(i64) & 0xFFFF
-    magnitude = bits & 0x7FFF
-    moved = magnitude << (F64_FRACTION - HALF_FRACTION)
-    normal = (moved + REBIASED).bits(f64)
-    subnormal = magnitude.to(f64) * 2.0 ** (1 - HALF_BIAS - HALF_FRACTION)
-    special = (moved | (0x7FF << F64_FRACTION)).bits(f64)
-    number = magnitude.less(1 << HALF_FRACTION).choose(subnormal, normal)
-    number = magnitude.less(31 << HALF_FRACTION).choose(number, special)
-    return number.with_sign_of((bits << 48).bits(f64))
-
-
-def _to_half(x: Value) -> Value:
-    """The nearest f16, ties to even, as its bits, an i16."""
-    a = x.magnitude()
-    # The last place of the result: 10 binary places below the leading one, and never below that of subnormals.
-    leading = ((a.bits(i64) >> F64_FRACTION) - F64_BIAS).maximum(1 - HALF_BIAS).minimum(HALF_BIAS + 1)
-    scale = ((leading + (F64_BIAS - HALF_FRACTION)) << F64_FRACTION).bits(f64)
-    rounded = (a.minimum_number(2.0 ** (HALF_BIAS + 1)) / scale).round_even() * scale  # exact, or not below 2^16
-    normal = (rounded.bits(i64) - REBIASED) >> (F64_FRACTION - HALF_FRACTION)
-    subnormal = (rounded * 2.0 ** (HALF_BIAS + HALF_FRACTION - 1)).to(i64)
-    bits = rounded.less(2.0 ** (1 - HALF_BIAS)).choose(subnormal, normal)
-    bits = rounded.less(2.0 ** (HALF_BIAS + 1)).choose(bits, bits.same(31 << HALF_FRACTION))
-    bits = x.is_nan().choose(0x7E00, bits)
-    return (bits | ((x.bits(i64) >> 48) & 0x8000)).to(i16)
-
-
-def _to_bfloat(x: Value) -> Value:
-    """The nearest bf16, ties to even, as its bits, an i16."""
-    bits = x.bits(i32)
-    rounded = bits + 0x7FFF + ((bits >> 16) & 1)
-    quiet = (bits & -0x80000000) | 0x7FC00000
-    return (x.is_nan().choose(quiet, rounded) >> 16).to(i16)
-
-
 def _cast(state: MainLowering, op: CastOp) -> None:
     source, target = element_of(op.x), element_of(op.y)
     for element in (source, target):
         if not is_integer(element) and not isinstance(element, CONVERTED):
-            state.refuse(op, "converts floats of 16 bits and more", got=str(element), remedy="cast constants only")
+            state.refuse(
+                op, "converts floats that have a sign and a fraction", got=str(element), remedy="cast constants only"
+            )
     if source == target:
         state.replace(op.y, state.buffer(op.x))
         return
-    lower_elementwise(state, "nn_cast", Cast(source, target), [state.buffer(op.x)], op.y, ())
+    formula = Cast(source, target, state.buffer_type(op.y).element_type, bool(op.saturate))
+    lower_elementwise(state, "nn_cast", formula, [state.buffer(op.x)], op.y, ())
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def lower_by_table(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding
 
 
 def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
-    """Unsigned bytes as signed ones or back: 128 less or more, under the same scale (`signed-storage`)."""
+    """Unsigned bytes as signed ones or back: 128 less or more, under the same scale (storage.py)."""
     data, result = uniform(op.x), uniform(op.y)
     if not isinstance(op, nn.RequantizeOp) or (data.storage_width, result.storage_width) != (8, 8):
         raise NoIntegerForm("target", f"{data.storage} has no integer form at the edge of a network, only 8 bits have")

@@ -36,6 +36,7 @@ from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_a
 from qmlir.lowering.nn_to_qint.resize import lower_resize
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.lowering.nn_to_qint.shape import lower_movement
+from qmlir.lowering.nn_to_qint.storage import sign_storage
 from qmlir.rewriting import node_name
 from qmlir.runtimes import Rounding, rounding_of, runtime_of
 from qmlir.target import Target
@@ -90,6 +91,7 @@ class NNToQIntPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target, runtime = target_of(ctx), runtime_of(op)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+            sign_storage(function.body.block)
             _Converter(function, target, runtime).run()
 
 

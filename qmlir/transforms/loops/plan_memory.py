@@ -37,7 +37,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.dtypes import dtype_of, is_numpys_own
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, is_memref, root_of
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.weights import WeightsAttr
@@ -177,10 +177,12 @@ def buffer_bytes(type: Attribute) -> int:
         raise PipelineError(PlanMemoryPass.name, "needs static buffers in row-major order", got=given)
     element = type.element_type
     try:
-        size = 8 if isinstance(element, IndexType) else dtype_of(element).itemsize
+        dtype = np.dtype(np.int64) if isinstance(element, IndexType) else dtype_of(element)
     except KeyError:
-        raise PipelineError(PlanMemoryPass.name, "needs elements that memory holds one by one", got=given) from None
-    return prod(type.get_shape()) * size
+        dtype = None
+    if dtype is None or not is_numpys_own(dtype):
+        raise PipelineError(PlanMemoryPass.name, "needs elements that memory holds one by one", got=given)
+    return prod(type.get_shape()) * dtype.itemsize
 
 
 def _aligned(size: int) -> int:

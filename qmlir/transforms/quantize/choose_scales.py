@@ -40,7 +40,7 @@ from qmlir.dialects.quant.schemas import (
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promises_powers_of_two
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import bias_constant, data_operands, data_values, is_weight, storage_name, target_of
+from qmlir.legality import bias_constant, computed_storage, data_operands, data_values, is_weight, target_of
 from qmlir.passes import option
 from qmlir.target import Target
 from qmlir.transforms.quantize.reasons import (
@@ -153,7 +153,7 @@ class _Chooser:
 
     def _why_float(self, op: Operation) -> Reason | None:
         """Why an operation cannot become integer: target, weights, bias, or a tensor without a range."""
-        if (reason := self.target.why_float(op.name, storage_name(self.storage))) is not None:
+        if (reason := self.target.why_float(op.name, computed_storage(self.storage))) is not None:
             return "target", reason
         if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
             return COMPUTED_WEIGHTS
@@ -194,11 +194,18 @@ class _Chooser:
             return  # the graph says so already
         everyone = value.owner in able
         readers = [u for u in value.uses if everyone or _reads_as_data(u.operation, u.index, able)]
-        quantized = QuantizeCastOp(value, TensorType(element, shape_of(value)))
+        # A cast that the graph came with is the one, moved to where all readers see it.
+        own = next((u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)), None)
+        if own is not None and own.quantized_type == element:
+            own.detach()
+            quantized = own
+        else:
+            quantized = QuantizeCastOp(value, TensorType(element, shape_of(value)))
         back = DequantizeCastOp(quantized.result, value.type)
         Rewriter.insert_op([quantized, back], where)
         for use in readers:
-            use.operation.operands[use.index] = back.result
+            if use.operation is not quantized:
+                use.operation.operands[use.index] = back.result
 
     def _cast_weights(self, op: WeightedOp) -> None:
         """Weights get a type of their own for each operation that reads them: the bias enters into it."""

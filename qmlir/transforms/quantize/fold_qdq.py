@@ -20,6 +20,7 @@ from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import AveragePool2DOp, ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ledger import decisions
 from qmlir.rewriting import replace, rewrite
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.simplify import simplify
@@ -55,6 +56,11 @@ class FoldQDQPass(ModulePass):
 def has_casts(module: ModuleOp) -> bool:
     """Whether anything in a module is quantized or dequantized."""
     return any(isinstance(o, QuantizeCastOp | DequantizeCastOp) for o in module.walk())
+
+
+def is_as_imported(module: ModuleOp) -> bool:
+    """Whether a module has casts that nobody has decided about yet."""
+    return has_casts(module) and not decisions(module)
 
 
 def gather_casts(module: ModuleOp) -> None:

@@ -14,7 +14,7 @@ from qmlir.passes import option
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.choose_scales import ChooseScalesPass
-from qmlir.transforms.quantize.fold_qdq import gather_casts, has_casts
+from qmlir.transforms.quantize.fold_qdq import gather_casts, is_as_imported
 from qmlir.transforms.quantize.insert_observers import observers
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
@@ -55,7 +55,7 @@ class QuantizePass(ModulePass):
                 remedy="profile the network and give profile=FILE, or run --insert-observers and --apply-profile "
                 "first, or write ranges into the IR: calib.observe %v {name = …, range = [lo, hi]}",
             )
-        if has_casts(op):
+        if is_as_imported(op):
             gather_casts(op)
         ChooseScalesPass(schema=self.schema, precision=self.precision, per_channel=self.per_channel).apply(ctx, op)
         for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):

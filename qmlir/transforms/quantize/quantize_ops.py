@@ -27,6 +27,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ledger import decide, deciding_operations, decision_of
 from qmlir.legality import (
     NoIntegerForm,
+    computed_storage,
     data_operands,
     data_values,
     require_integer_form,
@@ -143,7 +144,7 @@ class _Folding:
         if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
             return COMPUTED_WEIGHTS
         known = next((uniform(s) for s in sources if s is not None), result)
-        storage = storage_name(known.storage) if known is not None else "i8"
+        storage = computed_storage(known.storage) if known is not None else "i8"
         if (reason := self.target.why_float(op.name, storage)) is not None:
             return "target", reason
         lacking = [v for v, s in zip(data_operands(op), sources, strict=True) if s is None]

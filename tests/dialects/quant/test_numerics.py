@@ -161,8 +161,14 @@ def shift(a: int, q: int, s: int) -> int:
     return math.floor(a * Fraction(q) * Fraction(2) ** (s - 31) + Fraction(1, 2))
 
 
+def float_sum(a: int, q: int, s: int, before: int = 0) -> int:
+    """numpy's own float32, where everything fits it."""
+    product = np.float32(np.float64(np.float32(a)) * np.float64(math.ldexp(q, s - 31)))
+    return int(np.rint(np.float32(np.float64(product) + before))) - before
+
+
 ORACLES: dict[str, Callable[[int, int, int], int]] = {
-    "single": single, "double": double, "upup": upup, "float_even": float_even, "shift": shift,
+    "single": single, "double": double, "upup": upup, "float_even": float_even, "float_sum": float_sum, "shift": shift,
 }  # fmt: skip
 
 
@@ -207,11 +213,38 @@ def test_contract_on_ties(contract: str) -> None:
         got = numerics.requantize(a, 1 << 30, s, contract)
         assert got.tolist() == [ORACLES[contract](int(x), 1 << 30, s) for x in a]
     halves = numerics.requantize(np.array([-3, -1, 1, 3]), *numerics.shift_multiplier(-1), contract)
-    rounded = {"float_even": [-2, 0, 0, 2]}.get(contract, [-1, 0, 1, 2])
+    rounded = {"float_even": [-2, 0, 0, 2], "float_sum": [-2, 0, 0, 2]}.get(contract, [-1, 0, 1, 2])
     assert halves.tolist() == rounded
     quarters = numerics.requantize(np.array([-6, -2, 2, 6]), *numerics.shift_multiplier(-2), contract)
-    rounded = {"float_even": [-2, 0, 0, 2], "double": [-2, -1, 1, 2]}.get(contract, [-1, 0, 1, 2])
+    even = [-2, 0, 0, 2]
+    rounded = {"float_even": even, "float_sum": even, "double": [-2, -1, 1, 2]}.get(contract, [-1, 0, 1, 2])
     assert quarters.tolist() == rounded
+
+
+def test_float_sum_rounds_with_the_zero_point() -> None:
+    """A half that is even without the zero point is odd with an odd one."""
+    a, half = np.arange(-64, 65), numerics.shift_multiplier(-1)
+    for before in (0, 1, 3, 128, 255, 1 << 23):
+        got = numerics.requantize(a, *half, "float_sum", before=before)
+        assert got.tolist() == [float_sum(int(x), *half, before) for x in a]
+    assert numerics.requantize(np.array([1, 3]), *half, "float_sum", before=1).tolist() == [1, 1]
+
+
+def test_float_addition_rounds_each_bracket_once() -> None:
+    ratios, constant = (float(np.float32(0.37)), float(np.float32(1.61))), float(np.float32(-3.3))
+    lhs, rhs = np.meshgrid(np.arange(-128, 128), np.arange(-128, 128))
+    inner = [np.float32(Fraction(ratios[1]) * int(b) + Fraction(constant)) for b in np.arange(-128, 128)]
+    expected = [[int(np.rint(np.float32(Fraction(ratios[0]) * int(a) + Fraction(float(i))))) for a in lhs[0]] for i in inner]
+    assert numerics.float_addition(lhs, rhs, ratios, constant).tolist() == expected
+
+
+def test_a_quotient_in_float32_may_round_otherwise() -> None:
+    """ONNX divides in float32: half a step there need not be half a step in float64."""
+    scale = np.float32(2 / 255)
+    x = ((np.arange(256, dtype=np.float32) / np.float32(255) - np.float32(0.5)) / np.float32(0.5)).astype(np.float32)
+    got = numerics.quantize_in_float32(x, scale, 128, 0, 255, np.uint8)
+    assert got.tolist() == np.clip(np.rint(x / scale) + 128, 0, 255).astype(np.uint8).tolist()
+    assert (got != numerics.quantize(x, scale, 128, 0, 255, np.uint8)).any()
 
 
 def test_requantize_broadcasts_channels() -> None:

@@ -86,3 +86,12 @@ def test_matmul_of_two_computed_factors(a: tuple[int, ...], b: tuple[int, ...]) 
     agree(model(node("MatMul", "a b"), {"a": a, "b": b}))
     agree(model(node("MatMul", "a b"), {"b": b}, {"a": floats(*a)}))
     agree(model(node("MatMul", "a b"), {"a": a}, {"b": floats(*b)}))
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2, 2), (1, 1), (2, 3, 3)])
+def test_det(shape: tuple[int, ...]) -> None:
+    agree(model(node("Det", "x"), {"x": shape}))
+
+
+def test_det_of_larger_matrices_is_refused() -> None:
+    assert "4 rows" in reason(model(node("Det", "x"), {"x": [4, 4]}))

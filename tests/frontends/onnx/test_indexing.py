@@ -145,3 +145,20 @@ def test_top_k(axis: int, largest: int) -> None:
 def test_top_k_of_too_many() -> None:
     with pytest.raises(NodeError, match="cannot take 8 elements"):
         load(model(node("TopK", "x k", "y i"), {"x": [7]}, {"k": np.array([8])}))
+
+
+HUGE = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        (node("Resize", "x _ _ s", mode="linear"), {"s": np.array([HUGE, 3])}),
+        (node("Pad", "x p", mode="edge"), {"p": np.array([HUGE, 0, 0, 0])}),
+        ([computed("i", "x"), node("OneHot", "i d v")], {"d": np.array(HUGE), "v": floats(2)}),
+        (node("AffineGrid", "t s"), {"t": floats(1, 2, 3), "s": np.array([1, 1, HUGE, 2])}),
+        ([node("EyeLike", "big"), node("Tile", "x r", "big")][::-1], {"r": np.array([HUGE, HUGE])}),
+    ],
+)
+def test_a_few_bytes_do_not_fill_the_memory(nodes: Any, constants: dict[str, Any]) -> None:
+    assert "it makes a constant of shape" in reason(model(nodes, {"x": [2, 3]}, constants))

@@ -156,3 +156,8 @@ def test_what_does_not_fit() -> None:
     ):
         with pytest.raises(NodeError, match=need):
             load_onnx(model(proto, {"x": [2, 6, 3]}, {"s": floats(6)}))
+
+
+@pytest.mark.parametrize(("opset", "axis"), [(21, -1), (21, 1), (11, 1), (11, 2), (11, 0)])
+def test_log_softmax(opset: int, axis: int) -> None:
+    agree(model(node("LogSoftmax", "x", axis=axis), {"x": [2, 3, 4]}, opset=opset))

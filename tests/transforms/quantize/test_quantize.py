@@ -333,7 +333,7 @@ def test_random_networks(graph: Graph, schema: str, per_channel: bool) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-MOVEMENT = {"nn.reshape", "nn.transpose", "nn.concat", "nn.pad"}
+MOVEMENT = {"nn.reshape", "nn.transpose", "nn.concat", "nn.pad", "nn.slice"}
 
 
 @settings(max_examples=5)

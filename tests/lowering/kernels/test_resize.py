@@ -1,6 +1,6 @@
 """Interpolation as machine code: dimensions between the axes are one."""
 
-from qmlir.lowering.nn_to_loops.resize import merged_around
+from qmlir.lowering.kernels.resize import merged_around
 
 
 def test_dimensions_beside_the_axes_merge() -> None:

@@ -1,23 +1,19 @@
-"""`signed-storage`: every quantized type gets signed storage of 8 or 16 bits, under the same real values.
+"""Unsigned and narrow storage as signed storage of 8 or 16 bits, under the same real values, before it is lowered.
 
     u8<0:255>, scale s, zero point z     becomes   i8<-128:127>, scale s, zero point z − 128
     u4<0:15>, i4<-8:7>                   become    i8<0:15>, i8<-8:7>, parameters as they were
 
 Stored integers move by 128 (32768 of 16 bits) where they would not fit the signed type; scale · (q − z) stays what it
-was, and so does every quantization, which adds the zero point after it has rounded. So nothing below this pass knows
-unsigned integers. The function's own arguments and results, and storage casts, keep their types: a change of storage,
+was, and so does every quantization, which adds the zero point after it has rounded. So nothing below knows unsigned
+integers. The function's own arguments and results, and storage casts, keep their types: a change of storage,
 `nn.requantize`, stands beside them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i8, i16, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i8, i16, i32
 from xdsl.ir import Block, Operation, OpResult, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.interfaces import shape_of
@@ -34,28 +30,10 @@ HELD = 8
 """Storage of more bits that is no whole number of bytes becomes 16 bits wide."""
 
 
-@dataclass(frozen=True)
-class SignedStoragePass(ModulePass):
-    """Gives quantized types signed storage of 8 or 16 bits, moving zero points where they were unsigned.
-
-    ```mlir
-    %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32, 0.5:3>>
-    // becomes
-    %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5:-125>>
-    ```
-    """
-
-    name = "signed-storage"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
-            _sign(function.body.block)
-
-
 def signed(type: UniformType) -> UniformType:
     """The type with signed storage of 8 or 16 bits that has the same real values; itself where there is none."""
     bits = type.storage_width
-    if bits > 16 or type.storage in (i8, i16):
+    if bits > 16 or type.storage in (i8, i16) or type.expressed != f32:
         return type
     storage = i8 if bits <= HELD else i16
     moved = displacement(type)
@@ -75,7 +53,8 @@ Computing = NNOp | MovementOp | QuantizeCastOp | DequantizeCastOp | ConstantOp
 """What only cares for the real values; all else, a return or a storage cast, means the stored integers."""
 
 
-def _sign(block: Block) -> None:
+def sign_storage(block: Block) -> None:
+    """Gives the quantized types of a function signed storage of 8 or 16 bits."""
     others = [o for o in block.ops if not isinstance(o, Computing)]
     entering = [v for v in (*block.args, *(r for o in others for r in o.results)) if _changes(v)]
     leaving = [

@@ -1,0 +1,90 @@
+// RUN: qmlir-opt --fold-qdq --split-input-file %s | filecheck %s
+
+!x = !quant.uniform<u8:f32, 0.5:3>
+!w = !quant.uniform<i8:f32:0, {0.5,0.25}>
+!b = !quant.uniform<i32:f32:0, {0.25,0.125}>
+!y = !quant.uniform<u8:f32, 1.0>
+
+// An island becomes an operation on quantized types; the bias, in steps of s_x·s_w already, is kept as it is.
+// CHECK-LABEL: func.func @island
+// CHECK: %[[B:.*]] = nn.constant <tensor<2xi32>, [1, -2]> : tensor<2x!quant.uniform<i32:f32:0, {2.500000e-01,1.250000e-01}>>
+// CHECK-NEXT: %[[Y:.*]] = nn.fully_connected %x, %{{.*}}, %[[B]] {qmlir.decision = #qmlir.decision<quantized, "integer", "u8 activations, i8 weights per channel">, min = 0.000000e+00 : f32}
+// CHECK-NEXT: func.return %[[Y]]
+func.func @island(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
+  %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!w>
+  %b = nn.constant <tensor<2xi32>, [1, -2]> : tensor<2x!b>
+  %0 = quant.dcast %x : tensor<1x2x!x> to tensor<1x2xf32>
+  %1 = quant.dcast %w : tensor<2x2x!w> to tensor<2x2xf32>
+  %2 = quant.dcast %b : tensor<2x!b> to tensor<2xf32>
+  %3 = nn.fully_connected %0, %1, %2 : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  %4 = nn.relu %3 : tensor<1x2xf32> -> tensor<1x2xf32>
+  %5 = quant.qcast %4 : tensor<1x2xf32> to tensor<1x2x!y>
+  func.return %5 : tensor<1x2x!y>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5>
+!w = !quant.uniform<i8:f32, 0.5>
+!half = !quant.uniform<i32:f32, 0.125>
+!double = !quant.uniform<i32:f32, 0.5>
+
+// A bias of another scale is repaired: exactly where it counts in whole steps, else rounded, and reported.
+// CHECK-LABEL: func.func @bias
+// CHECK: nn.constant <tensor<1xi32>, [6]> : tensor<1x!quant.uniform<i32:f32, 2.500000e-01>>
+// CHECK-NEXT: nn.fully_connected {{.*}}#qmlir.decision<quantized, "integer", "i8 activations, i8 weights per tensor">
+// CHECK: nn.constant <tensor<1xi32>, [2]> : tensor<1x!quant.uniform<i32:f32, 2.500000e-01>>
+// CHECK-NEXT: nn.fully_connected {{.*}}"i8 activations, i8 weights per tensor; its bias, in steps of its own, was rounded to the accumulator's by up to 0.5 of one">
+func.func @bias(%x: tensor<1x1x!x>) -> (tensor<1x1x!x>, tensor<1x1x!x>) {
+  %w = nn.constant <tensor<1x1xi8>, [3]> : tensor<1x1x!w>
+  %0 = quant.dcast %x : tensor<1x1x!x> to tensor<1x1xf32>
+  %1 = quant.dcast %w : tensor<1x1x!w> to tensor<1x1xf32>
+  %d = nn.constant <tensor<1xi32>, [3]> : tensor<1x!double>
+  %2 = quant.dcast %d : tensor<1x!double> to tensor<1xf32>
+  %3 = nn.fully_connected %0, %1, %2 : tensor<1x1xf32>, tensor<1x1xf32>, tensor<1xf32> -> tensor<1x1xf32>
+  %4 = quant.qcast %3 : tensor<1x1xf32> to tensor<1x1x!x>
+  %h = nn.constant <tensor<1xi32>, [5]> : tensor<1x!half>
+  %5 = quant.dcast %h : tensor<1x!half> to tensor<1xf32>
+  %6 = nn.fully_connected %0, %1, %5 : tensor<1x1xf32>, tensor<1x1xf32>, tensor<1xf32> -> tensor<1x1xf32>
+  %7 = quant.qcast %6 : tensor<1x1xf32> to tensor<1x1x!x>
+  func.return %4, %7 : tensor<1x1x!x>, tensor<1x1x!x>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5:3>
+!y = !quant.uniform<i8:f32, 0.25>
+
+// An average of two scales is rounded once, as a sum with weights 1/n; where n differs it stays float.
+// CHECK-LABEL: func.func @average
+// CHECK: %[[W:.*]] = nn.constant <tensor<1x2x2x1xi8>, [1, 1, 1, 1]> : tensor<1x2x2x1x!quant.uniform<i8:f32, 2.500000e-01>>
+// CHECK: nn.depthwise_conv2d %x, %[[W]] {{.*}}strides = array<i64: 2, 2>{{.*}} -> tensor<1x1x1x1x!quant.uniform<i8:f32, 2.500000e-01>>
+// CHECK: nn.average_pool2d
+func.func @average(%x: tensor<1x2x2x1x!x>) -> (tensor<1x1x1x1x!y>, tensor<1x3x3x1x!y>) {
+  %0 = quant.dcast %x : tensor<1x2x2x1x!x> to tensor<1x2x2x1xf32>
+  %1 = nn.average_pool2d %0 {window = array<i64: 2, 2>, strides = array<i64: 2, 2>} : tensor<1x2x2x1xf32> -> tensor<1x1x1x1xf32>
+  %2 = quant.qcast %1 : tensor<1x1x1x1xf32> to tensor<1x1x1x1x!y>
+  %3 = nn.average_pool2d %0 {window = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>} : tensor<1x2x2x1xf32> -> tensor<1x3x3x1xf32>
+  %4 = quant.qcast %3 : tensor<1x3x3x1xf32> to tensor<1x3x3x1x!y>
+  func.return %2, %4 : tensor<1x1x1x1x!y>, tensor<1x3x3x1x!y>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5>
+
+// What has no integer form stays between its casts, with the reason: blocked weights, no range, none on this target.
+// CHECK-LABEL: func.func @float
+// CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "blocked", "its weights have a scale for each block of 32, which integer sums cannot share">
+// CHECK: nn.relu {{.*}}#qmlir.decision<float, "no-range", "no range is known for {{.*}}r{{.*}}; profile the network, or write a range in the IR">
+// CHECK: nn.softmax {{.*}}#qmlir.decision<float, "target", "its exponentials and its division have no integer form on this target">
+func.func @float(%x: tensor<1x2x!x>) -> (tensor<1x2x!x>, tensor<1x2xf32>, tensor<1x2x!x>) {
+  %w = nn.constant <tensor<2x2xf32>, [1.0, 2.0, 3.0, 4.0]> {qmlir.block = 32 : i64} : tensor<2x2xf32>
+  %0 = quant.dcast %x : tensor<1x2x!x> to tensor<1x2xf32>
+  %1 = nn.fully_connected %0, %w : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
+  %2 = quant.qcast %1 : tensor<1x2xf32> to tensor<1x2x!x>
+  %3 = nn.relu %0 {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<1x2xf32> -> tensor<1x2xf32>
+  %4 = nn.softmax %0 {axis = 1 : i64} : tensor<1x2xf32> -> tensor<1x2xf32>
+  %5 = quant.qcast %4 : tensor<1x2xf32> to tensor<1x2x!x>
+  func.return %2, %3, %5 : tensor<1x2x!x>, tensor<1x2xf32>, tensor<1x2x!x>
+}

@@ -1,0 +1,51 @@
+"""Elementary functions of one element."""
+
+import numpy as np
+
+from qmlir.backends.onnx_qdq.exporters import exports
+from qmlir.backends.onnx_qdq.pointwise import unary
+from qmlir.backends.onnx_qdq.values import Values
+from qmlir.dialects import nn
+from qmlir.dialects.nn.pointwise import UnaryOp
+
+NAMED: dict[type[UnaryOp], str] = {
+    nn.AbsOp: "Abs",
+    nn.SignOp: "Sign",
+    nn.FloorOp: "Floor",
+    nn.CeilOp: "Ceil",
+    nn.RoundOp: "Round",
+    nn.SqrtOp: "Sqrt",
+    nn.ReciprocalOp: "Reciprocal",
+    nn.ExpOp: "Exp",
+    nn.LogOp: "Log",
+    nn.ErfOp: "Erf",
+    nn.SinOp: "Sin",
+    nn.CosOp: "Cos",
+    nn.TanOp: "Tan",
+    nn.AsinOp: "Asin",
+    nn.AcosOp: "Acos",
+    nn.AtanOp: "Atan",
+    nn.SinhOp: "Sinh",
+    nn.CoshOp: "Cosh",
+    nn.AsinhOp: "Asinh",
+    nn.AcoshOp: "Acosh",
+    nn.AtanhOp: "Atanh",
+}
+"""Operation → ONNX's operator."""
+
+
+@exports(*NAMED)
+def named(op: UnaryOp, values: Values) -> None:
+    """An operation that is one node."""
+    unary(NAMED[type(op)], op, values)
+
+
+@exports(nn.NegOp)
+def neg(op: nn.NegOp, values: Values) -> None:
+    """Neg; of unsigned integers, which wrap around, 0 − x."""
+    if not op.unsigned:
+        unary("Neg", op, values)
+        return
+    graph, order = values.graph, values.order(op.x)
+    x = values.real(op.x, order)
+    values.define(op.y, graph.node("Sub", graph.constant(np.zeros((), x.dtype)), x), order)

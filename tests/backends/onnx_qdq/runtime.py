@@ -1,0 +1,54 @@
+"""Exported files in onnxruntime, node by node as they are written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Region
+
+import qmlir
+from tests.ops.samples import Sample
+
+Array = npt.NDArray[Any]
+
+
+def session(path: Path) -> onnxruntime.InferenceSession:
+    """onnxruntime with its optimizations off."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4  # errors come as exceptions
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def run(path: Path, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs for inputs in order."""
+    loaded = session(path)
+    names = [i.name for i in loaded.get_inputs()]
+    return [np.asarray(y) for y in loaded.run(None, dict(zip(names, inputs, strict=True)))]
+
+
+def exported(module: ModuleOp, path: Path, **options: Any) -> onnx.ModelProto:
+    """A module as a file that ONNX's checker, with shape inference, has found right."""
+    qmlir.export(module, path, **options)
+    onnx.checker.check_model(str(path), full_check=True)
+    return onnx.load(str(path))
+
+
+def kinds(model: onnx.ModelProto) -> list[str]:
+    """The operators of a model, in order."""
+    return [node.op_type for node in model.graph.node]
+
+
+def of_sample(sample: Sample) -> ModuleOp:
+    """A network of one operation on its arguments."""
+    block = Block(arg_types=[operand.type for operand in sample.operands])
+    op = sample.build(block.args)
+    block.add_ops([op, func.ReturnOp(op.results[0])])
+    function = func.FuncOp("main", (block.arg_types, [op.results[0].type]), Region(block))
+    return ModuleOp([function])

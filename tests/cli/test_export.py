@@ -1,0 +1,79 @@
+"""`qmlir export`: a network goes out and runs elsewhere; what is refused, with nothing written."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import qmlir
+from qmlir.cli import main as driver
+from qmlir.cli.main import FORMATS
+from qmlir.compiler import EXPORT_FORMATS
+from tests.cli.small import Small, write_small
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return write_small(tmp_path)
+
+
+def run(*arguments: object) -> int:
+    return driver.main([str(a) for a in arguments])
+
+
+def test_a_quantized_network(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("profile", small.onnx, "--data", small.data, "-o", small / "p.yaml") == 0
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "q.mlir") == 0
+    assert run("export", small / "q.mlir", "--format=onnx-qdq", "-o", small / "q.onnx") == 0
+    assert f"{small / 'q.onnx'}: written\n" in capsys.readouterr().out
+    session = onnxruntime.InferenceSession(str(small / "q.onnx"), providers=["CPUExecutionProvider"])
+    ours = qmlir.compile(qmlir.load(small / "q.mlir"))
+    (name,) = (i.name for i in session.get_inputs())
+    for sample in small.samples:
+        theirs = np.asarray(session.run(None, {name: sample[None]})[0])
+        np.testing.assert_allclose(theirs, ours(sample[None]), atol=_step(small / "q.mlir"))
+
+
+def _step(path: Path) -> float:
+    """The scale of the only output."""
+    from qmlir.compiler import main_function
+    from qmlir.dialects.quant.ops import DequantizeCastOp
+
+    (last,) = [o for o in main_function(qmlir.load(path)).walk() if isinstance(o, DequantizeCastOp)][-1:]
+    return 1.001 * last.quantized.scale
+
+
+def test_a_float_network(small: Small) -> None:
+    assert run("export", small.onnx, "--opset", 17, "-o", small / "f.onnx") == 0
+    model = onnx.load(str(small / "f.onnx"))
+    assert model.opset_import[0].version == 17
+    # One transpose: what flattens its image channels last has weights in that order.
+    assert [n.op_type for n in model.graph.node] == ["Conv", "Relu", "MaxPool", "Transpose", "Reshape", "Gemm"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format=onnx-qdx", "-o", "x.onnx"), "must be one of its values, got onnx-qdx; did you mean onnx-qdq?"),
+        (("--opset=12", "-o", "x.onnx"), "opset: must lie in 13 … "),
+        (("--opset=x", "-o", "x.onnx"), "must be a positive number, got x"),
+        (("-o", "x.tflite"), "must be a file name that ends in .onnx, got x.tflite"),
+        (("-o", "nowhere/x.onnx"), "must be writable, got no such file or directory"),
+    ],
+)
+def test_bad_options(
+    small: Small, options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(small.onnx.parent)
+    before = sorted(small.onnx.parent.iterdir())
+    assert run("export", small.onnx, *options) == 1
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert sorted(small.onnx.parent.iterdir()) == before
+
+
+def test_the_driver_knows_each_format() -> None:
+    """It names them itself, so that `qmlir --help` need not import the compiler."""
+    assert FORMATS == EXPORT_FORMATS

@@ -1,0 +1,99 @@
+"""QONNX's Quant: integers of any width, against its definition in numpy."""
+
+import re
+
+import numpy as np
+import pytest
+
+from qmlir.dialects.quant.types import quantized_element
+from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.opaque import opaque_report
+from tests.frontends.onnx.quantized_models import QONNX, Array, float_operations, imported, model, node, results
+
+RNG = np.random.default_rng(8)
+X = {"x": RNG.uniform(-3, 3, (2, 6)).astype(np.float32)}
+
+
+def quant(x: Array, scale: Array, zero: float, bits: int, *, signed: bool = True, narrow: bool = False) -> Array:
+    """The definition, half to even."""
+    low, high = (-(2 ** (bits - 1)) + narrow, 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1 - narrow)
+    return (np.clip(np.rint(x.astype(np.float64) / scale + zero), low, high) - zero) * scale
+
+
+def network(bits: int, scale: Array, zero: float = 0.0, *, inputs: str = "x", **attributes: object) -> object:
+    constants = {"s": np.asarray(scale, np.float32), "z": np.float32(zero), "b": np.float32(bits)}
+    nodes = [node("Quant", f"{inputs} s z b", "y", QONNX, **attributes)]
+    return model(nodes, X, ["y"], constants)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 7, 8, 12, 16])
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("narrow", [True, False])
+def test_every_width(bits: int, signed: bool, narrow: bool) -> None:
+    scale = np.float32(5 / 2**bits)
+    proto = network(bits, scale, 0.0 if signed else 2.0, signed=int(signed), narrow=int(narrow), rounding_mode="ROUND")
+    module = load_onnx(proto)  # pyright: ignore[reportArgumentType]
+    types = {quantized_element(r.type) for o in module.walk() for r in o.results} - {None}
+    (type,) = types
+    assert type is not None
+    assert (type.storage_width, type.is_signed) == (bits, signed)
+    (got,) = results(imported(proto), X)  # pyright: ignore[reportArgumentType]
+    expected = quant(X["x"], scale, 0.0 if signed else 2.0, bits, signed=signed, narrow=narrow)
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_a_layer_of_few_bits_is_computed_in_integers() -> None:
+    """Weights of 3 bits with a scale for each output, data of 5 bits unsigned, results of 6."""
+    w = RNG.standard_normal((4, 6)).astype(np.float32)
+    scales = RNG.uniform(0.2, 0.5, (4, 1)).astype(np.float32)
+    nodes = [
+        node("Quant", "x xs z xb", "a", QONNX, signed=0),
+        node("Quant", "w ws z wb", "v", QONNX, narrow=1),
+        node("Gemm", "a v", "g", transB=1),
+        node("Relu", "g", "r"),
+        node("Quant", "r ys z yb", "y", QONNX, signed=0),
+    ]
+    constants = {
+        "w": w, "ws": scales, "xs": np.float32(0.1), "ys": np.float32(0.25), "z": np.float32(0),
+        "wb": np.float32(3), "xb": np.float32(5), "yb": np.float32(6),
+    }  # fmt: skip
+    proto = model(nodes, X, ["y"], constants)
+    module = imported(proto, "default")
+    assert not float_operations(module)
+    a, v = quant(X["x"], np.float32(0.1), 0, 5, signed=False), quant(w, scales, 0, 3, narrow=True)
+    expected = quant(np.maximum(a @ v.T, 0), np.float32(0.25), 0, 6, signed=False)
+    assert np.abs(results(module, X)[0] - expected).max() <= 0.2501
+
+
+@pytest.mark.parametrize("mode", ["CEIL", "FLOOR", "UP", "DOWN", "HALF_UP", "HALF_DOWN"])
+def test_constants_are_rounded_in_every_mode(mode: str) -> None:
+    ties = np.array([[-1.5, -0.5, 0.5, 1.5, -1.2, 1.7]], np.float32)
+    rounded = {
+        "CEIL": [-1, 0, 1, 2, -1, 2],
+        "FLOOR": [-2, -1, 0, 1, -2, 1],
+        "UP": [-2, -1, 1, 2, -2, 2],
+        "DOWN": [-1, 0, 0, 1, -1, 1],
+        "HALF_UP": [-2, -1, 1, 2, -1, 2],
+        "HALF_DOWN": [-1, 0, 0, 1, -1, 2],
+    }
+    nodes = [node("Quant", "w s z b", "v", QONNX, rounding_mode=mode), node("Add", "x v", "y")]
+    constants = {"w": ties, "s": np.float32(1), "z": np.float32(0), "b": np.float32(4)}
+    (got,) = results(imported(model(nodes, X, ["y"], constants)), X)
+    np.testing.assert_array_equal(got, X["x"] + np.array(rounded[mode], np.float32))
+
+
+REFUSED = {
+    "one bit": (network(1, np.float32(1)), "it has 1 bits"),
+    "too many bits": (network(24, np.float32(1)), "it has 24 bits"),
+    "rounding at run time": (network(8, np.float32(1), rounding_mode="FLOOR"), "rounds by FLOOR at run time"),
+    "an unknown rounding": (network(8, np.float32(1), rounding_mode="DICE"), "rounds by DICE, which"),
+    "an odd zero point": (network(8, np.float32(1), 3.0), "an odd zero point before it rounds"),
+    "a zero point that is none": (network(8, np.float32(1), 0.5), "its zero points are no integers"),
+    "scales for each element": (network(8, np.ones((2, 6))), "one for each index of one axis"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refuses(name: str) -> None:
+    proto, message = REFUSED[name]
+    assert re.search(message, str(opaque_report(load_onnx(proto))))  # pyright: ignore[reportArgumentType]
