@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     LocationAttr,
     NoneAttr,
+    UnitAttr,
     i32,
 )
 from xdsl.ir import Attribute, Operation
@@ -38,6 +39,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qmlir.dialects.dense import ELIDED, Dense, from_hexadecimal, from_list, from_resource
 from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.llvm import GEP_INBOUNDS
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.near_misses import near_misses
 from qmlir.resources import FileMetadata, file_metadata, unescaped
@@ -48,12 +50,29 @@ _OURS = frozenset(("nn", "qint", "qmlir"))
 _ALIAS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|^[ \t]*(?P<name>#[\w.$-]+)[ \t]*=', re.MULTILINE)
 """A string or a comment, or the definition of an alias."""
 
-_YOUNGER: dict[str, Callable[[Operation], dict[str, Attribute]]] = {
-    "llvm.getelementptr": lambda _: {"noWrapFlags": IntegerAttr(0, i32)},
-    "llvm.call": lambda op: {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(op.operands), 0])},
-    "llvm.call_intrinsic": lambda op: {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(op.operands), 0])},
+
+def _bounds(op: Operation) -> dict[str, Attribute]:
+    """Both spellings of a GEP's `inbounds`, of which a text has one."""
+    flags = op.properties.get("noWrapFlags")
+    if "inbounds" in op.properties:
+        return {"noWrapFlags": IntegerAttr(GEP_INBOUNDS, i32)}
+    if isinstance(flags, IntegerAttr) and flags.value.data & GEP_INBOUNDS == GEP_INBOUNDS:
+        return {"inbounds": UnitAttr()}
+    return {} if flags is not None else {"noWrapFlags": IntegerAttr(0, i32)}
+
+
+def _segments(op: Operation) -> dict[str, Attribute]:
+    """All operands are the call's, none those of bundles, where the text does not say."""
+    known = "operandSegmentSizes" in op.properties
+    return {} if known else {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(op.operands), 0])}
+
+
+_COMPLETED: dict[str, Callable[[Operation], dict[str, Attribute]]] = {
+    "llvm.getelementptr": _bounds,
+    "llvm.call": _segments,
+    "llvm.call_intrinsic": _segments,
 }
-"""Properties that xDSL demands and LLVM 19, which has none of that name, leaves out: what they stand at there."""
+"""Properties that some version of LLVM has and the one that printed the text had not."""
 
 _LIST = re.compile(r"[\w.+\-\[\],\s]+(?=>)")
 """Numbers in brackets."""
@@ -130,9 +149,8 @@ class UpstreamParser(Parser):
 
     def parse_operation(self) -> Operation:
         op = super().parse_operation()
-        if (younger := _YOUNGER.get(op.name)) is not None:
-            for key, value in younger(op).items():
-                op.properties.setdefault(key, value)
+        if (completed := _COMPLETED.get(op.name)) is not None:
+            op.properties.update(completed(op))
         if op.name in ("func.call", "func.func") and (mark := op.properties.pop("no_inline", None)) is not None:
             op.attributes["no_inline"] = mark
         ours = op.name.partition(".")[0] in _OURS

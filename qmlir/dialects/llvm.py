@@ -42,6 +42,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.loops import is_vector
 
+GEP_INBOUNDS = 3
+"""`noWrapFlags` of an `inbounds` GEP. LLVM 19 has a unit property `inbounds` instead; operations of ours have both."""
+
 _INTEGERS = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
 _FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
 _BITS = EqAttrConstraint(i1) | VectorType.constr(EqAttrConstraint(i1))

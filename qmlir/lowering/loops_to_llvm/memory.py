@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, NoneA
 from xdsl.dialects.utils import get_dynamic_index_list
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.dialects.llvm import AddOp, MulOp
+from qmlir.dialects.llvm import GEP_INBOUNDS, AddOp, MulOp
 from qmlir.dialects.loops import CACHE_LINE, is_memref, root_of
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.types import (
@@ -37,10 +37,10 @@ STACK_LIMIT = 64 * 1024
 
 _INBOUNDS: Mapping[str, Attribute] = {
     "rawConstantIndices": DenseArrayBase.from_list(i32, (llvm.GEP_USE_SSA_VAL,)),
-    "noWrapFlags": IntegerAttr(0, 32),
+    "noWrapFlags": IntegerAttr(GEP_INBOUNDS, 32),
     "inbounds": UnitAttr(),
 }
-"""A GEP by one index that is an operand."""
+"""A GEP by one index that is an operand; LLVM 19 reads the second of the flags' spellings, later versions the first."""
 
 
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:
