@@ -1,4 +1,4 @@
-"""TFLite models in: `load_tflite`. Imports the schema, so the compiler imports this package when it meets such a file."""
+"""TFLite models in: `load_tflite`. Imports the schema, so the compiler imports this package when it meets a file."""
 
 from qmlir.frontends.tflite.importer import load_tflite
 

@@ -118,7 +118,9 @@ def fully_connected(
         raise Refusal("its weights are shuffled")
     if len(weights) != 2 or not weights[1] or int(np.prod(shape)) % weights[1]:
         raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", str(list(weights)))
-    rows = node.reshaped(x if isinstance(x, Constant) else node.quantized(x), (int(np.prod(shape)) // weights[1], weights[1]))
+    rows = node.reshaped(
+        x if isinstance(x, Constant) else node.quantized(x), (int(np.prod(shape)) // weights[1], weights[1])
+    )
     bias = None if b is None else node.reshaped(b, (int(np.prod(node.shape(b))),))
     y = _weighted(node, FullyConnectedOp, rows, w, bias, fused_activation_function, 0)
     if not keep_num_dims:

@@ -13,12 +13,10 @@ default makes the node opaque, so nothing is ever ignored in silence. Results ar
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-import tflite
+from typing import Any, TypeVar, cast
 
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.tflite.reader import Operator, accessors
+from qmlir.frontends.tflite.reader import Operator, accessors, schema
 from qmlir.frontends.values import Refusal, Value
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -55,9 +53,11 @@ class Converter:
                 raise node.error(f"it needs {self.required} inputs", f"{len([x for x in inputs if x is not None])}")
         if not self.variadic and any(x is not None for x in inputs[self.inputs :]):
             raise Refusal(f"it has {len(inputs)} inputs and qmlir knows {self.inputs}")
+        if self.variadic and any(x is None for x in inputs):
+            raise node.error("it needs all of its inputs", "some that are left out")
         given = inputs if self.variadic else inputs[: self.inputs]
         results = self.function(node, *given, **self.values(node, operator))
-        return list(results) if isinstance(results, tuple | list) else [results]
+        return list(cast(tuple[Value, ...], results)) if isinstance(results, tuple) else [results]
 
     def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
         """The options that the converter takes."""
@@ -74,7 +74,7 @@ class Converter:
 
 def defaults(kind: str) -> dict[str, Any]:
     """The options of a kind where a file has none: those of an empty table."""
-    options = getattr(tflite, kind)()
+    options = getattr(schema, kind)()
     options.Init(b"\x04\x00\x04\x00\x04\x00\x00\x00", 4)  # a table without fields behind its description
     return {
         name: () if accessor.endswith("AsNumpy") else getattr(options, accessor)()

@@ -1,7 +1,6 @@
 """Operators on single elements: arithmetic, functions, comparisons, logic, casts."""
 
 import numpy as np
-import tflite
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, f32
 from xdsl.ir import SSAValue
 
@@ -11,7 +10,7 @@ from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.tflite.reader import DTYPES
+from qmlir.frontends.tflite.reader import DTYPES, type_name
 from qmlir.frontends.values import Refusal, Value
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -56,7 +55,7 @@ PAIRS: dict[str, tuple[str, type[TensorOp]]] = {
 
 def _pair(operator: str, options: str, op_type: type[TensorOp]) -> None:
     @converts(operator, options=options)
-    def convert(node: TFLiteNode, a: Value, b: Value) -> Value:  # pyright: ignore[reportUnusedFunction]
+    def convert(node: TFLiteNode, a: Value, b: Value) -> Value:
         return node.pointwise(op_type, [a, b])
 
 
@@ -82,7 +81,7 @@ def squared_difference(node: TFLiteNode, a: Value, b: Value) -> Value:
 @converts("ADD_N", options="AddNOptions")
 def add_n(node: TFLiteNode, *inputs: Value) -> Value:
     """The sum of its inputs."""
-    if not inputs or any(x is None or node.shape(x) != node.shape(inputs[0]) for x in inputs):
+    if not inputs or any(node.shape(x) != node.shape(inputs[0]) for x in inputs):
         raise node.error("it needs inputs of one shape", str(len(inputs)))
     total, *others = (node.floats(x) for x in inputs)
     for x in others:
@@ -116,7 +115,7 @@ FUNCTIONS: dict[str, tuple[str, type[TensorOp]]] = {
 
 def _function(operator: str, options: str, op_type: type[TensorOp]) -> None:
     @converts(operator, options=options)
-    def convert(node: TFLiteNode, x: Value) -> Value:  # pyright: ignore[reportUnusedFunction]
+    def convert(node: TFLiteNode, x: Value) -> Value:
         return node.pointwise(op_type, [x])
 
 
@@ -129,7 +128,7 @@ CLAMPS = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0,
 
 def _clamp(operator: str, low: float, high: float) -> None:
     @converts(operator)
-    def convert(node: TFLiteNode, x: Value) -> Value:  # pyright: ignore[reportUnusedFunction]
+    def convert(node: TFLiteNode, x: Value) -> Value:
         return node.pointwise(nn.ClampOp, [x], {"min": FloatAttr(low, f32), "max": FloatAttr(high, f32)})
 
 
@@ -183,7 +182,7 @@ COMPARISONS: dict[str, tuple[str, type[TensorOp], bool, bool]] = {
 
 def _comparison(operator: str, options: str, op_type: type[TensorOp], exchanged: bool, negated: bool) -> None:
     @converts(operator, options=options)
-    def convert(node: TFLiteNode, a: Value, b: Value) -> Value:  # pyright: ignore[reportUnusedFunction]
+    def convert(node: TFLiteNode, a: Value, b: Value) -> Value:
         operands = [node.floats(b), node.floats(a)] if exchanged else [node.floats(a), node.floats(b)]
         if negated:
             return node.compute(nn.NotOp, [node.insert(op_type, operands)])
@@ -249,16 +248,12 @@ def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -
     # The options say again what the tensors say; a file whose two accounts differ lies.
     for code, own in ((out_data_type, dtype), (in_data_type, None)):
         if code not in DTYPES:
-            raise Refusal(f"it casts {_type_name(code)}")
+            raise Refusal(f"it casts {type_name(code)}")
         if own is not None and operator_says(code) != own and out_data_type != in_data_type:
-            raise node.error(f"its options must name {own}", _type_name(code))
+            raise node.error(f"its options must name {own}", type_name(code))
     return node.compute(nn.CastOp, [value], element=element_type_of(dtype))
 
 
 def operator_says(code: int) -> np.dtype[np.generic]:
     """The numpy type of a type in the schema."""
     return DTYPES[code]
-
-
-def _type_name(code: int) -> str:
-    return next((k.lower() for k, v in vars(tflite.TensorType).items() if v == code), f"type {code}")

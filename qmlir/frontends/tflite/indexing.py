@@ -53,13 +53,13 @@ def strided_slice(
     )  # fmt: skip
     if consumed > len(shape):
         raise node.error(f"it must slice at most {len(shape)} dimensions", str(consumed))
-    offsets, sizes, kept, axis = list[int](), list[int](), list[int](), 0
+    taken, kept, axis = list[tuple[int, int, int]](), list[int](), 0
 
     def whole(count: int) -> None:
         for size in shape[axis : axis + count]:
-            offsets.append(0), sizes.append(size), kept.append(size), by.append(1)
+            kept.append(size)
+            taken.append((0, size, 1))
 
-    by: list[int] = []
     for i, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
         if ellipsis_mask >> i & 1:
             whole(len(shape) - consumed)
@@ -76,9 +76,10 @@ def strided_slice(
                 low, high = None if begin_mask >> i & 1 else start, None if end_mask >> i & 1 else stop
                 places = range(*slice(low, high, step).indices(size))
                 kept.append(len(places))
-            offsets.append(places.start if len(places) else 0), sizes.append(len(places)), by.append(places.step)
+            taken.append((places.start if len(places) else 0, len(places), places.step))
             axis += 1
     whole(len(shape) - axis)
+    offsets, sizes, by = zip(*taken, strict=True) if taken else ((), (), ())
     return node.reshape(part(node, x, offsets, sizes, by), kept)
 
 

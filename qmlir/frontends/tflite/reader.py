@@ -1,7 +1,7 @@
 """A .tflite file as plain data, checked: what the importer is given cannot lie about sizes, indices or parameters.
 
-    Model ── subgraphs ── tensors     shape, element type, constant or none, quantized type or none
-                       └─ operators   builtin name, options by name, indices of inputs and outputs
+Model ── subgraphs ── tensors     shape, element type, constant or none, quantized type or none
+                   └─ operators   builtin name, options by name, indices of inputs and outputs
 """
 
 import math
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
-import tflite
+import tflite  # pyright: ignore[reportMissingTypeStubs]
 from xdsl.dialects.builtin import IntegerType
 from xdsl.utils.exceptions import VerifyException
 
@@ -30,20 +30,23 @@ ABSENT = -1
 
 Options = dict[str, Any]
 
+schema: Any = tflite
+"""The bindings, which carry no types."""
+
 DTYPES: dict[int, np.dtype[Any]] = {
-    tflite.TensorType.FLOAT32: np.dtype(np.float32),
-    tflite.TensorType.FLOAT16: np.dtype(np.float16),
-    tflite.TensorType.FLOAT64: np.dtype(np.float64),
-    tflite.TensorType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
-    tflite.TensorType.BOOL: np.dtype(np.bool_),
-    tflite.TensorType.INT8: np.dtype(np.int8),
-    tflite.TensorType.INT16: np.dtype(np.int16),
-    tflite.TensorType.INT32: np.dtype(np.int32),
-    tflite.TensorType.INT64: np.dtype(np.int64),
-    tflite.TensorType.UINT8: np.dtype(np.uint8),
-    tflite.TensorType.UINT16: np.dtype(np.uint16),
-    tflite.TensorType.UINT32: np.dtype(np.uint32),
-    tflite.TensorType.UINT64: np.dtype(np.uint64),
+    schema.TensorType.FLOAT32: np.dtype(np.float32),
+    schema.TensorType.FLOAT16: np.dtype(np.float16),
+    schema.TensorType.FLOAT64: np.dtype(np.float64),
+    schema.TensorType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
+    schema.TensorType.BOOL: np.dtype(np.bool_),
+    schema.TensorType.INT8: np.dtype(np.int8),
+    schema.TensorType.INT16: np.dtype(np.int16),
+    schema.TensorType.INT32: np.dtype(np.int32),
+    schema.TensorType.INT64: np.dtype(np.int64),
+    schema.TensorType.UINT8: np.dtype(np.uint8),
+    schema.TensorType.UINT16: np.dtype(np.uint16),
+    schema.TensorType.UINT32: np.dtype(np.uint32),
+    schema.TensorType.UINT64: np.dtype(np.uint64),
 }
 """The element types that are read."""
 
@@ -133,7 +136,7 @@ class _Reader:
     """The reading of one file."""
 
     def __init__(self, file: str, data: bytes):
-        self.file, self.data, self.root = file, data, tflite.Model.GetRootAs(data)
+        self.file, self.data, self.root = file, data, schema.Model.GetRootAs(data)
 
     def error(self, need: str, got: object) -> FileError:
         return FileError(self.file, need, got=str(got), remedy="convert the model again")
@@ -159,7 +162,7 @@ class _Reader:
                 for entry in (*inputs, *outputs):
                     if entry.TensorIndex() >= tensors:
                         raise self.error(f"a signature must name one of {tensors} tensors", entry.TensorIndex())
-                return tuple({e.TensorIndex(): _text(e.Name()) for e in g if e.Name()} for g in (inputs, outputs))
+                return _entries(inputs), _entries(outputs)
         return {}, {}
 
     def subgraph(self, graph: Any) -> Subgraph:
@@ -175,7 +178,7 @@ class _Reader:
 
     def indices(self, values: Any, count: int, what: str, least: int = 0) -> tuple[int, ...]:
         """Indices of tensors."""
-        found = tuple(int(v) for v in values) if isinstance(values, np.ndarray) else ()
+        found = tuple(int(v) for v in _array(values))
         for index in found:
             if not least <= index < count:
                 raise self.error(f"{what} must be one of {count} tensors", index)
@@ -188,10 +191,12 @@ class _Reader:
         if min(shape, default=0) < 0 or len(shape) > _MOST_RANK or math.prod(float(d) for d in shape) >= 2**31:
             raise self.error(f'the shape of tensor "{name}" must be static, of at most {_MOST_RANK} dimensions', shape)
         signature = _array(tensor.ShapeSignatureAsNumpy())
-        kind, dtype = _name(tflite.TensorType, tensor.Type()), DTYPES.get(tensor.Type())
+        kind, dtype = _name(schema.TensorType, tensor.Type()), DTYPES.get(tensor.Type())
         constant = self.constant(tensor, name, shape, dtype, kind)
-        return Tensor(name, shape, dtype, kind, constant, self.quantized(tensor, name, shape, dtype),
-                      bool((signature < 0).any()) if len(signature) else False)  # fmt: skip
+        # Without a rank of its own an empty shape is one that the converter did not know.
+        unknown = (not shape and not tensor.HasRank()) or any(int(d) < 0 for d in signature)
+        type = self.quantized(tensor, name, shape, dtype)
+        return Tensor(name, shape, dtype, kind, constant, type, unknown)
 
     def constant(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None, kind: str) -> Array | None:
         if tensor.Buffer() >= self.root.BuffersLength():
@@ -204,7 +209,8 @@ class _Reader:
             if offset + size > len(self.data):
                 raise self.error(f'the buffer of tensor "{name}" must lie in the file', f"{size} bytes at {offset}")
             data = np.frombuffer(self.data, np.uint8, size, offset)
-        if tensor.Buffer() == 0 or not isinstance(data, np.ndarray) or (not data.size and math.prod(shape)):
+        data = _array(data)
+        if tensor.Buffer() == 0 or (not data.size and math.prod(shape)):
             return None
         if tensor.Sparsity() is not None or dtype is None:
             return np.zeros(0, np.uint8)  # not read: whoever uses it says so
@@ -237,8 +243,7 @@ class _Reader:
         limits = np.iinfo(dtype)
         if points.min() < limits.min or points.max() > limits.max:
             raise self.error(f'the zero points of tensor "{name}" must be numbers of {dtype}', points.tolist()[:8])
-        storage = element_type_of(dtype)
-        assert isinstance(storage, IntegerType)
+        storage = cast(IntegerType, element_type_of(dtype))
         try:
             if len(scales) == 1:
                 return UniformType.per_tensor(storage, float(scales[0]), int(points[0]))
@@ -263,17 +268,17 @@ class _Reader:
         code = self.root.OperatorCodes(operator.OpcodeIndex())
         # Files older than the field hold the code in a byte, newer ones in both where it fits.
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
-        kind = _name(tflite.BuiltinOperator, number)
-        if number == tflite.BuiltinOperator.CUSTOM:
+        kind = _name(schema.BuiltinOperator, number)
+        if number == schema.BuiltinOperator.CUSTOM:
             kind = f"CUSTOM.{_text(code.CustomCode())}"
-        options_kind = _name(tflite.BuiltinOptions, operator.BuiltinOptionsType())
+        options_kind = _name(schema.BuiltinOptions, operator.BuiltinOptionsType())
         inputs = self.indices(operator.InputsAsNumpy(), tensors, f"an input of {kind}", least=ABSENT)
         outputs = self.indices(operator.OutputsAsNumpy(), tensors, f"an output of {kind}")
         return Operator(kind, code.Version(), inputs, outputs, self.options(operator, options_kind), options_kind)
 
     def options(self, operator: Any, kind: str) -> Options | None:
         """The options by name in snake case; None where the operator has none, or none that the schema knows."""
-        table, cls = operator.BuiltinOptions(), getattr(tflite, kind, None)
+        table, cls = operator.BuiltinOptions(), getattr(schema, kind, None)
         if table is None or kind == "NONE" or cls is None:
             return None
         options = cls()
@@ -281,7 +286,9 @@ class _Reader:
         try:
             return {name: _option(options, accessor) for name, accessor in accessors(kind).items()}
         except (ValueError, IndexError, TypeError) as error:  # the bindings' own checks of vectors and scalars
-            raise Malformed(f"options of {_name(tflite.BuiltinOptions, operator.BuiltinOptionsType())}: {error}") from None
+            raise Malformed(
+                f"options of {_name(schema.BuiltinOptions, operator.BuiltinOptionsType())}: {error}"
+            ) from None
         except Exception as error:
             if type(error).__name__ == "error":  # struct.error
                 raise Malformed(f"options of {kind}: {error}") from None
@@ -291,9 +298,19 @@ class _Reader:
 @cache
 def accessors(kind: str) -> dict[str, str]:
     """Name in snake case → accessor of the bindings, for the options called `kind`."""
-    names = [n for n in vars(getattr(tflite, kind)) if n[0].isupper() and not n.startswith("GetRoot")]
-    plain = [n for n in names if n != "Init" and not re.search(r"(AsNumpy|IsNone|Length|HasIdentifier)$", n)]
-    return {re.sub(r"(?<!^)(?=[A-Z])", "_", n).lower(): (f"{n}AsNumpy" if f"{n}AsNumpy" in names else n) for n in plain}
+    members = cast(list[str], list(vars(getattr(schema, kind))))
+    names = [n for n in members if _is_field(n)]
+    return {
+        re.sub(r"(?<!^)(?=[A-Z])", "_", n).lower(): (f"{n}AsNumpy" if f"{n}AsNumpy" in names else n)
+        for n in names
+        if not n.endswith("AsNumpy")
+    }
+
+
+def _is_field(member: str) -> bool:
+    """Whether a member of a table's class reads a field."""
+    others = r"_.*|[a-z].*|Init|GetRoot.*|.*(IsNone|Length|HasIdentifier)"
+    return not re.fullmatch(others, member)
 
 
 def _option(options: Any, accessor: str) -> Any:
@@ -303,8 +320,18 @@ def _option(options: Any, accessor: str) -> Any:
     return value
 
 
+def _entries(maps: list[Any]) -> dict[int, str]:
+    return {e.TensorIndex(): _text(e.Name()) for e in maps if e.Name()}
+
+
+def type_name(code: int) -> str:
+    """What the schema calls an element type, for messages."""
+    return _name(schema.TensorType, code).lower()
+
+
 def _array(value: Any) -> Array:
-    return value if isinstance(value, np.ndarray) else np.zeros(0, np.int64)
+    """A vector that the bindings return as 0 where there is none."""
+    return np.zeros(0, np.int64) if isinstance(value, int) else value
 
 
 def _text(value: bytes | None) -> str:

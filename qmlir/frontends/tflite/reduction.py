@@ -54,7 +54,7 @@ REDUCTIONS: dict[str, type[TensorOp]] = {
 
 def _reduction(operator: str, op_type: type[TensorOp]) -> None:
     @converts(operator, options="ReducerOptions")
-    def convert(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:  # pyright: ignore[reportUnusedFunction]
+    def convert(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
         over = _axes(node, x, axes)
         y = node.pointwise(op_type, [x], {"axes": ints(over)})
         return node.reshaped(y, _reduced_shape(node, x, over, keep_dims))
@@ -72,9 +72,8 @@ def _argument(node: TFLiteNode, op_type: type[TensorOp], x: Value, axis: Value) 
     found = node.compute(op_type, [node.stored(x)], {"axis": IntegerAttr(at, i64)})
     shape = [d for i, d in enumerate(node.shape(x)) if i != at]
     dtype = node.tensors[0].dtype
-    if dtype not in (np.int32, np.int64):
+    if dtype is None or dtype.name not in ("int32", "int64"):
         raise node.error("its output must be int32 or int64", node.tensors[0].kind.lower())
-    assert dtype is not None
     return node.reshaped(node.converted(found, element_type_of(dtype)), shape)
 
 

@@ -32,9 +32,7 @@ def _scale(length: int, size: int, align_corners: bool) -> np.float32:
 
 
 @converts("RESIZE_BILINEAR", options="ResizeBilinearOptions")
-def resize_bilinear(
-    node: TFLiteNode, x: Value, size: Value, *, align_corners: bool, half_pixel_centers: bool
-) -> Value:
+def resize_bilinear(node: TFLiteNode, x: Value, size: Value, *, align_corners: bool, half_pixel_centers: bool) -> Value:
     """Each pixel from the four around its place."""
     tables = [_linear(*axis, align_corners, half_pixel_centers) for axis in _sizes(node, x, size)]
     properties = {

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from math import isnan
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import Shape, element_of
 from qmlir.dialects.nn.activation import RequantizeOp
@@ -63,7 +64,7 @@ def transpose(node: TFLiteNode, x: Value, permutation: Value) -> Value:
 @converts("CONCATENATION", options="ConcatenationOptions")
 def concatenation(node: TFLiteNode, *inputs: Value, axis: int, fused_activation_function: int) -> Value:
     """Its inputs one after another; quantized ones on the output's scale."""
-    if not inputs or any(x is None for x in inputs):
+    if not inputs:
         raise node.error("it needs inputs", "none")
     if fused_activation_function:
         raise Refusal("it has a fused activation")
@@ -87,7 +88,7 @@ def _on_scale(node: TFLiteNode, x: Value, type: UniformType) -> SSAValue:
 @converts("PACK", options="PackOptions")
 def pack(node: TFLiteNode, *inputs: Value, axis: int) -> Value:
     """Its inputs along a new axis."""
-    if not inputs or any(x is None for x in inputs):
+    if not inputs:
         raise node.error("it needs inputs", "none")
     shape = node.shape(inputs[0])
     at = node.axis(axis, len(shape) + 1)
@@ -151,16 +152,14 @@ def pad_value(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int
                                else node.quantized(x)], _pads(node, x, low, high, value))  # fmt: skip
 
 
-def _pads(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> dict[str, object]:
+def _pads(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> dict[str, Attribute]:
     real = node.is_quantized(x) or node.element(x).startswith(("f", "bf"))
-    filling = FloatAttr(value, f32) if real else IntegerAttr(int(value), _integer(node, x))
+    filling = FloatAttr(value, f32) if real else IntegerAttr(int(value), cast(IntegerType, _integer(node, x)))
     return {"low": ints(list(low)), "high": ints(list(high)), "value": filling}
 
 
-def _integer(node: TFLiteNode, x: Value) -> IntegerType:
-    element = element_of(node.builder.ssa(x))
-    assert isinstance(element, IntegerType)
-    return element
+def _integer(node: TFLiteNode, x: Value) -> Attribute:
+    return element_of(node.builder.ssa(x))
 
 
 def paddings_of(node: TFLiteNode, paddings: Value, rank: int) -> list[tuple[int, int]]:
@@ -196,7 +195,7 @@ def pad_v2(node: TFLiteNode, x: Value, paddings: Value, value: Value) -> Value:
 
 def _padded(node: TFLiteNode, x: Value, paddings: Value, value: float) -> Value:
     low, high = zip(*paddings_of(node, paddings, node.rank(x)), strict=True) if node.rank(x) else ((), ())
-    y = node.compute(PadOp, [node.quantized(x)], _pads(node, x, low, high, value))  # pyright: ignore[reportArgumentType]
+    y = node.compute(PadOp, [node.quantized(x)], _pads(node, x, low, high, value))
     return node.retyped(y, node.output_type()) if node.is_quantized(x) else y
 
 
