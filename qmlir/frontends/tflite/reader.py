@@ -298,7 +298,7 @@ class _Reader:
 @cache
 def accessors(kind: str) -> dict[str, str]:
     """Name in snake case → accessor of the bindings, for the options called `kind`."""
-    members = cast(list[str], list(vars(getattr(schema, kind))))
+    members = cast(list[str], [*getattr(schema, kind).__dict__])
     names = [n for n in members if _is_field(n)]
     return {
         re.sub(r"(?<!^)(?=[A-Z])", "_", n).lower(): (f"{n}AsNumpy" if f"{n}AsNumpy" in names else n)

@@ -55,6 +55,10 @@ class Case:
 
     def build(self, format: str) -> bytes:
         """The file in a format."""
+        return model(*self.parts(format))
+
+    def parts(self, format: str) -> tuple[list[T], list[Op], list[int], list[int]]:
+        """Tensors, operators, inputs and outputs of the file in a format."""
 
         def tensor(name: str, shape: Sequence[int], parameters: tuple[float, int] | None) -> T:
             if format == "float32":
@@ -72,7 +76,7 @@ class Case:
         n = len(order)
         op = Op(self.kind, range(n), range(n, n + len(results)), *self.options, self.version)
         fed = [i for i, t in enumerate(order) if t.data is None]
-        return model([*order, *results], [op], fed, list(op.outputs))
+        return [*order, *results], [op], fed, list(op.outputs)
 
     def data(self, format: str, random: np.random.Generator) -> list[np.ndarray]:
         """Inputs."""
