@@ -5,6 +5,7 @@ The mutations of bytes are those of `mutations.py`. A word is four bytes: an off
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def _other_words(data: bytes, random: Random) -> bytes:
     return bytes(changed)
 
 
-def _pick(random: Random, items: Sequence[object]) -> object:
+def _pick(random: Random, items: Sequence[Any]) -> Any:
     return items[int(random.integers(len(items)))]
 
 
@@ -69,7 +70,7 @@ def other_shape(parts: Parts, random: Random) -> Parts:
     def change(t: T) -> T:
         shape = list(t.shape)
         if shape and random.random() < 0.7:
-            shape[int(random.integers(len(shape)))] = int(_pick(random, ABSURD))  # type: ignore[call-overload]
+            shape[int(random.integers(len(shape)))] = int(_pick(random, ABSURD))
         else:
             shape.append(int(random.integers(0, 4)))
         return replace(t, shape=shape)
@@ -84,7 +85,7 @@ def other_type(parts: Parts, random: Random) -> Parts:
 def other_parameters(parts: Parts, random: Random) -> Parts:
     def change(t: T) -> T:
         count = int(random.integers(1, 6))
-        scales = [float(_pick(random, SCALES)) for _ in range(count)]  # type: ignore[arg-type]
+        scales = [float(_pick(random, SCALES)) for _ in range(count)]
         zeros = [int(random.integers(-300, 300)) for _ in range(int(random.integers(1, 6)))]
         return replace(t, scale=scales, zero=zeros, axis=int(random.integers(-2, 6)))
 
@@ -92,7 +93,7 @@ def other_parameters(parts: Parts, random: Random) -> Parts:
 
 
 def other_buffer(parts: Parts, random: Random) -> Parts:
-    return _with_tensor(parts, random, lambda t: replace(t, buffer=int(_pick(random, (0, 1, 2, 5, 1 << 31)))))  # type: ignore[call-overload]
+    return _with_tensor(parts, random, lambda t: replace(t, buffer=int(_pick(random, (0, 1, 2, 5, 1 << 31)))))
 
 
 def other_data(parts: Parts, random: Random) -> Parts:

@@ -19,12 +19,8 @@ COUNT = 94
 EPSILON = 1e-5
 LEADING = 1
 
-UNSUPPORTED = {
-    "tflite_detection_post_processing_fast": "tflite.CUSTOM.TFLite_Detection_PostProcess: qmlir has no converter for it",
-    "tflite_detection_post_processing_regular": (
-        "tflite.CUSTOM.TFLite_Detection_PostProcess: qmlir has no converter for it"
-    ),
-}
+BOXES = "tflite.CUSTOM.TFLite_Detection_PostProcess: qmlir has no converter for it"
+UNSUPPORTED = {f"tflite_detection_post_processing_{how}": BOXES for how in ("fast", "regular")}
 """Models with an operator that is not imported, and why."""
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
