@@ -13,6 +13,7 @@ PARAMETERS = {"int8": (0.05, 3), "uint8": (0.05, 131), "int16": (0.0002, 0)}
 OUTPUTS = {"int8": (0.06, -5), "uint8": (0.06, 120), "int16": (0.0003, 0)}
 PROBABILITIES = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
 SUMS = {"int8": (0.25, -5), "uint8": (0.25, 120), "int16": (0.0009, 0)}
+PRODUCTS = {"int8": (0.4, -5), "int16": (0.004, 0)}
 UNIT = {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)}
 LOG_PROBABILITIES = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
 
@@ -238,5 +239,22 @@ def _movement() -> Iterator[Case]:
     )
 
 
-SOURCES: Sequence[Callable[[], Iterator[Case]]] = (_pairs, _functions, _windows, _reductions, _movement)
+def _others() -> Iterator[Case]:
+    square, chosen = ("BatchMatMulOptions", {"AdjX": False, "AdjY": True}), np.arange(14).reshape(2, 7) % 3 == 0
+    yield Case("BATCH_MATMUL", [(3, 2, 7), (3, 5, 7)], [(3, 2, 5)], square, formats=SIGNED, parameters=PRODUCTS)
+    yield Case("ADD_N", [ROWS, ROWS, ROWS], [ROWS], formats=FLOAT)
+    yield Case("PADV2", [ROWS], [(3, 9)], ("PadV2Options", {}), [i32("paddings", [[1, 0], [0, 2]]),
+                                                                 constant("value", np.array(1.5, np.float32))],
+               formats=FLOAT)  # fmt: skip
+    yield Case("SELECT_V2", [ROWS, ROWS], [ROWS], ("SelectV2Options", {}), [constant("if", chosen)], first=True,
+               same=True, steps=0, formats=EIGHT, reference=False)  # fmt: skip
+    yield Case("SELECT", [ROWS, ROWS], [ROWS], ("SelectOptions", {}), [constant("if", np.array([True, False]))],
+               first=True, same=True, steps=0, formats=EIGHT)  # fmt: skip
+    yield Case("CAST", [ROWS], [ROWS], ("CastOptions", {"InDataType": 0, "OutDataType": 2}), formats=FLOAT,
+               result=np.int32, steps=0)  # fmt: skip
+    for kind in ("CEIL", "ROUND", "SIGN", "RELU_0_TO_1"):
+        yield Case(kind, [ROWS], [ROWS], formats=FLOAT, reference=False)
+
+
+SOURCES: Sequence[Callable[[], Iterator[Case]]] = (_pairs, _functions, _windows, _reductions, _movement, _others)
 CASES = [case for source in SOURCES for case in source()]

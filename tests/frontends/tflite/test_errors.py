@@ -11,6 +11,7 @@ from qmlir.errors import FileError, NodeError, OptionError, QmlirError
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
 from qmlir.frontends.tflite import load_tflite
 from tests.frontends.tflite.files import Op, T, constant, model
+from tests.frontends.tflite.networks import contraction
 
 ACT = "FusedActivationFunction"
 QUANTIZED = {"dtype": np.int8, "scale": [0.5], "zero": [0]}
@@ -160,7 +161,7 @@ def test_what_is_not_known_is_listed_at_once(tmp_path: Path) -> None:
         "tflite.SVDF": (1, "qmlir has no converter for it"),
         "tflite.ADD": (1, "its fused activation 4 is no clamp"),
     }
-    with pytest.raises(QmlirError, match="2 x tflite.CUSTOM.Mine"):
+    with pytest.raises(QmlirError, match=r"2 x tflite\.CUSTOM\.Mine"):
         qmlir.compile(module)
 
 
@@ -172,9 +173,7 @@ def test_options_of_other_formats(tmp_path: Path) -> None:
 
 
 def test_sums_of_64_bits_are_refused() -> None:
-    """16-bit activations with a 64-bit bias import; there is no integer form yet, and nothing computes them otherwise."""
-    from tests.frontends.tflite.networks import contraction
-
+    """16-bit activations with a 64-bit bias import; they have no integer form yet, and are not computed otherwise."""
     module = load_tflite(contraction("FULLY_CONNECTED", "int16"))
     module.verify()
     with pytest.raises(QmlirError, match="i64"):
