@@ -157,7 +157,7 @@ def load(
     """Reads a network.
 
     Args:
-        path: An `.onnx` file, or an `.mlir` file with its side file beside it.
+        path: An `.onnx` or a `.tflite` file, or an `.mlir` file with its side file beside it.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime` or
@@ -176,7 +176,11 @@ def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array]) -
         from qmlir.frontends.onnx import load_onnx
 
         return load_onnx(path, bind=bind, constants=constants)
-    raise FileError(path, "must be an .onnx or an .mlir file", remedy="rename it if it is one of these")
+    if path.suffix == ".tflite":
+        from qmlir.frontends.tflite import load_tflite
+
+        return load_tflite(path, bind=bind, constants=constants)
+    raise FileError(path, "must be an .onnx, a .tflite or an .mlir file", remedy="rename it if it is one of these")
 
 
 def _load_mlir(path: Path) -> ModuleOp:

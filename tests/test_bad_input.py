@@ -95,11 +95,23 @@ CASES = {
     "text that is no ONNX": Case(IMPORT, ("small.onnx:", "ONNX"), write("small.onnx", "hello, world\n" * 9)),
     "empty model": Case(IMPORT, ("small.onnx:", "empty"), write("small.onnx", "")),
     "no model": Case("qmlir import {d}/none.onnx -o {d}/out.mlir", ("none.onnx:", "no such file")),
-    "a folder for a model": Case("qmlir import {d} -o {d}/out.mlir", ("must be an .onnx or an .mlir file",)),
+    "a folder for a model": Case("qmlir import {d} -o {d}/out.mlir", ("must be an .onnx, a .tflite or an .mlir file",)),
     "a folder called as a model": Case(
         "qmlir import {d}/f.onnx -o {d}/out.mlir", ("f.onnx:", "a folder"), lambda s: (s / "f.onnx").mkdir()
     ),
-    "another kind of file": Case("qmlir import {d}/data.npz -o {d}/out.mlir", ("data.npz: must be an .onnx or",)),
+    "another kind of file": Case(
+        "qmlir import {d}/data.npz -o {d}/out.mlir", ("data.npz: must be an .onnx, a .tflite or",)
+    ),
+    "no TFLite": Case(
+        "qmlir import {d}/n.tflite -o {d}/out.mlir",
+        ("n.tflite:", "must be a TFLite file"),
+        write("n.tflite", "hello, world"),
+    ),
+    "half a TFLite file": Case(
+        "qmlir-opt {d}/n.tflite",
+        ("n.tflite:", "must be a whole flatbuffer"),
+        write("n.tflite", b"\x40\0\0\0TFL3" + bytes(20)),
+    ),
     "text that is no MLIR": Case(
         "qmlir import {d}/s.mlir -o {d}/out.mlir", ("s.mlir:1:1:",), write("s.mlir", "% what")
     ),

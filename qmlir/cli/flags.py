@@ -35,7 +35,8 @@ def argument_parser() -> ArgumentParser:
         add_help=False,
         allow_abbrev=False,
     )
-    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="a .mlir or .onnx file; - or none: stdin")
+    files = "a .mlir, .onnx or .tflite file; - or none: stdin"
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help=files)
     switches = parser.add_argument_group("flags")
 
     def switch(name: str, help: str) -> None:

@@ -87,7 +87,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
         sub = subparsers.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".", allow_abbrev=False)
         sub.set_defaults(command=run)
-        sub.add_argument("model", type=Path, help="an .onnx or .mlir file")
+        sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file")
         sub.add_argument(
             "--bind",
             action="append",
@@ -300,7 +300,7 @@ def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
     from qmlir.compiler import IMPORTED, Pipeline
 
     module = _load(arguments)
-    return Pipeline(*IMPORTED)(module) if arguments.model.suffix == ".onnx" else module
+    return Pipeline(*IMPORTED)(module) if arguments.model.suffix in (".onnx", ".tflite") else module
 
 
 def _export(arguments: argparse.Namespace) -> None:

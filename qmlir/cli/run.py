@@ -19,7 +19,7 @@ from qmlir.source import parse_text
 from qmlir.storage import TextForm, self_contained_text, write_modules
 from qmlir.verify import verification_errors
 
-MODEL_SUFFIXES = (".onnx",)
+MODEL_SUFFIXES = (".onnx", ".tflite")
 """Files that a frontend reads; everything else is MLIR text."""
 
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)

@@ -27,6 +27,7 @@ from qmlir.frontends.onnx.converters import converts, folds
 from qmlir.target import Target, load_target
 from tests.conformance import listing
 from tests.conformance.cases import Case, cases
+from tests.conformance.matrix_tflite import tflite_matrix
 from tests.conftest import ROOT
 
 FILE = ROOT / "OPERATORS.md"
@@ -106,7 +107,8 @@ def matrix() -> str:
     classes = {op.name: op for op in nn.NN.operations if issubclass(op, TensorOp)}
     target = load_target("cpu")
     lines = [_line(row, listed, classes, target) for row in rows()]
-    return HEADER.format(version=onnx.__version__) + "".join(line for line in lines if line)
+    page = HEADER.format(version=onnx.__version__) + "".join(line for line in lines if line)
+    return page + tflite_matrix(classes, target)
 
 
 def _line(

@@ -17,9 +17,9 @@ from qmlir.dialects.nn.activation import (
 )
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.elementwise import MaximumOp, MinimumOp
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Refusal, Value
+from qmlir.frontends.values import Constant, Refusal, Value
 
 
 @converts("LeakyRelu", since=6)

@@ -9,10 +9,10 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
 from qmlir.frontends.onnx.windows import sliced
+from qmlir.frontends.values import Constant, Ints, Refusal, Value
 
 SINCE = 23
 """The operator set in which ONNX has both."""

@@ -7,7 +7,7 @@ from xdsl.ir import Attribute
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.frontends.onnx.reader import Model
-from qmlir.frontends.onnx.values import Floats, Ints
+from qmlir.frontends.values import Floats, Ints
 
 AttributeValue = int | float | str | Ints | Floats | tuple[str, ...] | Array | onnx.GraphProto | onnx.AttributeProto
 """What a converter gets; whatever has no Python form stays as it is."""

@@ -29,9 +29,9 @@ from qmlir.dialects.nn.activation import (
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
-from qmlir.frontends.onnx.builder import Node
-from qmlir.frontends.onnx.values import Value
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.windows import sliced
+from qmlir.frontends.values import Value
 
 Weights: TypeAlias = tuple[Value, Value | None]
 """Weights and bias of a fully connected layer."""

@@ -5,9 +5,9 @@ from xdsl.dialects.builtin import BoolAttr
 
 from qmlir.dialects.nn.comparison import EqualOp, IsInfOp, IsNaNOp, LessEqualOp, LessOp, WhereOp
 from qmlir.dialects.nn.logic import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Value
+from qmlir.frontends.values import Constant, Value
 
 
 @converts("Equal", since=7)

@@ -6,10 +6,10 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Refusal, Value
 from qmlir.frontends.onnx.windows import sliced
+from qmlir.frontends.values import Constant, Refusal, Value
 
 
 @converts("Gemm")

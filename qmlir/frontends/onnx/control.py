@@ -7,9 +7,9 @@ import onnx
 
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of
-from qmlir.frontends.onnx.builder import Bodies, Node
+from qmlir.frontends.builder import Bodies, Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.values import Constant, Ints, Refusal, Value
 
 MOST_RUNS = 10_000
 """How often a body may run: each run is there once more in the network."""

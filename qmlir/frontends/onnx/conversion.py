@@ -11,13 +11,13 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx import qonnx, qoperator, quantization
 from qmlir.frontends.onnx.attributes import AttributeValue
-from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.converters import Signature, converts, folds
 from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
-from qmlir.frontends.onnx.values import Constant, Dequantized, Refusal, Value
+from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
 
 QUANTIZED = frozenset(family.__name__ for family in (qonnx, qoperator, quantization))
 """Families whose converters take tensors of quantized types; all others get what `prepared` makes of them."""

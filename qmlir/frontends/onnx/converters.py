@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from qmlir.frontends.onnx.builder import Node
-from qmlir.frontends.onnx.values import Refusal
+from qmlir.frontends.builder import Node
+from qmlir.frontends.values import Refusal
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -18,11 +18,11 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.shape import ConcatOp
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.onnx.values import Constant, Ints, Value
 from qmlir.frontends.onnx.windows import Geometry, check_window, cropped, geometry, padded, sliced, span
+from qmlir.frontends.values import Constant, Ints, Value
 
 
 @converts("Conv")

@@ -7,10 +7,10 @@ refused, and the reason says which input would have to be known.
 import numpy as np
 
 from qmlir.dialects.interfaces import Array
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.folding import arange, constant_of_shape
-from qmlir.frontends.onnx.values import Constant, Value
+from qmlir.frontends.values import Constant, Value
 
 
 @converts("Range", since=11)

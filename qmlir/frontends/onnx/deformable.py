@@ -15,11 +15,11 @@ from qmlir.dialects.nn.pooling import AveragePool2DOp
 from qmlir.dialects.nn.sampling import SampleOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import slice_properties
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.values import Constant, Ints, Refusal, Value
 
 
 def _sampled(node: Node, image: Value, places: Value, padding: str) -> SSAValue:

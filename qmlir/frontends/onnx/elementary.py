@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Value
+from qmlir.frontends.values import Value
 
 FUNCTIONS: dict[str, tuple[int, type[FunctionOp]]] = {
     "Abs": (6, nn.AbsOp),

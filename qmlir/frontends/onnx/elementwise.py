@@ -27,9 +27,9 @@ from qmlir.dialects.nn.elementwise import (
     PReluOp,
     SubOp,
 )
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Value
+from qmlir.frontends.values import Constant, Value
 
 
 @converts("Add", since=7)

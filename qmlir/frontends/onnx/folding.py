@@ -18,7 +18,7 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.frontends.onnx.converters import folds
 from qmlir.frontends.onnx.shape import reshaped
-from qmlir.frontends.onnx.values import Constant, Ints, Value, bounded
+from qmlir.frontends.values import Constant, Ints, Value, bounded
 
 SMALL = 1 << 20
 """The most elements, operands and results together, of what is evaluated here."""

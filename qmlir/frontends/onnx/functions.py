@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.frontends.onnx.types import element_code
-from qmlir.frontends.onnx.values import Constant, Refusal, Value
+from qmlir.frontends.values import Constant, Refusal, Value
 
 Key = tuple[str, str, str]
 """Domain, operator and overload."""

@@ -21,15 +21,15 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
-from qmlir.frontends.onnx.builder import Builder
+from qmlir.frontends.builder import Builder
 from qmlir.frontends.onnx.functions import local_functions
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
 from qmlir.frontends.onnx.reader import Model, read_model
 from qmlir.frontends.onnx.symbols import bind_shapes
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
-from qmlir.frontends.onnx.values import Constant, Refusal, Value
 from qmlir.frontends.onnx.walk import Walk
+from qmlir.frontends.values import Constant, Refusal, Value
 from qmlir.near_misses import near_misses
 from qmlir.rewriting import name_hint
 

@@ -11,9 +11,9 @@ from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
 from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Ints, Value, bounded
+from qmlir.frontends.values import Constant, Ints, Value, bounded
 
 Steps = Sequence[tuple[int, int, int]]
 """(offset, size, stride) for each dimension."""

@@ -6,8 +6,8 @@ operation; a later pass cancels those that meet.
 
 from xdsl.ir import SSAValue
 
-from qmlir.frontends.onnx.builder import Node
-from qmlir.frontends.onnx.values import Value
+from qmlir.frontends.builder import Node
+from qmlir.frontends.values import Value
 
 
 def channels_last(node: Node, x: Value) -> SSAValue:

@@ -11,10 +11,10 @@ from qmlir.dialects.nn.indexing import GatherNDOp, SliceOp
 from qmlir.dialects.nn.logic import OrOp
 from qmlir.dialects.nn.shape import BroadcastOp
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import coordinates, known_places, scatter_rows, slice_properties
-from qmlir.frontends.onnx.values import Constant, Value, bounded
+from qmlir.frontends.values import Constant, Value, bounded
 
 
 @converts("Trilu", since=14)

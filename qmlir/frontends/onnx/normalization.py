@@ -19,10 +19,10 @@ from qmlir.dialects.nn.normalization import (
 )
 from qmlir.dialects.nn.reduction import ReduceMaxOp, ReduceSumOp
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.onnx.values import Constant, Refusal, Value
+from qmlir.frontends.values import Constant, Refusal, Value
 
 
 @converts("Softmax")

@@ -19,11 +19,11 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.qmlir import NAME, NameAttr, OpaqueOp
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_ir
-from qmlir.frontends.onnx.builder import Node
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.types import element_type
-from qmlir.frontends.onnx.values import Refusal, Value
+from qmlir.frontends.values import Refusal, Value
 from qmlir.rewriting import name_hint
 
 _SMALL = 1024

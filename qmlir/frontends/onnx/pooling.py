@@ -23,12 +23,12 @@ from qmlir.dialects.nn.pooling import (
     WindowPoolOp,
 )
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.convolution import convolved
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.onnx.values import Constant, Ints, Refusal, Value
 from qmlir.frontends.onnx.windows import Geometry, cropped, geometry, padded
+from qmlir.frontends.values import Constant, Ints, Refusal, Value
 
 
 @converts("MaxPool")

@@ -13,10 +13,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.quant.types import UniformType
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.quantization import dequantized, requantized
-from qmlir.frontends.onnx.values import Constant, Dequantized, Refusal, Value
+from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 

@@ -14,7 +14,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import ReshapeOp, TransposeOp
 from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.dialects.quant.types import UniformType
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.quantization import (
     MICROSOFT,
@@ -26,7 +26,7 @@ from qmlir.frontends.onnx.quantization import (
     requantized,
     storage_of,
 )
-from qmlir.frontends.onnx.values import Constant, Dequantized, Ints, Value
+from qmlir.frontends.values import Constant, Dequantized, Ints, Value
 
 
 def _float(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int = 0) -> Value:

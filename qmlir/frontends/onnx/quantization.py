@@ -22,10 +22,10 @@ from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.storage import default_range
 from qmlir.dialects.quant.types import UniformType
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.types import element_dtype, element_name
-from qmlir.frontends.onnx.values import Blocked, Constant, Dequantized, Refusal, Value
+from qmlir.frontends.values import Blocked, Constant, Dequantized, Refusal, Value
 
 MICROSOFT = "com.microsoft"
 

@@ -17,11 +17,11 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.comparison import LessOp, WhereOp
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.shape import ConcatOp
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.values import Constant, Floats, Refusal, Value
 from qmlir.frontends.onnx.windows import sliced
+from qmlir.frontends.values import Constant, Floats, Refusal, Value
 
 MOST_STEPS = 1024
 """Steps of all directions together."""

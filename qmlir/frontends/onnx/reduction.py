@@ -17,10 +17,10 @@ from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.onnx.values import Constant, Ints, Value
+from qmlir.frontends.values import Constant, Ints, Value
 
 Reducer = Callable[[Node, Value, list[int]], Value]
 """(node, x, ascending axes) → the result, the axes kept as dimensions of size 1."""

@@ -16,10 +16,10 @@ from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.shape import pad_constant
-from qmlir.frontends.onnx.values import Constant, Floats, Ints, Refusal, Value, bounded
+from qmlir.frontends.values import Constant, Floats, Ints, Refusal, Value, bounded
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]

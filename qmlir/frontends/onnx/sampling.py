@@ -11,12 +11,12 @@ from qmlir.dialects.nn.contraction import MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.indexing import SliceOp
 from qmlir.dialects.nn.sampling import SampleOp
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import scatter_rows, slice_properties, whole
 from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.onnx.shape import pad_constant
-from qmlir.frontends.onnx.values import Constant, Ints, Value, bounded
+from qmlir.frontends.values import Constant, Ints, Value, bounded
 
 METHODS = {
     "bilinear": "linear",

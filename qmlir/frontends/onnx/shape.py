@@ -13,11 +13,11 @@ from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.indexing import GatherOp, SliceOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
+from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import slice_properties
 from qmlir.frontends.onnx.types import element_dtype
-from qmlir.frontends.onnx.values import Constant, Floats, Ints, Refusal, Value, bounded
+from qmlir.frontends.values import Constant, Floats, Ints, Refusal, Value, bounded
 
 
 def _reshape(node: Node, x: Value, shape: Shape) -> Value:

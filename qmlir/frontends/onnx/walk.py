@@ -19,13 +19,13 @@ import onnx
 from xdsl.ir import Operation
 
 from qmlir.errors import FileError, QmlirError
+from qmlir.frontends.builder import Builder, Node
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_value
-from qmlir.frontends.onnx.builder import Builder, Node
 from qmlir.frontends.onnx.conversion import convert
 from qmlir.frontends.onnx.functions import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.opaque import InferredTypes, import_opaque
 from qmlir.frontends.onnx.reader import Model
-from qmlir.frontends.onnx.values import Constant, Refusal, Value
+from qmlir.frontends.values import Constant, Refusal, Value
 from qmlir.near_misses import near_misses
 
 _SAVE_AGAIN = "export the model again"

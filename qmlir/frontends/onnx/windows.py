@@ -15,8 +15,8 @@ from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.indexing import SliceOp
 from qmlir.dialects.nn.shape import PadOp
 from qmlir.dialects.windows import ints
-from qmlir.frontends.onnx.builder import Node
-from qmlir.frontends.onnx.values import Ints
+from qmlir.frontends.builder import Node
+from qmlir.frontends.values import Ints
 
 AUTO_PADS = ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER")
 

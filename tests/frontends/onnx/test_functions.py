@@ -11,8 +11,8 @@ from qmlir.errors import FileError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.functions import onnx_function
-from qmlir.frontends.onnx.values import Constant
 from qmlir.frontends.opaque import opaque_report
+from qmlir.frontends.values import Constant
 from tests.frontends.onnx.agreement import floats, kinds, load, main_of, model, node, ops_of
 
 OPSET = [helper.make_opsetid("", 21)]

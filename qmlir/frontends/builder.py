@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import onnx
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, TensorType, f32, i64
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -28,7 +27,7 @@ from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError
-from qmlir.frontends.onnx.values import Blocked, Constant, Dequantized, Ints, Refusal, Value
+from qmlir.frontends.values import Blocked, Constant, Dequantized, Ints, Refusal, Value
 from qmlir.rewriting import name_hint, names_of_value, set_names, tensor_name
 
 _Key = tuple[int, Ints | None]
@@ -107,7 +106,7 @@ class Builder:
 class Bodies(Protocol):
     """What a converter may import in the place of its node (walk.py)."""
 
-    def run(self, graph: onnx.GraphProto, arguments: Sequence[Value], step: str = "") -> list[Value]:
+    def run(self, graph: Any, arguments: Sequence[Value], step: str = "") -> list[Value]:
         """The outputs of a subgraph; `step` tells one run of several apart."""
         ...
 
@@ -125,7 +124,7 @@ def _identity(constant: Constant) -> Constant | Array:
 class Node:
     """A node of the source model, as its converter sees it.
 
-    kind     operator, with its domain unless that is ONNX's own
+    kind     operator, with its domain unless that is the format's own
     name     the node's name, empty where the exporter gave none
     outputs  names of its outputs; empty for one that is left out
     file     the model's file, for errors

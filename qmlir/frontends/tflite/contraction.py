@@ -1,0 +1,186 @@
+"""Convolutions, fully connected layers and matrix products."""
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.nn.base import bound
+from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.nn.indexing import SliceOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.windows import ints
+from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.node import Properties, TFLiteNode
+from qmlir.frontends.tflite.shape import pad_value
+from qmlir.frontends.tflite.windows import SAME, same_padding, window_properties
+from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
+
+
+def _weighted(
+    node: TFLiteNode, op_type: type[TensorOp], x: Value, w: Value, b: Value | None, activation: int, axis: int,
+    properties: Properties | None = None,
+) -> SSAValue:  # fmt: skip
+    """A contraction with weights: on quantized types, or on floats with weights that may be stored as integers."""
+    low, high = node.activation(activation)
+    given = {**(properties or {}), "min": bound(low), "max": bound(high)}
+    type = node.type_of(w)
+    if type is not None and type.axis not in (None, axis):
+        raise node.error(f"its weights must be quantized along axis {axis}", f"axis {type.axis}")
+    if not node.is_quantized(x):
+        operands = [node.floats(o) if o is not None else None for o in (x, w, b)]
+        if not node.is_real([x]):
+            raise Refusal(f"it computes on {node.element(x)}")
+        return node.compute(op_type, operands, given)
+    if type is None or node.output_type() is None:
+        raise node.error("its input, weights and output must be all quantized or all plain", "some of each")
+    if b is not None and node.element(b) not in ("i32", "i64") and not node.is_quantized(b):
+        raise node.error("its bias must be int32 or int64", node.element(b))
+    bias = None if b is None else _bias(node, b, x, w)
+    return node.compute(op_type, [node.quantized(x), node.quantized(w), bias], given, element=node.output_type())
+
+
+BIAS_STEPS = 0.02
+"""By how many steps of the result a bias's own scale may differ from s_x · s_w, as in TFLite."""
+
+
+def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
+    """A bias in steps of exactly s_x · s_w, which is what kernels take its integers for.
+
+    The file's own scale is that product rounded to float32.
+    """
+    own, data, weights, out = (node.type_of(b), node.type_of(x), node.type_of(w), node.output_type())
+    if own is None or not isinstance(b, Dequantized):
+        return node.quantized(b)
+    assert data is not None
+    assert weights is not None
+    assert out is not None
+    if data.axis is not None or out.axis is not None:
+        raise Refusal("its input or output is quantized per axis")
+    if any(own.zero_points) or own.storage_width != 32 or b.stored.ndim != 1:
+        raise node.error("its bias must be int32 [O] with zero point 0", str(own)[:80])
+    steps = data.scale * np.array(weights.scales)
+    if len(own.scales) not in (1, len(steps)) and len(steps) > 1:
+        raise node.error(f"its bias must have {len(steps)} scales, as its weights have", str(len(own.scales)))
+    if (np.abs(steps - np.array(own.scales)) > BIAS_STEPS * out.scale).any():
+        raise node.error("its bias must count in steps of its input's scale times its weights'", str(own.scales[0]))
+    if weights.axis is None:
+        return node.quantized(Dequantized(b.stored, UniformType.per_tensor(i32, float(steps[0])), b.name))
+    if b.stored.shape != steps.shape:
+        raise node.error(f"its bias must have {steps.size} elements", str(b.stored.size))
+    return node.quantized(Dequantized(b.stored, UniformType.per_axis(i32, 0, steps.tolist()), b.name))
+
+
+@converts("CONV_2D", options="Conv2DOptions")
+def conv_2d(
+    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_h: int, stride_w: int,
+    dilation_h_factor: int, dilation_w_factor: int, fused_activation_function: int,
+) -> Value:  # fmt: skip
+    """A convolution with weights [O, KH, KW, C/G]."""
+    image, weights = node.shape(x), node.shape(w)
+    if len(weights) != 4:
+        raise node.error("its weights must have rank 4 [O, KH, KW, C]", str(list(weights)))
+    properties = window_properties(
+        node, image, (weights[1], weights[2]), (stride_h, stride_w), padding, (dilation_h_factor, dilation_w_factor)
+    )
+    if not weights[3] or image[3] % weights[3]:
+        raise node.error(f"its weights' channels must divide the input's {image[3]}", str(weights[3]))
+    groups = {"groups": IntegerAttr(image[3] // weights[3], i64)} if image[3] != weights[3] else {}
+    return _weighted(node, Conv2DOp, x, w, b, fused_activation_function, 0, {**properties, **groups})
+
+
+@converts("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions")
+def depthwise_conv_2d(
+    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_h: int, stride_w: int,
+    depth_multiplier: int, dilation_h_factor: int, dilation_w_factor: int, fused_activation_function: int,
+) -> Value:  # fmt: skip
+    """A convolution of each channel with weights [1, KH, KW, C·m]."""
+    image, weights = node.shape(x), node.shape(w)
+    if len(weights) != 4:
+        raise node.error("its weights must have rank 4 [1, KH, KW, C]", str(list(weights)))
+    properties = window_properties(
+        node, image, (weights[1], weights[2]), (stride_h, stride_w), padding, (dilation_h_factor, dilation_w_factor)
+    )
+    if depth_multiplier and weights[3] != image[3] * depth_multiplier:
+        raise node.error(f"its weights must have {depth_multiplier} outputs for each of {image[3]} channels",
+                         str(weights[3]))  # fmt: skip
+    return _weighted(node, DepthwiseConv2DOp, x, w, b, fused_activation_function, 3, properties)
+
+
+@converts("FULLY_CONNECTED", options="FullyConnectedOptions")
+def fully_connected(
+    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, fused_activation_function: int,
+    weights_format: int, keep_num_dims: bool,
+) -> Value:  # fmt: skip
+    """x · wᵀ + b on rows of as many elements as the weights [O, I] have columns."""
+    shape, weights = node.shape(x), node.shape(w)
+    if weights_format:
+        raise Refusal("its weights are shuffled")
+    if len(weights) != 2 or not weights[1] or int(np.prod(shape)) % weights[1]:
+        raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", str(list(weights)))
+    rows = node.reshaped(
+        x if isinstance(x, Constant) else node.quantized(x), (int(np.prod(shape)) // weights[1], weights[1])
+    )
+    bias = None if b is None else node.reshaped(b, (int(np.prod(node.shape(b))),))
+    y = _weighted(node, FullyConnectedOp, rows, w, bias, fused_activation_function, 0)
+    if not keep_num_dims:
+        return y
+    if not shape or shape[-1] != weights[1]:
+        raise node.error(f"its input's last dimension must be {weights[1]}", str(list(shape)))
+    return node.reshaped(y, (*shape[:-1], weights[0]))
+
+
+@converts("BATCH_MATMUL", options="BatchMatMulOptions")
+def batch_matmul(node: TFLiteNode, lhs: Value, rhs: Value, *, adj_x: bool, adj_y: bool) -> Value:
+    """A matrix product; either side may be transposed."""
+    if not node.is_quantized(lhs):
+        rhs = node.floats(rhs)
+    sides = [_adjoint(node, side) if adjoint else side for side, adjoint in ((lhs, adj_x), (rhs, adj_y))]
+    return node.pointwise(MatMulOp, sides)
+
+
+def _adjoint(node: TFLiteNode, x: Value) -> Value:
+    rank = node.rank(x)
+    if rank < 2:
+        raise node.error("its operands must have rank 2 or more", str(rank))
+    return node.moved(x if isinstance(x, Constant) else node.quantized(x), (*range(rank - 2), rank - 1, rank - 2))
+
+
+@converts("TRANSPOSE_CONV", options="TransposeConvOptions")
+def transpose_conv(
+    node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, padding: int, stride_h: int,
+    stride_w: int, fused_activation_function: int,
+) -> Value:  # fmt: skip
+    """The convolution whose gradient is wanted: zeros between the elements, then one with reversed weights."""
+    out, image, weights = node.ints(output_shape, "output shape"), node.shape(x), node.shape(w)
+    strides = stride_h, stride_w
+    if len(out) != 4 or len(image) != 4 or len(weights) != 4 or min(strides) < 1 or min(*out, *image, *weights) < 1:
+        raise node.error("its input, weights and output must have rank 4 and its strides be at least 1",
+                         f"{list(image)}, {list(weights)}, {list(out)}")  # fmt: skip
+    spread = _spread(node, x, strides)
+    low, high = [0] * 4, [0] * 4
+    for axis, stride in zip((1, 2), strides, strict=True):
+        window, size = weights[axis], out[axis]
+        before = same_padding(size, window, stride)[0] if padding == SAME else 0
+        low[axis] = window - 1 - before
+        high[axis] = size + window - 1 - ((image[axis] - 1) * stride + 1) - low[axis]
+    if min(*low, *high) < 0:
+        raise node.error("its output shape must fit its input, strides and padding", str(list(out)))
+    padded = pad_value(node, spread, low, high, 0.0)
+    y = _weighted(node, Conv2DOp, padded, node.reversed(w, (1, 2)), b, fused_activation_function, 0)
+    if node.shape(y) != out:
+        raise node.error(f"its output shape must be {list(node.shape(y))}", str(list(out)))
+    return y
+
+
+def _spread(node: TFLiteNode, x: Value, strides: tuple[int, int]) -> Value:
+    """An image with stride − 1 zeros between its elements."""
+    (n, rows, columns, channels), (down, right) = node.shape(x), strides
+    if strides == (1, 1):
+        return x
+    value = node.builder.ssa(x) if not node.is_quantized(x) else node.quantized(x)
+    split = node.reshaped(value, (n, rows, 1, columns, 1, channels))
+    padded = pad_value(node, split, [0] * 6, [0, 0, down - 1, 0, right - 1, 0], 0.0)
+    joined = node.reshaped(padded, (n, rows * down, columns * right, channels))
+    sizes = (n, (rows - 1) * down + 1, (columns - 1) * right + 1, channels)
+    return node.insert(SliceOp, [joined], {"offsets": ints([0] * 4), "sizes": ints(sizes), "strides": ints([1] * 4)})

@@ -1,0 +1,259 @@
+"""Operators on single elements: arithmetic, functions, comparisons, logic, casts."""
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, f32
+from xdsl.ir import SSAValue
+
+from qmlir.dialects import nn
+from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.node import TFLiteNode
+from qmlir.frontends.tflite.reader import DTYPES, type_name
+from qmlir.frontends.values import Refusal, Value
+
+# ---------------------------------------------------------------------------------------------------------------
+# Two operands
+
+
+@converts("ADD", options="AddOptions")
+def add(node: TFLiteNode, a: Value, b: Value, *, fused_activation_function: int) -> Value:
+    """a + b."""
+    return node.pointwise(nn.AddOp, [a, b], activation=fused_activation_function)
+
+
+@converts("SUB", options="SubOptions")
+def sub(node: TFLiteNode, a: Value, b: Value, *, fused_activation_function: int) -> Value:
+    """a − b."""
+    return node.pointwise(nn.SubOp, [a, b], activation=fused_activation_function)
+
+
+@converts("MUL", options="MulOptions")
+def mul(node: TFLiteNode, a: Value, b: Value, *, fused_activation_function: int) -> Value:
+    """a · b."""
+    return node.pointwise(nn.MulOp, [a, b], activation=fused_activation_function)
+
+
+@converts("DIV", options="DivOptions")
+def div(node: TFLiteNode, a: Value, b: Value, *, fused_activation_function: int) -> Value:
+    """a / b."""
+    return node.pointwise(nn.DivOp, [a, b], activation=fused_activation_function)
+
+
+PAIRS: dict[str, tuple[str, type[TensorOp]]] = {
+    "MAXIMUM": ("MaximumMinimumOptions", nn.MaximumOp),
+    "MINIMUM": ("MaximumMinimumOptions", nn.MinimumOp),
+    "POW": ("PowOptions", nn.PowOp),
+    "FLOOR_MOD": ("FloorModOptions", nn.ModOp),
+    "PRELU": ("", nn.PReluOp),
+    "LOGICAL_AND": ("LogicalAndOptions", nn.AndOp),
+    "LOGICAL_OR": ("LogicalOrOptions", nn.OrOp),
+}
+"""Operators that are one operation of nn on two operands."""
+
+
+def _pair(operator: str, options: str, op_type: type[TensorOp]) -> None:
+    @converts(operator, options=options)
+    def convert(node: TFLiteNode, a: Value, b: Value) -> Value:
+        return node.pointwise(op_type, [a, b])
+
+
+for _operator, _entry in PAIRS.items():
+    _pair(_operator, *_entry)
+
+
+@converts("FLOOR_DIV", options="FloorDivOptions")
+def floor_div(node: TFLiteNode, a: Value, b: Value) -> Value:
+    """⌊a / b⌋ of floats."""
+    if not node.is_real([a, b]):
+        raise Refusal(f"it divides {node.element(a)}")
+    return node.finished(node.compute(nn.FloorOp, [node.insert(nn.DivOp, [node.floats(a), node.floats(b)])]))
+
+
+@converts("SQUARED_DIFFERENCE", options="SquaredDifferenceOptions")
+def squared_difference(node: TFLiteNode, a: Value, b: Value) -> Value:
+    """(a − b)²."""
+    difference = node.insert(nn.SubOp, [node.floats(a), node.floats(b)])
+    return node.finished(node.compute(nn.MulOp, [difference, difference]))
+
+
+@converts("ADD_N", options="AddNOptions")
+def add_n(node: TFLiteNode, *inputs: Value) -> Value:
+    """The sum of its inputs."""
+    if not inputs or any(node.shape(x) != node.shape(inputs[0]) for x in inputs):
+        raise node.error("it needs inputs of one shape", str(len(inputs)))
+    total, *others = (node.floats(x) for x in inputs)
+    for x in others:
+        total = node.insert(nn.AddOp, [total, x])
+    return node.finished(total)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# One operand
+
+FUNCTIONS: dict[str, tuple[str, type[TensorOp]]] = {
+    "LOGISTIC": ("", nn.SigmoidOp),
+    "TANH": ("", nn.TanhOp),
+    "RELU": ("", nn.ReluOp),
+    "HARD_SWISH": ("HardSwishOptions", nn.HardSwishOp),
+    "EXP": ("ExpOptions", nn.ExpOp),
+    "LOG": ("", nn.LogOp),
+    "SQRT": ("", nn.SqrtOp),
+    "SIN": ("", nn.SinOp),
+    "COS": ("CosOptions", nn.CosOp),
+    "ABS": ("AbsOptions", nn.AbsOp),
+    "NEG": ("NegOptions", nn.NegOp),
+    "FLOOR": ("", nn.FloorOp),
+    "CEIL": ("", nn.CeilOp),
+    "ROUND": ("", nn.RoundOp),
+    "SIGN": ("SignOptions", nn.SignOp),
+    "LOGICAL_NOT": ("LogicalNotOptions", nn.NotOp),
+}
+"""Operators that are one operation of nn on one operand."""
+
+
+def _function(operator: str, options: str, op_type: type[TensorOp]) -> None:
+    @converts(operator, options=options)
+    def convert(node: TFLiteNode, x: Value) -> Value:
+        return node.pointwise(op_type, [x])
+
+
+for _operator, _entry in FUNCTIONS.items():
+    _function(_operator, *_entry)
+
+CLAMPS = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
+"""Operators that clamp."""
+
+
+def _clamp(operator: str, low: float, high: float) -> None:
+    @converts(operator)
+    def convert(node: TFLiteNode, x: Value) -> Value:
+        return node.pointwise(nn.ClampOp, [x], {"min": FloatAttr(low, f32), "max": FloatAttr(high, f32)})
+
+
+for _operator, _bounds in CLAMPS.items():
+    _clamp(_operator, *_bounds)
+
+
+@converts("LEAKY_RELU", options="LeakyReluOptions")
+def leaky_relu(node: TFLiteNode, x: Value, *, alpha: float) -> Value:
+    """x, or alpha · x where that is negative."""
+    return node.pointwise(nn.LeakyReluOp, [x], {"alpha": FloatAttr(alpha, f32)})
+
+
+@converts("ELU")
+def elu(node: TFLiteNode, x: Value) -> Value:
+    """x, or e^x − 1 where x is negative."""
+    return node.pointwise(nn.EluOp, [x], {"alpha": FloatAttr(1.0, f32)})
+
+
+@converts("GELU", options="GeluOptions")
+def gelu(node: TFLiteNode, x: Value, *, approximate: bool) -> Value:
+    """x · Φ(x)."""
+    return node.pointwise(nn.GeluOp, [x], {"tanh": BoolAttr.from_bool(bool(approximate))})
+
+
+@converts("RSQRT")
+def rsqrt(node: TFLiteNode, x: Value) -> Value:
+    """1 / √x."""
+    return node.finished(node.compute(nn.ReciprocalOp, [node.insert(nn.SqrtOp, [node.floats(x)])]))
+
+
+@converts("SQUARE", options="SquareOptions")
+def square(node: TFLiteNode, x: Value) -> Value:
+    """x²."""
+    return node.pointwise(nn.MulOp, [x, x])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Comparisons and choices
+
+COMPARISONS: dict[str, tuple[str, type[TensorOp], bool, bool]] = {
+    "EQUAL": ("EqualOptions", nn.EqualOp, False, False),
+    "NOT_EQUAL": ("NotEqualOptions", nn.EqualOp, False, True),
+    "LESS": ("LessOptions", nn.LessOp, False, False),
+    "LESS_EQUAL": ("LessEqualOptions", nn.LessEqualOp, False, False),
+    "GREATER": ("GreaterOptions", nn.LessOp, True, False),
+    "GREATER_EQUAL": ("GreaterEqualOptions", nn.LessEqualOp, True, False),
+}
+"""Operator → (options, operation, whether its operands are exchanged, whether its result is negated)."""
+
+
+def _comparison(operator: str, options: str, op_type: type[TensorOp], exchanged: bool, negated: bool) -> None:
+    @converts(operator, options=options)
+    def convert(node: TFLiteNode, a: Value, b: Value) -> Value:
+        operands = [node.floats(b), node.floats(a)] if exchanged else [node.floats(a), node.floats(b)]
+        if negated:
+            return node.compute(nn.NotOp, [node.insert(op_type, operands)])
+        return node.compute(op_type, operands)
+
+
+for _operator, _comparing in COMPARISONS.items():
+    _comparison(_operator, *_comparing)
+
+
+@converts("SELECT", options="SelectOptions")
+def select(node: TFLiteNode, condition: Value, a: Value, b: Value) -> Value:
+    """a where the condition holds, else b; a condition of rank 1 chooses rows."""
+    if node.rank(condition) == 1 and node.rank(a) > 1:
+        condition = node.reshaped(condition, (node.shape(condition)[0], *[1] * (node.rank(a) - 1)))
+    return select_v2(node, condition, a, b)
+
+
+@converts("SELECT_V2", options="SelectV2Options")
+def select_v2(node: TFLiteNode, condition: Value, a: Value, b: Value) -> Value:
+    """a where the condition holds, else b."""
+    return node.finished(node.compute(nn.WhereOp, [condition, node.floats(a), node.floats(b)]))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Casts
+
+
+@converts("QUANTIZE", options="QuantizeOptions")
+def quantize(node: TFLiteNode, x: Value) -> Value:
+    """Real numbers as the output stores them, from floats or from another quantized type."""
+    out = node.output_type()
+    if out is None:
+        raise node.error("its output must be quantized", str(node.tensors[0].kind).lower())
+    if node.is_quantized(x):
+        return node.compute(nn.RequantizeOp, [node.quantized(x)], element=out)
+    if node.element(x) != "f32":
+        raise Refusal(f"it quantizes {node.element(x)}, and qmlir f32")
+    return node.cast(QuantizeCastOp, node.builder.ssa(x), out)
+
+
+@converts("DEQUANTIZE", options="DequantizeOptions")
+def dequantize(node: TFLiteNode, x: Value) -> Value:
+    """The real numbers that stored integers, or halves, stand for."""
+    type = node.type_of(x)
+    if type is None:
+        if node.element(x) not in ("f16", "bf16", "f32"):
+            raise node.error("its input must be quantized", node.element(x))
+        return node.converted(x, f32)
+    return node.cast(DequantizeCastOp, node.quantized(x), f32)
+
+
+@converts("CAST", options="CastOptions")
+def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -> Value:
+    """The numbers in another type; of a quantized tensor the stored integers."""
+    dtype = node.tensors[0].dtype
+    if dtype is None or node.output_type() is not None:
+        raise Refusal("it casts to a quantized type" if dtype is not None else f"it casts to {node.tensors[0].kind}")
+    type = node.type_of(x)
+    if type is not None and not type.is_signed:
+        raise Refusal("it casts unsigned integers that stand for real numbers")
+    value: SSAValue = node.stored(x)
+    # The options say again what the tensors say; a file whose two accounts differ lies.
+    for code, own in ((out_data_type, dtype), (in_data_type, None)):
+        if code not in DTYPES:
+            raise Refusal(f"it casts {type_name(code)}")
+        if own is not None and operator_says(code) != own and out_data_type != in_data_type:
+            raise node.error(f"its options must name {own}", type_name(code))
+    return node.compute(nn.CastOp, [value], element=element_type_of(dtype))
+
+
+def operator_says(code: int) -> np.dtype[np.generic]:
+    """The numpy type of a type in the schema."""
+    return DTYPES[code]

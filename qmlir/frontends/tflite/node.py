@@ -1,0 +1,186 @@
+"""A TFLite operator as its converter sees it: the node of any format, and what its outputs are to be.
+
+TFLite says of each tensor how it is stored, so a converter asks for the output's type and gives quantized operands to
+the operation itself:
+
+    node.pointwise(AddOp, [a, b], {...})
+
+yields an operation on floats, on quantized types, or, where nn has none on quantized types, its nominal meaning:
+dequantize → operation on f32 → quantize.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, OpResult, SSAValue
+
+from qmlir.dialects.interfaces import TensorOp, element_of
+from qmlir.dialects.nn.activation import ClampOp, ReluOp, RequantizeOp
+from qmlir.dialects.nn.base import Clamped, Elements, NNOp, bound
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.rules import SameScale
+from qmlir.dialects.quant.types import UniformType
+from qmlir.frontends.builder import Node
+from qmlir.frontends.tflite.reader import Tensor
+from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
+
+ACTIVATIONS: dict[int, tuple[float | None, float | None]] = {
+    0: (None, None),
+    1: (0.0, None),
+    2: (-1.0, 1.0),
+    3: (0.0, 6.0),
+}
+"""The clamps among ActivationFunctionType: none, RELU, RELU_N1_TO_1, RELU6."""
+
+Properties = Mapping[str, Attribute | None]
+
+
+@dataclass
+class TFLiteNode(Node):
+    """A node whose outputs have types already.
+
+    tensors   what the file says of each output
+    """
+
+    tensors: Sequence[Tensor] = field(default_factory=list[Tensor])
+
+    # What the file says
+
+    def output_type(self, output: int = 0) -> UniformType | None:
+        """The quantized type that an output has; None for plain numbers."""
+        return self.tensors[output].type if output < len(self.tensors) else None
+
+    def activation(self, code: int) -> tuple[float | None, float | None]:
+        """The bounds of a fused activation.
+
+        Raises:
+            Refusal: It is no clamp.
+        """
+        if code not in ACTIVATIONS:
+            raise Refusal(f"its fused activation {code} is no clamp")
+        return ACTIVATIONS[code]
+
+    # Quantized operands
+
+    def type_of(self, x: Value) -> UniformType | None:
+        """The quantized type of an input; None for plain numbers."""
+        if isinstance(x, Dequantized):
+            return x.type
+        if isinstance(x, Constant) or not isinstance(x.type, TensorType):
+            return None
+        element = element_of(x)
+        return element if isinstance(element, UniformType) else None
+
+    def is_quantized(self, x: Value) -> bool:
+        """Whether an input is stored as integers that stand for real numbers."""
+        return self.type_of(x) is not None
+
+    def quantized(self, x: Value) -> SSAValue:
+        """An input of a quantized type as such."""
+        value = self.builder.ssa(x)
+        if isinstance(x, Dequantized) and isinstance(value, OpResult) and isinstance(value.op, DequantizeCastOp):
+            return value.op.input
+        return value
+
+    def stored(self, x: Value) -> SSAValue:
+        """The stored integers of a quantized input as signed numbers of the same order; plain ones as they are."""
+        type = self.type_of(x)
+        if type is None:
+            return self.builder.ssa(x)
+        value = self.quantized(x)
+        if not type.is_signed:
+            moved = 1 << (type.storage_width - 1)
+            signed = UniformType.per_tensor(type.storage_type, type.scale, type.zero_point - moved)
+            value = self._append(RequantizeOp, [value], None, signed)
+            return self.cast(StorageCastOp, value, type.storage_type)
+        return self.cast(StorageCastOp, value, type.storage_type)
+
+    def floats(self, x: Value) -> Value:
+        """An input as the real numbers it stands for."""
+        type = self.type_of(x)
+        if type is None or isinstance(x, Constant):
+            return x
+        return self.cast(DequantizeCastOp, x, type.expressed)
+
+    def retyped(self, x: SSAValue, type: UniformType | None) -> SSAValue:
+        """The same stored integers under another quantized type, as TFLite's kernels move them."""
+        element = element_of(x)
+        if type is None or element == type:
+            return x
+        if not isinstance(element, UniformType) or element.storage != type.storage:
+            raise self.error(f"its output must be stored as {element}", str(type))
+        return self.cast(StorageCastOp, self.cast(StorageCastOp, x, type.storage_type), type)
+
+    def finished(self, y: Value, output: int = 0) -> Value:
+        """A float result as the output stores it."""
+        type = self.output_type(output)
+        if type is None:
+            return y
+        return self.cast(QuantizeCastOp, self.builder.ssa(y), type)
+
+    # Writing
+
+    def pointwise(
+        self,
+        op_type: type[TensorOp],
+        inputs: Sequence[Value],
+        properties: Properties | None = None,
+        *,
+        activation: int = 0,
+    ) -> Value:
+        """An operation on the node's inputs with the node's output type, and the fused activation behind it."""
+        low, high = self.activation(activation)
+        bounds: dict[str, Attribute | None] = {"min": bound(low), "max": bound(high)}
+        out = self.output_type()
+        fuses = issubclass(op_type, Clamped) and (low, high) != (None, None) and self.is_real(inputs)
+        given = {**(properties or {}), **(bounds if fuses else {})}
+        if any(self.is_quantized(x) for x in inputs) and out is not None and takes_quantized(op_type):
+            if not all(self.is_quantized(x) for x in inputs):
+                raise self.error("its inputs must be all quantized or all plain", "some of each")
+            y = self.compute(op_type, [self.quantized(x) for x in inputs], given, element=out)
+            if op_type.has_trait(SameScale, value_if_unregistered=False):
+                y = self.retyped(y, out)
+            return y if fuses or (low, high) == (None, None) else self.insert(ClampOp, [y], bounds, element=out)
+        y = self.compute(op_type, [self.floats(x) for x in inputs], given)
+        if not fuses and (low, high) != (None, None):
+            y = self._activated(y, low, high)
+        return self.finished(y)
+
+    def is_real(self, inputs: Sequence[Value]) -> bool:
+        """Whether inputs stand for real numbers, which can be clamped."""
+        return all(self.is_quantized(x) or self.element(x).startswith(("f", "bf")) for x in inputs)
+
+    def _activated(self, y: SSAValue, low: float | None, high: float | None) -> SSAValue:
+        if self.is_real([y]):
+            return self.insert(ClampOp, [y], {"min": bound(low), "max": bound(high)})
+        if (low, high) == (0.0, None):
+            return self.insert(ReluOp, [y])
+        raise Refusal("its fused activation clamps integers")
+
+    def moved_elements(
+        self, op_type: type[MovementOp], inputs: Sequence[Value], properties: Properties | None = None, output: int = 0
+    ) -> Value:
+        """An operation that only moves the elements of its first input."""
+        x, *others = inputs
+        y = self.compute(op_type, [self.quantized(x), *others], properties, output=output)
+        return self.retyped(y, self.output_type(output))
+
+    def reshape(self, x: Value, shape: Sequence[int], output: int = 0) -> Value:
+        """The input under another shape, its elements as the output stores them."""
+        y = self.reshaped(x if isinstance(x, Constant) else self.quantized(x), shape)
+        return y if isinstance(y, Constant) else self.retyped(y, self.output_type(output))
+
+    def real_constant(self, value: Any, like: Value | None = None) -> Constant:
+        """A constant beside an input: of its type, or f32 beside a quantized one."""
+        if like is None or self.is_quantized(like):
+            return Constant(np.array(value, np.float32))
+        return self.number(cast(float, value), like)
+
+
+def takes_quantized(op_type: type[TensorOp]) -> bool:
+    """Whether an operation computes on quantized types."""
+    return issubclass(op_type, MovementOp) or (issubclass(op_type, NNOp) and Elements.QUANTIZED in op_type.ELEMENTS)

@@ -1,0 +1,72 @@
+"""An operator without meaning in nn as a `qmlir.opaque` operation, its result types as the file has them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    NoneType,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+
+from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.qmlir import NAME, NameAttr, OpaqueOp
+from qmlir.frontends.tflite.node import TFLiteNode
+from qmlir.frontends.tflite.reader import Operator, Tensor
+from qmlir.frontends.values import Refusal, Value
+from qmlir.rewriting import name_hint
+
+
+def import_opaque(
+    node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None], input_names: Sequence[str], reason: str
+) -> list[Value]:
+    """Adds an opaque operation with all that the operator says: version, options, names of its inputs."""
+    operands: list[Value] = []
+    for value in inputs:
+        try:
+            operands += [] if value is None else [node.builder.ssa(value)]
+        except Refusal:  # of a type that the IR lacks: named only
+            continue
+    op = OpaqueOp(
+        f"tflite.{operator.kind}",
+        [node.builder.ssa(o) for o in operands],
+        [tensor_ir(t) for t in node.tensors],
+        reason=reason,
+        source={
+            "version": IntegerAttr(operator.version, i64),
+            "attributes": DictionaryAttr({k: _attribute(v) for k, v in (operator.options or {}).items()}),
+            "inputs": ArrayAttr(StringAttr(n) for n in input_names),
+        },
+    )
+    op.attributes[NAME] = NameAttr.of([], node.outputs)
+    for result, output in zip(op.results, node.outputs, strict=True):
+        result.name_hint = name_hint(output)
+    node.add(op)
+    return list(op.results)
+
+
+def tensor_ir(tensor: Tensor) -> Attribute:
+    """A tensor's type in the IR; unranked of `none` where the IR lacks its elements."""
+    if tensor.type is not None:
+        return TensorType(tensor.type, tensor.shape)
+    if tensor.dtype is None:
+        return UnrankedTensorType(NoneType())
+    return TensorType(element_type_of(tensor.dtype), tensor.shape)
+
+
+def _attribute(value: Any) -> Attribute:
+    if isinstance(value, tuple):
+        return ArrayAttr([IntegerAttr(int(v), i64) for v in value])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, bytes):
+        return StringAttr(value.decode(errors="replace"))
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    return IntegerAttr(value, i64) if isinstance(value, int) else StringAttr(type(value).__name__)

@@ -1,0 +1,38 @@
+"""Pools over windows."""
+
+from typing import Any
+
+from qmlir.dialects.nn.pooling import AveragePool2DOp, MaxPool2DOp
+from qmlir.dialects.windows import ints
+from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.node import TFLiteNode
+from qmlir.frontends.tflite.windows import window_properties
+from qmlir.frontends.values import Value
+
+
+def _pool(
+    node: TFLiteNode, op_type: Any, x: Value, padding: int, strides: tuple[int, int], window: tuple[int, int],
+    activation: int,
+) -> Value:  # fmt: skip
+    properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": ints(list(window))}
+    return node.pointwise(op_type, [x], properties, activation=activation)
+
+
+@converts("AVERAGE_POOL_2D", options="Pool2DOptions")
+def average_pool_2d(
+    node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
+    fused_activation_function: int,
+) -> Value:  # fmt: skip
+    """The mean of the elements of a window that lie inside the image."""
+    strides, window = (stride_h, stride_w), (filter_height, filter_width)
+    return _pool(node, AveragePool2DOp, x, padding, strides, window, fused_activation_function)
+
+
+@converts("MAX_POOL_2D", options="Pool2DOptions")
+def max_pool_2d(
+    node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
+    fused_activation_function: int,
+) -> Value:  # fmt: skip
+    """The greatest element of a window."""
+    strides, window = (stride_h, stride_w), (filter_height, filter_width)
+    return _pool(node, MaxPool2DOp, x, padding, strides, window, fused_activation_function)

@@ -1,0 +1,360 @@
+"""A .tflite file as plain data, checked: what the importer is given cannot lie about sizes, indices or parameters.
+
+Model ── subgraphs ── tensors     shape, element type, constant or none, quantized type or none
+                   └─ operators   builtin name, options by name, indices of inputs and outputs
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+import tflite  # pyright: ignore[reportMissingTypeStubs]
+from xdsl.dialects.builtin import IntegerType
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.interfaces import Array, Shape
+from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import FileError
+from qmlir.frontends.tflite.flatbuffer import Malformed, verify
+
+IDENTIFIER = b"TFL3"
+ABSENT = -1
+"""The index of an optional input that is left out."""
+
+Options = dict[str, Any]
+
+schema: Any = tflite
+"""The bindings, which carry no types."""
+
+DTYPES: dict[int, np.dtype[Any]] = {
+    schema.TensorType.FLOAT32: np.dtype(np.float32),
+    schema.TensorType.FLOAT16: np.dtype(np.float16),
+    schema.TensorType.FLOAT64: np.dtype(np.float64),
+    schema.TensorType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
+    schema.TensorType.BOOL: np.dtype(np.bool_),
+    schema.TensorType.INT8: np.dtype(np.int8),
+    schema.TensorType.INT16: np.dtype(np.int16),
+    schema.TensorType.INT32: np.dtype(np.int32),
+    schema.TensorType.INT64: np.dtype(np.int64),
+    schema.TensorType.UINT8: np.dtype(np.uint8),
+    schema.TensorType.UINT16: np.dtype(np.uint16),
+    schema.TensorType.UINT32: np.dtype(np.uint32),
+    schema.TensorType.UINT64: np.dtype(np.uint64),
+}
+"""The element types that are read."""
+
+_QUANTIZED = {np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.int32)}
+"""Types whose integers stand for real numbers where the tensor has scales."""
+
+_MOST_RANK = 8
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a subgraph.
+
+    name      unique in its subgraph, not empty
+    shape     static
+    dtype     None for a type that is not read, which `kind` names
+    constant  its elements; None for one that is computed
+    type      its quantized type, None for plain numbers
+    dynamic   whether the file leaves dimensions open, so that `shape` is only an example
+    """
+
+    name: str
+    shape: Shape
+    dtype: np.dtype[Any] | None
+    kind: str
+    constant: Array | None
+    type: UniformType | None
+    dynamic: bool
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator: `kind` as the schema names it, a custom one after its code; inputs may be `ABSENT`."""
+
+    kind: str
+    version: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Options | None
+    options_kind: str
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """A function: indices are those of its tensors."""
+
+    tensors: list[Tensor]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operators: list[Operator]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A file: the first subgraph is the main one; names are the signature's, by tensor index."""
+
+    file: str
+    subgraphs: list[Subgraph]
+    input_names: dict[int, str]
+    output_names: dict[int, str]
+
+
+def read_model(source: Path | str | bytes) -> Model:
+    """Reads and checks a model.
+
+    Raises:
+        FileError: It cannot be read, is no TFLite file, or says of itself what cannot be.
+    """
+    file = "the model" if isinstance(source, bytes) else str(source)
+    if isinstance(source, bytes):
+        data = source
+    else:
+        try:
+            data = Path(source).read_bytes()
+        except OSError as error:
+            raise FileError(file, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
+    if data[4:8] != IDENTIFIER:
+        raise FileError(file, f"must be a TFLite file: bytes 4 to 8 are {IDENTIFIER.decode()}", got=repr(data[4:8]))
+    try:
+        verify(data)
+        return _Reader(file, data).model()
+    except Malformed as error:
+        raise FileError(file, "must be a whole flatbuffer", got=str(error), remedy="copy or export it again") from None
+
+
+class _Reader:
+    """The reading of one file."""
+
+    def __init__(self, file: str, data: bytes):
+        self.file, self.data, self.root = file, data, schema.Model.GetRootAs(data)
+
+    def error(self, need: str, got: object) -> FileError:
+        return FileError(self.file, need, got=str(got), remedy="convert the model again")
+
+    def model(self) -> Model:
+        if self.root.Version() != 3:
+            raise self.error("must be of schema version 3", self.root.Version())
+        if not self.root.SubgraphsLength():
+            raise self.error("must have a subgraph", "none")
+        subgraphs = [self.subgraph(self.root.Subgraphs(i)) for i in range(self.root.SubgraphsLength())]
+        names = self.signature(len(subgraphs[0].tensors))
+        return Model(self.file, subgraphs, *names)
+
+    def signature(self, tensors: int) -> tuple[dict[int, str], dict[int, str]]:
+        """Names of the inputs and the outputs of the main subgraph's first signature, by tensor."""
+        for i in range(self.root.SignatureDefsLength()):
+            signature = self.root.SignatureDefs(i)
+            if signature.SubgraphIndex() >= self.root.SubgraphsLength():
+                raise self.error("a signature must name a subgraph", signature.SubgraphIndex())
+            if signature.SubgraphIndex() == 0:
+                inputs = [signature.Inputs(j) for j in range(signature.InputsLength())]
+                outputs = [signature.Outputs(j) for j in range(signature.OutputsLength())]
+                for entry in (*inputs, *outputs):
+                    if entry.TensorIndex() >= tensors:
+                        raise self.error(f"a signature must name one of {tensors} tensors", entry.TensorIndex())
+                return _entries(inputs), _entries(outputs)
+        return {}, {}
+
+    def subgraph(self, graph: Any) -> Subgraph:
+        names = _unique(_text(graph.Tensors(i).Name()) for i in range(graph.TensorsLength()))
+        tensors = [self.tensor(graph.Tensors(i), name) for i, name in enumerate(names)]
+        count = len(tensors)
+        inputs = self.indices(graph.InputsAsNumpy(), count, "an input of a subgraph")
+        outputs = self.indices(graph.OutputsAsNumpy(), count, "an output of a subgraph")
+        operators = [self.operator(graph.Operators(i), count) for i in range(graph.OperatorsLength())]
+        if len(set(inputs)) != len(inputs):
+            raise self.error("the inputs of a subgraph must differ", list(inputs))
+        return Subgraph(tensors, inputs, outputs, operators)
+
+    def indices(self, values: Any, count: int, what: str, least: int = 0) -> tuple[int, ...]:
+        """Indices of tensors."""
+        found = tuple(int(v) for v in _array(values))
+        for index in found:
+            if not least <= index < count:
+                raise self.error(f"{what} must be one of {count} tensors", index)
+        return found
+
+    # Tensors
+
+    def tensor(self, tensor: Any, name: str) -> Tensor:
+        shape = tuple(int(d) for d in _array(tensor.ShapeAsNumpy()))
+        if min(shape, default=0) < 0 or len(shape) > _MOST_RANK or math.prod(float(d) for d in shape) >= 2**31:
+            raise self.error(f'the shape of tensor "{name}" must be static, of at most {_MOST_RANK} dimensions', shape)
+        signature = _array(tensor.ShapeSignatureAsNumpy())
+        kind, dtype = _name(schema.TensorType, tensor.Type()), DTYPES.get(tensor.Type())
+        constant = self.constant(tensor, name, shape, dtype, kind)
+        # Without a rank of its own an empty shape is one that the converter did not know.
+        unknown = (not shape and not tensor.HasRank()) or any(int(d) < 0 for d in signature)
+        type = self.quantized(tensor, name, shape, dtype)
+        return Tensor(name, shape, dtype, kind, constant, type, unknown)
+
+    def constant(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None, kind: str) -> Array | None:
+        if tensor.Buffer() >= self.root.BuffersLength():
+            raise self.error(f'the buffer of tensor "{name}" must be one of {self.root.BuffersLength()}',
+                             tensor.Buffer())  # fmt: skip
+        buffer = self.root.Buffers(tensor.Buffer())
+        data = buffer.DataAsNumpy()
+        if buffer.Offset() > 1:  # beyond the flatbuffer, which ends at 2 GB
+            offset, size = buffer.Offset(), buffer.Size()
+            if offset + size > len(self.data):
+                raise self.error(f'the buffer of tensor "{name}" must lie in the file', f"{size} bytes at {offset}")
+            data = np.frombuffer(self.data, np.uint8, size, offset)
+        data = _array(data)
+        if tensor.Buffer() == 0 or (not data.size and math.prod(shape)):
+            return None
+        if tensor.Sparsity() is not None or dtype is None:
+            return np.zeros(0, np.uint8)  # not read: whoever uses it says so
+        if data.size != math.prod(shape) * dtype.itemsize:
+            raise self.error(
+                f'the buffer of tensor "{name}" of {kind} {list(shape)} must have '
+                f"{math.prod(shape) * dtype.itemsize} bytes", data.size,
+            )  # fmt: skip
+        if dtype.kind == "b":
+            return (data != 0).reshape(shape)
+        return data.view(dtype).reshape(shape) if data.ctypes.data % dtype.itemsize == 0 else (
+            np.frombuffer(data.tobytes(), dtype).reshape(shape)
+        )  # fmt: skip
+
+    def quantized(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None) -> UniformType | None:
+        """The quantized type of a tensor; None for plain numbers."""
+        parameters = tensor.Quantization()
+        if parameters is None or dtype not in _QUANTIZED:
+            return None
+        scales, points = _array(parameters.ScaleAsNumpy()), _array(parameters.ZeroPointAsNumpy())
+        if not len(scales) or (dtype == np.int32 and not scales.all()):
+            return None
+        assert dtype is not None
+        if not len(points):
+            points = np.zeros(len(scales), np.int64)
+        if len(points) == 1 and len(scales) > 1:
+            points = np.repeat(points, len(scales))
+        if len(points) != len(scales):
+            raise self.error(f'tensor "{name}" must have a zero point for each of {len(scales)} scales', len(points))
+        limits = np.iinfo(dtype)
+        if points.min() < limits.min or points.max() > limits.max:
+            raise self.error(f'the zero points of tensor "{name}" must be numbers of {dtype}', points.tolist()[:8])
+        storage = cast(IntegerType, element_type_of(dtype))
+        try:
+            if len(scales) == 1:
+                return UniformType.per_tensor(storage, float(scales[0]), int(points[0]))
+            axis = parameters.QuantizedDimension()
+            if not 0 <= axis < len(shape) or shape[axis] != len(scales):
+                raise self.error(
+                    f'tensor "{name}" of shape {list(shape)} must have a scale for each index of its quantized axis',
+                    f"{len(scales)} along axis {axis}",
+                )
+            return UniformType.per_axis(storage, axis, scales.tolist(), points.tolist())
+        except VerifyException as error:
+            raise self.error(f'the scales of tensor "{name}" must make a quantized type',
+                             " ".join(str(error).split())) from None  # fmt: skip
+
+    # Operators
+
+    def operator(self, operator: Any, tensors: int) -> Operator:
+        if operator.OpcodeIndex() >= self.root.OperatorCodesLength():
+            raise self.error(
+                f"the code of an operator must be one of {self.root.OperatorCodesLength()}", operator.OpcodeIndex()
+            )
+        code = self.root.OperatorCodes(operator.OpcodeIndex())
+        # Files older than the field hold the code in a byte, newer ones in both where it fits.
+        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        kind = _name(schema.BuiltinOperator, number)
+        if number == schema.BuiltinOperator.CUSTOM:
+            kind = f"CUSTOM.{_text(code.CustomCode())}"
+        options_kind = _name(schema.BuiltinOptions, operator.BuiltinOptionsType())
+        inputs = self.indices(operator.InputsAsNumpy(), tensors, f"an input of {kind}", least=ABSENT)
+        outputs = self.indices(operator.OutputsAsNumpy(), tensors, f"an output of {kind}")
+        return Operator(kind, code.Version(), inputs, outputs, self.options(operator, options_kind), options_kind)
+
+    def options(self, operator: Any, kind: str) -> Options | None:
+        """The options by name in snake case; None where the operator has none, or none that the schema knows."""
+        table, cls = operator.BuiltinOptions(), getattr(schema, kind, None)
+        if table is None or kind == "NONE" or cls is None:
+            return None
+        options = cls()
+        options.Init(table.Bytes, table.Pos)
+        try:
+            return {name: _option(options, accessor) for name, accessor in accessors(kind).items()}
+        except (ValueError, IndexError, TypeError) as error:  # the bindings' own checks of vectors and scalars
+            raise Malformed(
+                f"options of {_name(schema.BuiltinOptions, operator.BuiltinOptionsType())}: {error}"
+            ) from None
+        except Exception as error:
+            if type(error).__name__ == "error":  # struct.error
+                raise Malformed(f"options of {kind}: {error}") from None
+            raise
+
+
+@cache
+def accessors(kind: str) -> dict[str, str]:
+    """Name in snake case → accessor of the bindings, for the options called `kind`."""
+    members = cast(list[str], [*getattr(schema, kind).__dict__])
+    names = [n for n in members if _is_field(n)]
+    return {
+        re.sub(r"(?<!^)(?=[A-Z])", "_", n).lower(): (f"{n}AsNumpy" if f"{n}AsNumpy" in names else n)
+        for n in names
+        if not n.endswith("AsNumpy")
+    }
+
+
+def _is_field(member: str) -> bool:
+    """Whether a member of a table's class reads a field."""
+    others = r"_.*|[a-z].*|Init|GetRoot.*|.*(IsNone|Length|HasIdentifier)"
+    return not re.fullmatch(others, member)
+
+
+def _option(options: Any, accessor: str) -> Any:
+    value = getattr(options, accessor)()
+    if accessor.endswith("AsNumpy"):
+        return tuple(int(v) for v in _array(value))
+    return value
+
+
+def _entries(maps: list[Any]) -> dict[int, str]:
+    return {e.TensorIndex(): _text(e.Name()) for e in maps if e.Name()}
+
+
+def type_name(code: int) -> str:
+    """What the schema calls an element type, for messages."""
+    return _name(schema.TensorType, code).lower()
+
+
+def _array(value: Any) -> Array:
+    """A vector that the bindings return as 0 where there is none."""
+    return np.zeros(0, np.int64) if isinstance(value, int) else value
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode()
+
+
+@cache
+def _names(enum: type) -> dict[int, str]:
+    return {v: k for k, v in vars(enum).items() if isinstance(v, int)}
+
+
+def _name(enum: type, value: int) -> str:
+    """What the schema calls a value of an enumeration."""
+    return _names(enum).get(value, f"{enum.__name__} {value}")
+
+
+def _unique(names: Iterator[str]) -> list[str]:
+    """Names as they are; a number behind those that are empty or taken."""
+    found: dict[str, None] = {}
+    for index, name in enumerate(names):
+        base = name or "tensor"
+        unique = base if name and base not in found else f"{base};{index}"
+        while unique in found:
+            unique += ";"
+        found[unique] = None
+    return list(found)

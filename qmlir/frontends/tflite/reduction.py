@@ -1,0 +1,169 @@
+"""Operators that make one element of many: sums, means, extremes, normalizations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, f32, i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects import nn
+from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.interfaces import TensorOp, element_of
+from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.windows import ints
+from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.node import TFLiteNode
+from qmlir.frontends.values import Refusal, Value
+
+
+def _reduced_shape(node: TFLiteNode, x: Value, over: Sequence[int], keep_dims: bool) -> list[int]:
+    sizes = [(1 if i in over else d) for i, d in enumerate(node.shape(x))]
+    return sizes if keep_dims else [d for i, d in enumerate(sizes) if i not in over]
+
+
+def _axes(node: TFLiteNode, x: Value, axes: Value) -> list[int]:
+    return sorted({node.axis(a, node.rank(x)) for a in node.ints(axes, "axes")})
+
+
+@converts("MEAN", options="ReducerOptions")
+def mean(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
+    """The mean along axes."""
+    over = _axes(node, x, axes)
+    shape = _reduced_shape(node, x, over, keep_dims)
+    if over == [1, 2] and node.rank(x) == 4 and node.is_real([x]):
+        return node.reshaped(node.pointwise(nn.GlobalAveragePoolOp, [x]), shape)
+    count = int(np.prod([node.shape(x)[a] for a in over]))
+    if not node.is_real([x]) or not count:
+        raise Refusal(f"it takes means of {node.element(x)}" if count else "it takes means of no elements")
+    total = node.insert(nn.ReduceSumOp, [node.floats(x)], {"axes": ints(over)})
+    y = node.compute(nn.DivOp, [total, node.number(count, total)])
+    return node.reshaped(node.finished(y), shape)
+
+
+REDUCTIONS: dict[str, type[TensorOp]] = {
+    "SUM": nn.ReduceSumOp,
+    "REDUCE_PROD": nn.ReduceProdOp,
+    "REDUCE_MAX": nn.ReduceMaxOp,
+    "REDUCE_MIN": nn.ReduceMinOp,
+    "REDUCE_ANY": nn.ReduceMaxOp,
+    "REDUCE_ALL": nn.ReduceMinOp,
+}
+"""Operators that are one operation of nn along axes."""
+
+
+def _reduction(operator: str, op_type: type[TensorOp]) -> None:
+    @converts(operator, options="ReducerOptions")
+    def convert(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
+        over = _axes(node, x, axes)
+        y = node.pointwise(op_type, [x], {"axes": ints(over)})
+        return node.reshaped(y, _reduced_shape(node, x, over, keep_dims))
+
+
+for _operator, _op_type in REDUCTIONS.items():
+    _reduction(_operator, _op_type)
+
+
+def _argument(node: TFLiteNode, op_type: type[TensorOp], x: Value, axis: Value) -> Value:
+    axes = node.ints(axis, "axis")
+    if len(axes) != 1 or not node.rank(x):
+        raise node.error("it needs one axis", str(list(axes)))
+    at = node.axis(axes[0], node.rank(x))
+    found = node.compute(op_type, [node.stored(x)], {"axis": IntegerAttr(at, i64)})
+    shape = [d for i, d in enumerate(node.shape(x)) if i != at]
+    dtype = node.tensors[0].dtype
+    if dtype is None or dtype.name not in ("int32", "int64"):
+        raise node.error("its output must be int32 or int64", node.tensors[0].kind.lower())
+    return node.reshaped(node.converted(found, element_type_of(dtype)), shape)
+
+
+@converts("ARG_MAX", options="ArgMaxOptions")
+def arg_max(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
+    """Where the greatest element along an axis is."""
+    return _argument(node, nn.ArgMaxOp, x, axis)
+
+
+@converts("ARG_MIN", options="ArgMinOptions")
+def arg_min(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
+    """Where the least element along an axis is."""
+    return _argument(node, nn.ArgMinOp, x, axis)
+
+
+@converts("CUMSUM", options="CumsumOptions")
+def cumsum(node: TFLiteNode, x: Value, axis: Value, *, exclusive: bool, reverse: bool) -> Value:
+    """Sums of the elements up to each."""
+    axes = node.ints(axis, "axis")
+    if len(axes) != 1 or not node.rank(x):
+        raise node.error("it needs one axis", str(list(axes)))
+    properties = {
+        "axis": IntegerAttr(node.axis(axes[0], node.rank(x)), i64),
+        "exclusive": BoolAttr.from_bool(bool(exclusive)),
+        "reverse": BoolAttr.from_bool(bool(reverse)),
+    }
+    return node.pointwise(nn.CumulativeSumOp, [x], properties)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Normalizations
+
+
+def _last(node: TFLiteNode, x: Value) -> IntegerAttr:
+    if not node.rank(x):
+        raise node.error("its input must have an axis", "a scalar")
+    return IntegerAttr(node.rank(x) - 1, i64)
+
+
+@converts("SOFTMAX", options="SoftmaxOptions")
+def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value:
+    """exp(beta · x) over its sum along the last axis."""
+    if not np.isfinite(beta) or beta <= 0:
+        raise node.error("its beta must be above 0", str(beta))
+    if beta != 1:
+        x = _scaled(node, x, beta)
+    return node.pointwise(nn.SoftmaxOp, [x], {"axis": _last(node, x)})
+
+
+def _scaled(node: TFLiteNode, x: Value, factor: float) -> SSAValue:
+    """factor · x: of a quantized tensor the same integers on another scale."""
+    if not node.is_quantized(x):
+        return node.insert(nn.MulOp, [x, node.number(factor, x)])
+    value = node.quantized(x)
+    type = element_of(value)
+    assert isinstance(type, UniformType)
+    if type.axis is not None:
+        raise Refusal("its input is quantized per axis")
+    scaled = UniformType.per_tensor(type.storage, type.scale * factor, type.zero_point)
+    return node.cast(StorageCastOp, node.cast(StorageCastOp, value, type.storage_type), scaled)
+
+
+@converts("LOG_SOFTMAX", options="LogSoftmaxOptions")
+def log_softmax(node: TFLiteNode, x: Value) -> Value:
+    """x − m − log Σ exp(x − m) along the last axis, m the maximum there."""
+    axes, data = {"axes": ints([_last(node, x).value.data])}, node.floats(x)
+    centred = node.insert(nn.SubOp, [data, node.insert(nn.ReduceMaxOp, [data], axes)])
+    total = node.insert(nn.ReduceSumOp, [node.insert(nn.ExpOp, [centred])], axes)
+    return node.finished(node.compute(nn.SubOp, [centred, node.insert(nn.LogOp, [total])]))
+
+
+@converts("L2_NORMALIZATION", options="L2NormOptions")
+def l2_normalization(node: TFLiteNode, x: Value, *, fused_activation_function: int) -> Value:
+    """x / √Σ x² along the last axis."""
+    properties = {"axis": _last(node, x), "p": IntegerAttr(2, i64)}
+    return node.pointwise(nn.LpNormalizationOp, [x], properties, activation=fused_activation_function)
+
+
+@converts("LOCAL_RESPONSE_NORMALIZATION", options="LocalResponseNormalizationOptions")
+def local_response_normalization(
+    node: TFLiteNode, x: Value, *, radius: int, bias: float, alpha: float, beta: float
+) -> Value:
+    """x / (bias + alpha · Σ x²)^beta over the channels at most `radius` away."""
+    size = 2 * radius + 1
+    if not 0 <= radius < 1 << 20:
+        raise node.error("its radius must not be negative", str(radius))
+    properties = {
+        "size": IntegerAttr(size, i64),
+        "alpha": FloatAttr(alpha * size, f32),
+        "beta": FloatAttr(beta, f32),
+        "bias": FloatAttr(bias, f32),
+    }
+    return node.pointwise(nn.LocalResponseNormalizationOp, [x], properties)

@@ -1,0 +1,44 @@
+"""Padding of windows as TFLite computes it: SAME and VALID, with the odd element at the end."""
+
+from qmlir.dialects.windows import ints
+from qmlir.frontends.builder import Node
+from qmlir.frontends.tflite.node import Properties
+
+SAME, VALID = 0, 1
+"""Padding in the schema."""
+
+
+def same_padding(size: int, window: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """Elements before and after an axis so that ceil(size / stride) windows fit."""
+    outputs = -(-size // stride)
+    total = max((outputs - 1) * stride + (window - 1) * dilation + 1 - size, 0)
+    return total // 2, total - total // 2
+
+
+def window_properties(
+    node: Node,
+    image: tuple[int, ...],
+    window: tuple[int, int],
+    strides: tuple[int, int],
+    padding: int,
+    dilations: tuple[int, int] = (1, 1),
+) -> Properties:
+    """Strides, padding and dilations of an operation on [N, H, W, C].
+
+    Raises:
+        NodeError: The input is no image, or a number is below 1.
+    """
+    if len(image) != 4:
+        raise node.error("its input must have rank 4 [N, H, W, C]", str(list(image)))
+    if min(*window, *strides, *dilations) < 1:
+        raise node.error("its window, strides and dilations must be at least 1", str((window, strides, dilations)))
+    if padding not in (SAME, VALID):
+        raise node.error("its padding must be SAME or VALID", str(padding))
+    pads = [(0, 0), (0, 0)]
+    if padding == SAME:
+        pads = [same_padding(*axis) for axis in zip(image[1:3], window, strides, dilations, strict=True)]
+    return {
+        "strides": ints(list(strides)),
+        "padding": ints([p for pair in pads for p in pair]),
+        "dilations": ints(list(dilations)),
+    }

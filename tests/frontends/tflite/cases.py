@@ -1,0 +1,260 @@
+"""One small model for each operator and way of storing numbers that LiteRT runs: float32, int8, uint8, 16x8."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.frontends.tflite.files import Op, T, constant, model
+
+FORMATS = ("float32", "int8", "uint8", "int16")
+PARAMETERS = {"int8": (0.05, 3), "uint8": (0.05, 131), "int16": (0.0002, 0)}
+OUTPUTS = {"int8": (0.06, -5), "uint8": (0.06, 120), "int16": (0.0003, 0)}
+PROBABILITIES = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
+SUMS = {"int8": (0.25, -5), "uint8": (0.25, 120), "int16": (0.0009, 0)}
+PRODUCTS = {"int8": (0.4, -5), "int16": (0.004, 0)}
+UNIT = {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)}
+LOG_PROBABILITIES = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
+
+Parameters = dict[str, tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model of one operator; `formats` are those that LiteRT's kernel takes.
+
+    shapes    of the inputs that are computed
+    outputs   shapes of the outputs
+    extra     constants behind (or, with `first`, before) the computed inputs
+    same      the output has the input's parameters
+    reference whether the oracle is LiteRT's reference kernel; else what it runs by default
+    version   of the operator
+    steps     how far a quantized result may lie from LiteRT's reference kernel, whose rounding is another
+    positive  inputs are above 0
+    """
+
+    kind: str
+    shapes: Sequence[Sequence[int]]
+    outputs: Sequence[Sequence[int]]
+    options: tuple[str, dict[str, Any]] = ("", {})
+    extra: Sequence[T] = ()
+    formats: Sequence[str] = FORMATS
+    first: bool = False
+    same: bool = False
+    parameters: Parameters | None = None
+    result: Any = None
+    steps: int = 1
+    positive: bool = False
+    label: str = ""
+    reference: bool = True
+    version: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.kind + (f" {self.label}" if self.label else "")
+
+    def build(self, format: str) -> bytes:
+        """The file in a format."""
+        return model(*self.parts(format))
+
+    def parts(self, format: str) -> tuple[list[T], list[Op], list[int], list[int]]:
+        """Tensors, operators, inputs and outputs of the file in a format."""
+
+        def tensor(name: str, shape: Sequence[int], parameters: tuple[float, int] | None) -> T:
+            if format == "float32":
+                return T(name, shape, np.float32)
+            assert parameters is not None
+            return T(name, shape, np.dtype(format), None, [parameters[0]], [parameters[1]])
+
+        own = PARAMETERS.get(format)
+        out = own if self.same else (self.parameters or OUTPUTS).get(format)
+        inputs = [tensor(f"x{i}", s, own) for i, s in enumerate(self.shapes)]
+        order = [*self.extra, *inputs] if self.first else [*inputs, *self.extra]
+        results = [tensor(f"y{i}", s, out) for i, s in enumerate(self.outputs)]
+        if self.result is not None:
+            results = [T(f"y{i}", s, self.result) for i, s in enumerate(self.outputs)]
+        n = len(order)
+        op = Op(self.kind, range(n), range(n, n + len(results)), *self.options, self.version)
+        fed = [i for i, t in enumerate(order) if t.data is None]
+        return [*order, *results], [op], fed, list(op.outputs)
+
+    def data(self, format: str, random: np.random.Generator) -> list[np.ndarray]:
+        """Inputs."""
+        arrays = []
+        for shape in self.shapes:
+            if format == "float32":
+                x = random.standard_normal(shape).astype(np.float32)
+                arrays.append(np.abs(x) + np.float32(0.5) if self.positive else x)
+                continue
+            limits = np.iinfo(format)
+            low = PARAMETERS[format][1] + 10 if self.positive else limits.min
+            arrays.append(random.integers(low, limits.max + 1, shape).astype(format))
+        return arrays
+
+
+def i32(name: str, values: Any) -> T:
+    """A constant of int32."""
+    return constant(name, values, np.int32)
+
+
+IMAGE, ROWS = (1, 6, 5, 4), (2, 7)
+ACT = "FusedActivationFunction"
+EIGHT = ("float32", "int8", "uint8")
+SIGNED = ("float32", "int8", "int16")
+FLOAT = ("float32",)
+
+
+def _pairs() -> Iterator[Case]:
+    for kind, formats in (("ADD", FORMATS), ("SUB", FORMATS), ("MUL", FORMATS), ("DIV", ("float32", "uint8"))):
+        options = f"{kind.capitalize()}Options"
+        positive = kind == "DIV"
+        steps = 2 if positive else 1
+        yield Case(kind, [IMAGE, IMAGE], [IMAGE], (options, {ACT: 0}), formats=formats, positive=positive, steps=steps)
+        yield Case(kind, [IMAGE, (4,)], [IMAGE], (options, {ACT: 3}), formats=formats, positive=positive, steps=steps,
+                   label="broadcast, relu6")  # fmt: skip
+    for kind in ("MAXIMUM", "MINIMUM"):
+        yield Case(kind, [IMAGE, (4,)], [IMAGE], ("MaximumMinimumOptions", {}), same=True, steps=0)
+    yield Case("SQUARED_DIFFERENCE", [IMAGE, IMAGE], [IMAGE], formats=("float32", "int8"))
+    yield Case("POW", [ROWS, ROWS], [ROWS], ("PowOptions", {}), formats=FLOAT, positive=True)
+    yield Case("FLOOR_DIV", [ROWS, ROWS], [ROWS], formats=FLOAT, positive=True)
+    yield Case("FLOOR_MOD", [ROWS, ROWS], [ROWS], formats=FLOAT, positive=True)
+    yield Case("PRELU", [IMAGE, (1, 1, 4)], [IMAGE], formats=EIGHT)
+    for kind in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
+        yield Case(kind, [ROWS, ROWS], [ROWS], formats=EIGHT, result=np.bool_, steps=0)
+
+
+def _functions() -> Iterator[Case]:
+    for kind in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        yield Case(kind, [IMAGE], [IMAGE], formats=EIGHT)
+    yield Case("LOGISTIC", [ROWS], [ROWS], parameters=PROBABILITIES, steps=2)
+    yield Case("TANH", [ROWS], [ROWS], parameters=UNIT, steps=3)
+    yield Case("HARD_SWISH", [IMAGE], [IMAGE], formats=EIGHT, steps=2)
+    yield Case("LEAKY_RELU", [IMAGE], [IMAGE], ("LeakyReluOptions", {"Alpha": 0.2}))
+    yield Case("ELU", [ROWS], [ROWS], formats=("float32", "int8"), reference=False)  # there is no reference kernel
+    yield Case("GELU", [ROWS], [ROWS], ("GeluOptions", {"Approximate": False}), formats=("float32", "int8"))
+    yield Case("GELU", [ROWS], [ROWS], ("GeluOptions", {"Approximate": True}), formats=FLOAT, label="tanh")
+    yield Case("EXP", [ROWS], [ROWS], formats=("float32", "int8"))
+    yield Case("LOG", [ROWS], [ROWS], formats=("float32", "int8"), positive=True)
+    yield Case("RSQRT", [ROWS], [ROWS], formats=("float32", "int8"), positive=True, steps=2)
+    yield Case("SQRT", [ROWS], [ROWS], formats=FLOAT, positive=True)
+    for kind in ("SIN", "COS", "ABS", "NEG", "FLOOR", "SQUARE"):
+        yield Case(kind, [ROWS], [ROWS], formats=FLOAT)
+    yield Case("SOFTMAX", [ROWS], [ROWS], ("SoftmaxOptions", {"Beta": 1.0}), parameters=PROBABILITIES, steps=2)
+    yield Case("SOFTMAX", [ROWS], [ROWS], ("SoftmaxOptions", {"Beta": 0.5}), parameters=PROBABILITIES, steps=2,
+               formats=EIGHT, label="beta")  # fmt: skip
+    yield Case("LOG_SOFTMAX", [ROWS], [ROWS], parameters=LOG_PROBABILITIES, formats=EIGHT, steps=2)
+    yield Case("L2_NORMALIZATION", [ROWS], [ROWS], ("L2NormOptions", {ACT: 0}), parameters=UNIT, formats=EIGHT, steps=2)
+    yield Case("LOCAL_RESPONSE_NORMALIZATION", [IMAGE], [IMAGE],
+               ("LocalResponseNormalizationOptions", {"Radius": 1, "Bias": 1.5, "Alpha": 0.3, "Beta": 0.7}),
+               formats=FLOAT, reference=False)  # fmt: skip  # the reference kernel leaves out the last neighbour
+
+
+def _windows() -> Iterator[Case]:
+    pool = {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 3, "FilterWidth": 2}
+    yield Case("AVERAGE_POOL_2D", [IMAGE], [(1, 3, 3, 4)], ("Pool2DOptions", {**pool, ACT: 0}), same=True)
+    yield Case("AVERAGE_POOL_2D", [IMAGE], [(1, 3, 3, 4)], ("Pool2DOptions", {**pool, ACT: 1}), same=True,
+               label="relu")  # fmt: skip
+    yield Case("MAX_POOL_2D", [IMAGE], [(1, 2, 2, 4)], ("Pool2DOptions", {**pool, "Padding": 1, ACT: 3}), same=True,
+               steps=0)  # fmt: skip
+    for align, half in ((False, False), (True, False), (False, True)):
+        flags = {"AlignCorners": align, "HalfPixelCenters": half}
+        yield Case("RESIZE_BILINEAR", [IMAGE], [(1, 9, 7, 4)], ("ResizeBilinearOptions", flags), [i32("size", [9, 7])],
+                   same=True, formats=EIGHT, label=f"{align} {half}")  # fmt: skip  # 16 bits: LiteRT's places have 10
+        yield Case("RESIZE_NEAREST_NEIGHBOR", [IMAGE], [(1, 9, 7, 4)], ("ResizeNearestNeighborOptions", flags),
+                   [i32("size", [9, 7])], same=True, steps=0, formats=EIGHT, label=f"{align} {half}")  # fmt: skip
+
+
+def _reductions() -> Iterator[Case]:
+    keep = ("ReducerOptions", {"KeepDims": True})
+    drop = ("ReducerOptions", {"KeepDims": False})
+    yield Case("MEAN", [IMAGE], [(1, 1, 1, 4)], keep, [i32("axes", [1, 2])])
+    yield Case("MEAN", [IMAGE], [(1, 6, 5)], drop, [i32("axes", [-1])], label="last")
+    yield Case(
+        "SUM", [IMAGE], [(1, 6, 5)], drop, [i32("axes", [3])], parameters=SUMS, reference=False
+    )  # LiteRT's reference kernel scales 8- and 16-bit signed sums by a wrong factor
+    yield Case("REDUCE_PROD", [ROWS], [(2,)], drop, [i32("axes", [1])], formats=FLOAT)
+    yield Case("REDUCE_MAX", [IMAGE], [(1, 1, 5, 4)], keep, [i32("axes", [1])], same=True, steps=0)
+    yield Case("REDUCE_MIN", [IMAGE], [(1, 5, 4)], drop, [i32("axes", [1])], same=True, steps=0)
+    yield Case("ARG_MAX", [ROWS], [(2,)], ("ArgMaxOptions", {"OutputType": 2}), [i32("axis", 1)], result=np.int32,
+               formats=EIGHT, steps=0)  # fmt: skip
+    yield Case("ARG_MIN", [ROWS], [(7,)], ("ArgMinOptions", {"OutputType": 4}), [i32("axis", 0)], result=np.int64,
+               formats=EIGHT, steps=0)  # fmt: skip
+    yield Case("CUMSUM", [ROWS], [ROWS], ("CumsumOptions", {"Exclusive": True, "Reverse": True}), [i32("axis", 1)],
+               formats=FLOAT)  # fmt: skip
+
+
+def _movement() -> Iterator[Case]:
+    def moving(kind: str, outputs: Any, *rest: Any, **more: Any) -> Case:
+        return Case(kind, [IMAGE], outputs, *rest, **{"same": True, "steps": 0, **more})
+
+    yield moving("RESHAPE", [(1, 30, 4)], ("ReshapeOptions", {"NewShape": [1, -1, 4]}), [i32("shape", [1, -1, 4])])
+    yield moving("TRANSPOSE", [(1, 4, 6, 5)], ("TransposeOptions", {}), [i32("perm", [0, 3, 1, 2])])
+    yield moving("SQUEEZE", [(6, 5, 4)], ("SqueezeOptions", {"SqueezeDims": [0]}))
+    yield moving("EXPAND_DIMS", [(1, 6, 1, 5, 4)], ("ExpandDimsOptions", {}), [i32("axis", 2)])
+    pads = [[0, 0], [1, 2], [0, 3], [0, 0]]
+    yield moving("PAD", [(1, 9, 8, 4)], ("PadOptions", {}), [i32("paddings", pads)])
+    yield moving("MIRROR_PAD", [(1, 9, 8, 4)], ("MirrorPadOptions", {"Mode": 0}), [i32("paddings", pads)],
+                 formats=("float32", "int8"))  # fmt: skip
+    yield moving("MIRROR_PAD", [(1, 9, 8, 4)], ("MirrorPadOptions", {"Mode": 1}), [i32("paddings", pads)],
+                 formats=("float32", "int8"), label="symmetric")  # fmt: skip
+    yield moving("SLICE", [(1, 2, 4, 4)], ("SliceOptions", {}), [i32("b", [0, 1, 1, 0]), i32("s", [1, 2, -1, 4])])
+    yield moving("STRIDED_SLICE", [(6, 2, 4)], ("StridedSliceOptions", {"ShrinkAxisMask": 1, "EndMask": 2}),
+                 [i32("b", [0, 0, -1, 0]), i32("e", [1, 0, 0, 4]), i32("s", [1, 1, -2, 1])])  # fmt: skip
+    yield moving("SPLIT", [(1, 3, 5, 4)] * 2, ("SplitOptions", {"NumSplits": 2}), [i32("axis", 1)], first=True)
+    yield moving("SPLIT_V", [(1, 2, 5, 4), (1, 4, 5, 4)], ("SplitVOptions", {"NumSplits": 2}),
+                 [i32("sizes", [2, -1]), i32("axis", 1)], formats=EIGHT)  # fmt: skip
+    yield moving("UNPACK", [(1, 6, 4)] * 5, ("UnpackOptions", {"Num": 5, "Axis": 2}), formats=EIGHT)
+    yield Case("PACK", [ROWS, ROWS], [(2, 2, 7)], ("PackOptions", {"ValuesCount": 2, "Axis": 1}), same=True, steps=0)
+    yield Case("CONCATENATION", [ROWS, ROWS], [(4, 7)], ("ConcatenationOptions", {"Axis": 0}), same=True, steps=0)
+    yield moving("GATHER", [(1, 6, 3, 4)], ("GatherOptions", {"Axis": 2}), [i32("indices", [4, 0, 4])])
+    yield moving("GATHER_ND", [(2, 5, 4)], ("GatherNdOptions", {}), [i32("indices", [[0, 3], [0, 5]])])
+    yield moving("TILE", [(1, 12, 5, 12)], ("TileOptions", {}), [i32("multiples", [1, 2, 1, 3])], formats=FLOAT)
+    yield moving("BROADCAST_TO", [(3, 6, 5, 4)], ("BroadcastToOptions", {}), [i32("shape", [3, 6, 5, 4])],
+                 formats=("float32", "int8"), version=2)  # fmt: skip
+    yield moving("REVERSE_V2", [IMAGE], ("ReverseV2Options", {}), [i32("axes", [1])], formats=FLOAT)
+    yield Case("SPACE_TO_DEPTH", [(1, 6, 4, 2)], [(1, 3, 2, 8)], ("SpaceToDepthOptions", {"BlockSize": 2}), same=True,
+               steps=0, formats=EIGHT)  # fmt: skip
+    yield Case("DEPTH_TO_SPACE", [(1, 3, 2, 8)], [(1, 6, 4, 2)], ("DepthToSpaceOptions", {"BlockSize": 2}), same=True,
+               steps=0, formats=EIGHT)  # fmt: skip
+    yield Case(
+        "SPACE_TO_BATCH_ND",
+        [IMAGE],
+        [(6, 3, 2, 4)],
+        ("SpaceToBatchNDOptions", {}),
+        [i32("blocks", [2, 3]), i32("paddings", [[0, 0], [1, 0]])],
+        same=True,
+        steps=0,
+        formats=EIGHT,
+    )
+    yield Case(
+        "BATCH_TO_SPACE_ND",
+        [(6, 3, 2, 4)],
+        [(1, 6, 5, 4)],
+        ("BatchToSpaceNDOptions", {}),
+        [i32("blocks", [2, 3]), i32("crops", [[0, 0], [1, 0]])],
+        same=True,
+        steps=0,
+        formats=EIGHT,
+    )
+
+
+def _others() -> Iterator[Case]:
+    square, chosen = ("BatchMatMulOptions", {"AdjX": False, "AdjY": True}), np.arange(14).reshape(2, 7) % 3 == 0
+    yield Case("BATCH_MATMUL", [(3, 2, 7), (3, 5, 7)], [(3, 2, 5)], square, formats=SIGNED, parameters=PRODUCTS)
+    yield Case("ADD_N", [ROWS, ROWS, ROWS], [ROWS], formats=FLOAT)
+    yield Case("PADV2", [ROWS], [(3, 9)], ("PadV2Options", {}), [i32("paddings", [[1, 0], [0, 2]]),
+                                                                 constant("value", np.array(1.5, np.float32))],
+               formats=FLOAT)  # fmt: skip
+    yield Case("SELECT_V2", [ROWS, ROWS], [ROWS], ("SelectV2Options", {}), [constant("if", chosen)], first=True,
+               same=True, steps=0, formats=EIGHT, reference=False)  # fmt: skip
+    yield Case("SELECT", [ROWS, ROWS], [ROWS], ("SelectOptions", {}), [constant("if", np.array([True, False]))],
+               first=True, same=True, steps=0, formats=EIGHT)  # fmt: skip
+    yield Case("CAST", [ROWS], [ROWS], ("CastOptions", {"InDataType": 0, "OutDataType": 2}), formats=FLOAT,
+               result=np.int32, steps=0)  # fmt: skip
+    for kind in ("CEIL", "ROUND", "SIGN", "RELU_0_TO_1"):
+        yield Case(kind, [ROWS], [ROWS], formats=FLOAT, reference=False)
+
+
+SOURCES: Sequence[Callable[[], Iterator[Case]]] = (_pairs, _functions, _windows, _reductions, _movement, _others)
+CASES = [case for source in SOURCES for case in source()]

@@ -1,0 +1,190 @@
+"""Small .tflite files of one operator or a few, written with the schema's own builders, and LiteRT to run them.
+
+data = model([T("x", (1, 4)), T("y", (1, 4))], [Op("RELU", [0], [1])], [0], [1])
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite as bindings
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+schema: Any = bindings
+
+Array = np.ndarray
+CODES = {np.dtype(t).name: getattr(schema.TensorType, np.dtype(t).name.upper()) for t in (
+    np.float32, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8)}  # fmt: skip
+CODES["bool"] = schema.TensorType.BOOL
+
+
+@dataclass
+class T:
+    """A tensor: constant where it has data; quantized where it has scales."""
+
+    name: str
+    shape: Sequence[int]
+    dtype: Any = np.float32
+    data: Any = None
+    scale: Sequence[float] = ()
+    zero: Sequence[int] = ()
+    axis: int = 0
+    buffer: int | None = None
+    signature: Sequence[int] = ()
+
+
+@dataclass
+class Op:
+    """An operator by its name in the schema; options by name in the schema's case."""
+
+    kind: str
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    options_kind: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1
+
+
+def constant(name: str, data: Any, dtype: Any = None, **parameters: Any) -> T:
+    """A constant tensor."""
+    array = np.asarray(data, dtype)
+    return T(name, array.shape, array.dtype, array, **parameters)
+
+
+def model(
+    tensors: Sequence[T], operators: Sequence[Op], inputs: Sequence[int], outputs: Sequence[int], *,
+    signature: tuple[Mapping[str, int], Mapping[str, int]] | None = None, version: int = 3, identifier: bytes = b"TFL3",
+) -> bytes:  # fmt: skip
+    """A file."""
+    b = flatbuffers.Builder(4096)
+    contents = [b"", *(np.ascontiguousarray(t.data).tobytes() for t in tensors if t.data is not None)]
+    buffers = [_buffer(b, c) for c in contents]
+    numbers = iter(range(1, len(contents)))
+    written = [_tensor(b, t, next(numbers) if t.data is not None else 0) for t in tensors]
+    kinds = list(dict.fromkeys((o.kind, o.version) for o in operators))
+    ops = [_operator(b, o, kinds.index((o.kind, o.version))) for o in operators]
+    name = b.CreateString("main")
+    lists = [_offsets(b, written), _ints(b, inputs), _ints(b, outputs), _offsets(b, ops)]
+    schema.SubGraphStart(b)
+    for add, value in zip(("Tensors", "Inputs", "Outputs", "Operators"), lists, strict=True):
+        getattr(schema, f"SubGraphAdd{add}")(b, value)
+    schema.SubGraphAddName(b, name)
+    graph = schema.SubGraphEnd(b)
+    codes = [_code(b, *kind) for kind in kinds]
+    signatures = [_signature(b, *signature)] if signature else []
+    parts = {
+        "OperatorCodes": _offsets(b, codes), "Subgraphs": _offsets(b, [graph]), "Buffers": _offsets(b, buffers),
+        **({"SignatureDefs": _offsets(b, signatures)} if signatures else {}),
+    }  # fmt: skip
+    schema.ModelStart(b)
+    schema.ModelAddVersion(b, version)
+    for add, value in parts.items():
+        getattr(schema, f"ModelAdd{add}")(b, value)
+    b.Finish(schema.ModelEnd(b), file_identifier=identifier)
+    return bytes(b.Output())
+
+
+def _buffer(b: Any, content: bytes) -> int:
+    data = b.CreateByteVector(content) if content else None
+    schema.BufferStart(b)
+    if data is not None:
+        schema.BufferAddData(b, data)
+    return schema.BufferEnd(b)
+
+
+def _tensor(b: Any, t: T, buffer: int) -> int:
+    name, shape, quantization = b.CreateString(t.name), _ints(b, t.shape), None
+    signature = _ints(b, t.signature) if t.signature else None
+    if t.scale:
+        scales = b.CreateNumpyVector(np.array(t.scale, np.float32))
+        zeros = b.CreateNumpyVector(np.array(list(t.zero) or [0] * len(t.scale), np.int64))
+        schema.QuantizationParametersStart(b)
+        schema.QuantizationParametersAddScale(b, scales)
+        schema.QuantizationParametersAddZeroPoint(b, zeros)
+        schema.QuantizationParametersAddQuantizedDimension(b, t.axis)
+        quantization = schema.QuantizationParametersEnd(b)
+    schema.TensorStart(b)
+    schema.TensorAddShape(b, shape)
+    schema.TensorAddType(b, CODES[np.dtype(t.dtype).name] if not isinstance(t.dtype, int) else t.dtype)
+    schema.TensorAddBuffer(b, buffer if t.buffer is None else t.buffer)
+    schema.TensorAddName(b, name)
+    schema.TensorAddHasRank(b, True)
+    if quantization is not None:
+        schema.TensorAddQuantization(b, quantization)
+    if signature is not None:
+        schema.TensorAddShapeSignature(b, signature)
+    return schema.TensorEnd(b)
+
+
+def _operator(b: Any, o: Op, code: int) -> int:
+    inputs, outputs, options = _ints(b, o.inputs), _ints(b, o.outputs), None
+    if o.options_kind:
+        values = {k: _ints(b, v) if isinstance(v, Sequence) else v for k, v in o.options.items()}
+        getattr(schema, f"{o.options_kind}Start")(b)
+        for name, value in values.items():
+            getattr(schema, f"{o.options_kind}Add{name}")(b, value)
+        options = getattr(schema, f"{o.options_kind}End")(b)
+    schema.OperatorStart(b)
+    schema.OperatorAddOpcodeIndex(b, code)
+    schema.OperatorAddInputs(b, inputs)
+    schema.OperatorAddOutputs(b, outputs)
+    if options is not None:
+        schema.OperatorAddBuiltinOptionsType(b, getattr(schema.BuiltinOptions, o.options_kind))
+        schema.OperatorAddBuiltinOptions(b, options)
+    return schema.OperatorEnd(b)
+
+
+def _code(b: Any, kind: str, version: int) -> int:
+    custom = b.CreateString(kind.removeprefix("CUSTOM.")) if kind.startswith("CUSTOM.") else None
+    number = getattr(schema.BuiltinOperator, kind.partition(".")[0])
+    schema.OperatorCodeStart(b)
+    schema.OperatorCodeAddDeprecatedBuiltinCode(b, min(number, 127))
+    schema.OperatorCodeAddBuiltinCode(b, number)
+    schema.OperatorCodeAddVersion(b, version)
+    if custom is not None:
+        schema.OperatorCodeAddCustomCode(b, custom)
+    return schema.OperatorCodeEnd(b)
+
+
+def _signature(b: Any, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> int:
+    lists = []
+    for maps in (inputs, outputs):
+        entries = []
+        for name, index in maps.items():
+            text = b.CreateString(name)
+            schema.TensorMapStart(b)
+            schema.TensorMapAddName(b, text)
+            schema.TensorMapAddTensorIndex(b, index)
+            entries.append(schema.TensorMapEnd(b))
+        lists.append(_offsets(b, entries))
+    key = b.CreateString("serving_default")
+    schema.SignatureDefStart(b)
+    schema.SignatureDefAddInputs(b, lists[0])
+    schema.SignatureDefAddOutputs(b, lists[1])
+    schema.SignatureDefAddSignatureKey(b, key)
+    return schema.SignatureDefEnd(b)
+
+
+def _ints(b: Any, values: Sequence[int]) -> int:
+    return b.CreateNumpyVector(np.array(values, np.int32))
+
+
+def _offsets(b: Any, values: Sequence[int]) -> int:
+    b.StartVector(4, len(values), 4)
+    for value in reversed(values):
+        b.PrependUOffsetTRelative(value)
+    return b.EndVector()
+
+
+def litert(source: bytes | str, inputs: Sequence[Array], *, reference: bool = True) -> list[Array]:
+    """What LiteRT computes, with its reference kernels or as it does by default."""
+    resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
+    content: Any = {"model_content": source} if isinstance(source, bytes) else {"model_path": source}
+    interpreter = Interpreter(**content, experimental_op_resolver_type=resolver)
+    interpreter.allocate_tensors()
+    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]

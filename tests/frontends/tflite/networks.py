@@ -1,0 +1,86 @@
+"""Small models with weights: contractions in every way of storing numbers, casts inside, several outputs, names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.frontends.tflite.files import Op, T, constant, model
+
+PARAMETERS = {"int8": (0.04, -7), "uint8": (0.04, 120), "int16": (0.0003, 0)}
+OUTPUTS = {"int8": (0.11, 5), "uint8": (0.11, 131), "int16": (0.0008, 0)}
+ACT = "FusedActivationFunction"
+
+CONTRACTIONS: Mapping[str, tuple[Sequence[int], Sequence[int], int, Sequence[int], tuple[str, dict[str, Any]]]] = {
+    "CONV_2D": ((1, 7, 6, 3), (5, 3, 2, 3), 0, (1, 4, 3, 5),
+                ("Conv2DOptions", {"Padding": 0, "StrideH": 2, "StrideW": 2, "DilationHFactor": 1,
+                                   "DilationWFactor": 1, ACT: 1})),
+    "DEPTHWISE_CONV_2D": ((1, 7, 6, 3), (1, 3, 2, 6), 3, (1, 5, 5, 6),
+                          ("DepthwiseConv2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1, "DepthMultiplier": 2,
+                                                      "DilationHFactor": 1, "DilationWFactor": 1, ACT: 3})),
+    "FULLY_CONNECTED": ((2, 9), (5, 9), 0, (2, 5), ("FullyConnectedOptions", {ACT: 0})),
+    "TRANSPOSE_CONV": ((1, 3, 4, 3), (5, 3, 3, 3), 0, (1, 6, 8, 5),
+                       ("TransposeConvOptions", {"Padding": 0, "StrideH": 2, "StrideW": 2, ACT: 0})),
+}  # fmt: skip
+"""Operator → shapes of input and weights, the axis of output channels, the output's shape, options."""
+
+
+def contraction(kind: str, format: str, *, per_channel: bool = False, hybrid: bool = False, bias: bool = True) -> bytes:
+    """A model of one contraction.
+
+    Args:
+        kind: Which one.
+        format: How activations are stored.
+        per_channel: Whether each output channel has a scale.
+        hybrid: Whether weights are int8 beside floats; the file as `dequantized` has the same numbers.
+        bias: Whether there is one.
+    """
+    data, shape, axis, result, options = CONTRACTIONS[kind]
+    random, channels = np.random.default_rng(1), shape[axis]
+    stored = random.integers(-127, 128, shape).astype(np.int8)
+    scales = (0.01 + 0.002 * np.arange(channels if per_channel else 1)).astype(np.float32)
+    floats = random.standard_normal(channels).astype(np.float32)
+    if format == "float32":
+        weights = constant("w", stored, scale=[float(s) for s in scales], axis=axis) if hybrid else constant(
+            "w", dequantized(stored, scales, axis))  # fmt: skip
+        x, y, b = T("x", data), T("y", result), constant("b", floats)
+    else:
+        (scale, zero), (out, out_zero) = PARAMETERS[format], OUTPUTS[format]
+        if format == "uint8":
+            weights = constant("w", (stored.astype(np.int32) + 128).astype(np.uint8), scale=[0.01], zero=[121])
+        else:
+            weights = constant("w", stored, scale=[float(s) for s in scales], axis=axis)
+        x = T("x", data, np.dtype(format), None, [scale], [zero])
+        y = T("y", result, np.dtype(format), None, [out], [out_zero])
+        steps = [float(np.float32(scale) * np.float32(s)) for s in (weights.scale)]
+        kept = np.int64 if format == "int16" else np.int32
+        b = constant("b", np.rint(floats / steps).astype(kept), scale=steps, zero=[0] * len(steps))
+    if kind == "TRANSPOSE_CONV":
+        shape_of = constant("shape", result, np.int32)
+        return model([shape_of, weights, x, y], [Op(kind, [0, 1, 2], [3], *options)], [2], [3])
+    inputs = [0, 1, 2] if bias else [0, 1]
+    return model([x, weights, b, y], [Op(kind, inputs, [3], *options)], [0], [3])
+
+
+def dequantized(stored: np.ndarray, scales: np.ndarray, axis: int) -> np.ndarray:
+    """The floats that weights stand for."""
+    along = [1] * stored.ndim
+    along[axis] = len(scales)
+    return stored.astype(np.float32) * scales.reshape(along)
+
+
+def mixed(format: str) -> bytes:
+    """float → QUANTIZE → TANH-free integer part → DEQUANTIZE, a second output in integers, and names of a signature."""
+    (scale, zero), (out, out_zero) = PARAMETERS[format], OUTPUTS[format]
+    kind = np.dtype(format)
+    tensors = [
+        T("x", (2, 6)), T("q", (2, 6), kind, None, [scale], [zero]), T("s", (2, 6), kind, None, [out], [out_zero]),
+        T("y", (2, 6)), T("r", (2, 6), kind, None, [scale], [zero]),
+    ]  # fmt: skip
+    operators = [
+        Op("QUANTIZE", [0], [1]),
+        Op("ADD", [1, 1], [2], "AddOptions", {ACT: 0}),
+        Op("DEQUANTIZE", [2], [3]),
+        Op("QUANTIZE", [2], [4]),
+    ]
+    return model(tensors, operators, [0], [3, 4], signature=({"picture": 0}, {"sum": 3, "again": 4}))

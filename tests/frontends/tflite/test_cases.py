@@ -1,0 +1,40 @@
+"""Each operator alone, in every way of storing numbers that LiteRT takes: LiteRT is the oracle."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.frontends.opaque import refuse_opaque
+from qmlir.frontends.tflite import load_tflite
+from tests.frontends.tflite.cases import CASES, Case
+from tests.frontends.tflite.files import litert
+
+EPSILON = 1e-5
+SEEDED = [(case, format) for case in CASES for format in case.formats]
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def assert_agrees(data: bytes, inputs: Sequence[np.ndarray], steps: int, *, reference: bool = True) -> None:
+    """The reference is within ε, or so many steps, of LiteRT; the CPU equals the reference."""
+    module = load_tflite(data)
+    module.verify()
+    refuse_opaque(module, "the case")
+    meaning, machine = qmlir.reference(module), qmlir.compile(module)
+    named = dict(zip([s.name for s in meaning.signature.inputs], inputs, strict=True))
+    wanted = litert(data, inputs, reference=reference)
+    for want, got, computed in zip(wanted, meaning.run(named), machine.run(named), strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        assert np.array_equal(got, computed, equal_nan=True)
+        if want.dtype.kind == "f":
+            assert np.abs(want - got).max() <= EPSILON * np.abs(want).max()
+        else:
+            assert np.abs(want.astype(np.int64) - got.astype(np.int64)).max() <= steps
+
+
+@pytest.mark.parametrize(("case", "format"), SEEDED, ids=[f"{c.name} {f}" for c, f in SEEDED])
+def test_operator(case: Case, format: str) -> None:
+    inputs = case.data(format, np.random.default_rng(0))
+    assert_agrees(case.build(format), inputs, case.steps, reference=case.reference)

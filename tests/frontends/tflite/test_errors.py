@@ -1,0 +1,180 @@
+"""Files that lie: a typed error of one line that says what has to be; and operators that are not known: opaque."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.errors import FileError, NodeError, OptionError, QmlirError
+from qmlir.frontends.opaque import opaque_report, refuse_opaque
+from qmlir.frontends.tflite import load_tflite
+from tests.frontends.tflite.files import Op, T, constant, model
+from tests.frontends.tflite.networks import contraction
+
+ACT = "FusedActivationFunction"
+QUANTIZED = {"dtype": np.int8, "scale": [0.5], "zero": [0]}
+
+
+def good() -> tuple[list[T], list[Op], list[int], list[int]]:
+    tensors = [T("x", (2, 3)), constant("w", np.ones((4, 3), np.float32)), T("y", (2, 4))]
+    return tensors, [Op("FULLY_CONNECTED", [0, 1], [2], "FullyConnectedOptions", {ACT: 0})], [0], [2]
+
+
+def refused(source: bytes | Path, message: str, kind: type[QmlirError] = FileError) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        load_tflite(source)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_good_one_is_good() -> None:
+    module = load_tflite(model(*good()))
+    module.verify()
+    refuse_opaque(module, "the model")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Files
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    refused(tmp_path / "none.tflite", "no such file")
+    refused(tmp_path, "directory")
+
+
+@pytest.mark.parametrize("data", [b"", b"hello, world", bytes(100), b"\x08\x00\x00\x00TFL2" + bytes(40)])
+def test_other_formats(data: bytes) -> None:
+    refused(data, "must be a TFLite file: bytes 4 to 8 are TFL3")
+
+
+def test_every_truncation_is_refused_or_whole() -> None:
+    data = model(*good())
+    for size in range(8, len(data) - 8, 4):
+        with pytest.raises(QmlirError):
+            load_tflite(data[:size])
+
+
+def test_version() -> None:
+    refused(model(*good(), version=2), "schema version 3")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Tensors, each beside the good model's
+
+TENSORS: dict[str, tuple[dict[str, Any], str]] = {
+    "negative dimension": ({"shape": (2, -3)}, "must be static"),
+    "too many elements": ({"shape": (1 << 20, 1 << 20)}, "must be static"),
+    "buffer": ({"buffer": 77}, "must be one of 2, got 77"),
+    "size of the buffer": ({"data": np.ones(5, np.float32)}, r"must have 24 bytes, got 20"),
+    "zero points": ({**QUANTIZED, "zero": [0, 1]}, "a zero point for each of 1 scales"),
+    "zero point outside the type": ({**QUANTIZED, "zero": [200]}, "must be numbers of int8"),
+    "scale 0": ({**QUANTIZED, "scale": [0.0]}, "must make a quantized type"),
+    "negative scale": ({**QUANTIZED, "scale": [-1.0]}, "must make a quantized type"),
+    "scale that is no number": ({**QUANTIZED, "scale": [float("nan")]}, "must make a quantized type"),
+    "number of scales": ({**QUANTIZED, "scale": [1.0, 2.0], "zero": [0, 0], "axis": 1}, "a scale for each index"),
+    "axis": ({**QUANTIZED, "scale": [1.0, 2.0], "zero": [0, 0], "axis": 2}, "2 along axis 2"),
+    "negative axis": ({**QUANTIZED, "scale": [1.0, 2.0], "zero": [0, 0], "axis": -2}, "2 along axis -2"),
+}
+
+
+@pytest.mark.parametrize("lie", TENSORS)
+def test_tensor(lie: str) -> None:
+    changes, message = TENSORS[lie]
+    tensors, operators, inputs, outputs = good()
+    extra = T(**{"name": "lie", "shape": (2, 3), **changes})
+    refused(model([*tensors, extra], operators, inputs, outputs), message)
+
+
+INDICES: dict[str, tuple[dict[str, list[int]], str]] = {
+    "input of an operator": ({"operator": [0, 3]}, "an input of FULLY_CONNECTED must be one of 3 tensors, got 3"),
+    "negative input of an operator": ({"operator": [0, -2]}, "must be one of 3 tensors, got -2"),
+    "input of the subgraph": ({"inputs": [9]}, "an input of a subgraph must be one of 3 tensors, got 9"),
+    "output of the subgraph": ({"outputs": [-1]}, "an output of a subgraph must be one of 3 tensors, got -1"),
+    "input twice": ({"inputs": [0, 0]}, "must differ"),
+    "nothing computes it": ({"inputs": []}, 'tensor "x" must be constant or computed'),
+}
+
+
+@pytest.mark.parametrize("lie", INDICES)
+def test_index(lie: str) -> None:
+    changes, message = INDICES[lie]
+    tensors, (op,), inputs, outputs = good()
+    operator = Op(op.kind, changes.get("operator", op.inputs), op.outputs, op.options_kind, op.options)
+    refused(model(tensors, [operator], changes.get("inputs", inputs), changes.get("outputs", outputs)), message)
+
+
+def test_signature_of_a_tensor_that_is_not_there() -> None:
+    refused(model(*good(), signature=({"a": 5}, {})), "a signature must name one of 3 tensors, got 5")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operators
+
+
+def test_result_of_another_shape() -> None:
+    tensors, operators, inputs, outputs = good()
+    tensors[2] = T("y", (2, 5))
+    refused(model(tensors, operators, inputs, outputs), r"must have shape \[2, 4\], got \[2, 5\]", NodeError)
+
+
+def test_a_shape_that_is_left_open_may_be_any() -> None:
+    tensors, operators, inputs, outputs = good()
+    tensors[2] = T("y", (1, 4), signature=(-1, 4))
+    load_tflite(model(tensors, operators, inputs, outputs)).verify()
+
+
+def test_options_of_another_operator() -> None:
+    tensors, (op,), inputs, outputs = good()
+    operator = Op(op.kind, op.inputs, op.outputs, "SoftmaxOptions", {"Beta": 1.0})
+    refused(model(tensors, [operator], inputs, outputs), "options must be FullyConnectedOptions", NodeError)
+
+
+def test_weights_quantized_along_another_axis() -> None:
+    x, y = T("x", (2, 3), **QUANTIZED), T("y", (2, 4), **QUANTIZED)
+    w = constant("w", np.ones((4, 3), np.int8), scale=[0.5, 1.0, 2.0], zero=[0, 0, 0], axis=1)
+    op = Op("FULLY_CONNECTED", [0, 1], [2], "FullyConnectedOptions", {ACT: 0})
+    refused(model([x, w, y], [op], [0], [2]), "along axis 0, got axis 1", NodeError)
+
+
+def test_bias_on_another_scale() -> None:
+    x, y = T("x", (2, 3), **QUANTIZED), T("y", (2, 4), **QUANTIZED)
+    w = constant("w", np.ones((4, 3), np.int8), scale=[0.5], zero=[0])
+    b = constant("b", np.ones(4, np.int32), scale=[0.75], zero=[0])
+    op = Op("FULLY_CONNECTED", [0, 1, 2], [3], "FullyConnectedOptions", {ACT: 0})
+    refused(model([x, w, b, y], [op], [0], [3]), "input's scale times its weights'", NodeError)
+
+
+def test_what_is_not_known_is_listed_at_once(tmp_path: Path) -> None:
+    tensors = [T(n, (2, 3)) for n in "xabcy"]
+    operators = [
+        Op("CUSTOM.Mine", [0], [1]),
+        Op("SVDF", [1], [2]),
+        Op("ADD", [2, 2], [3], "AddOptions", {ACT: 4}),
+        Op("CUSTOM.Mine", [3], [4]),
+    ]
+    module = load_tflite(model(tensors, operators, [0], [4]))
+    module.verify()
+    found = {k.kind: (k.count, k.reason) for k in opaque_report(module)}
+    assert found == {
+        "tflite.CUSTOM.Mine": (2, "qmlir has no converter for it"),
+        "tflite.SVDF": (1, "qmlir has no converter for it"),
+        "tflite.ADD": (1, "its fused activation 4 is no clamp"),
+    }
+    with pytest.raises(QmlirError, match=r"2 x tflite\.CUSTOM\.Mine"):
+        qmlir.compile(module)
+
+
+def test_options_of_other_formats(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(model(*good()))
+    with pytest.raises(OptionError, match="has no symbolic dimensions"):
+        qmlir.load(path, bind={"n": 1})
+
+
+def test_sums_of_64_bits_are_refused() -> None:
+    """16-bit activations with a 64-bit bias import; they have no integer form yet, and are not computed otherwise."""
+    module = load_tflite(contraction("FULLY_CONNECTED", "int16"))
+    module.verify()
+    with pytest.raises(QmlirError, match="i64"):
+        qmlir.reference(module)
