@@ -147,6 +147,24 @@ def test_old_operator_sets_are_converted() -> None:
     assert old.opset_import[0].version == 1
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
+@pytest.mark.parametrize(("operator", "function"), {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}.items())
+def test_old_operands_broadcast_from_an_axis(operator: str, function: np.ufunc, axis: int) -> None:
+    """ONNX's converter puts the operand's dimensions first, wherever they belong."""
+    x, c = floats(2, 3, 4, seed=1), floats((2, 3, 4)[axis])
+    old = model(node(operator, "x c", axis=axis, broadcast=1), {"x": [2, 3, 4]}, {"c": c}, opset=6, ir_version=3)
+    old.graph.input.append(helper.make_tensor_value_info("c", FLOAT, c.shape))
+    (y,) = evaluate(main_of(load(old)), [x])
+    np.testing.assert_array_equal(y, function(x, c.reshape([-1] + [1] * (2 - axis % 3))))
+
+
+def test_an_old_operand_of_unknown_rank_is_refused() -> None:
+    old = model(node("Add", "x c", axis=1, broadcast=1), {"x": [2, 3, 4], "c": [3]}, opset=6, ir_version=3)
+    old.graph.input[1].type.tensor_type.ClearField("shape")
+    with pytest.raises(FileError, match="Add 'y' broadcasts from an axis of tensors of unknown rank"):
+        load(old)
+
+
 def test_old_slopes_belong_to_channels() -> None:
     old = model(node("PRelu", "x s"), {"x": [2, 3, 4]}, {"s": floats(3)}, opset=6, ir_version=3)
     old.graph.input.append(helper.make_tensor_value_info("s", FLOAT, [3]))

@@ -1,8 +1,10 @@
 """Trained models from real exporters: they import whole, keep their names and compute what onnxruntime computes."""
 
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -73,6 +75,19 @@ def test_a_bound_batch_agrees_with_onnxruntime(shared: Callable[[str], Path]) ->
     x = floats(3, 3, 32, 32)
     (wanted,) = onnxruntime_run(str(path), {"modelInput": x})
     assert_close(evaluate(function, [x])[0], wanted)
+
+
+def test_the_oldest_operator_set(shared: Callable[[str], Path], tmp_path: Path) -> None:
+    """mnist as it was first published, in operator set 1: it knows the digits in its archive."""
+    with tarfile.open(shared("models/onnx/mnist_opset1_with_vectors.tar.gz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    function = main_of(load_onnx(tmp_path / "mnist/model.onnx"))
+    vectors = sorted(tmp_path.glob("mnist/*.npz"))
+    assert len(vectors) == 3
+    for path in vectors:
+        vector = np.load(path)
+        (logits,) = evaluate(function, [vector["inputs"].reshape(1, 1, 28, 28).astype(np.float32)])
+        assert logits.argmax() == vector["outputs"].argmax()
 
 
 def test_quantized_models_are_integers(shared: Callable[[str], Path]) -> None:
