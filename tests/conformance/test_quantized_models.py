@@ -6,8 +6,8 @@ exact only on processors with VNNI, so signed weights beside unsigned data becom
 """
 
 import os
+import shutil
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,8 +109,7 @@ def test_the_bits_are_onnxruntimes(name: str, shared: Find) -> None:
 def shufflenet(shared: Find, tmp_path_factory: pytest.TempPathFactory) -> tuple[Executable, Path]:
     """The network of the model zoo, rounded as onnxruntime did where its test data were made; and its folder."""
     folder = tmp_path_factory.mktemp("shufflenet")
-    with tarfile.open(shared("models/onnx/shufflenet-v2-12-int8.tar.gz")) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(shared("models/onnx/shufflenet-v2-12-int8.tar.gz"), folder)
     (path,) = folder.glob("**/*.onnx")
     return qmlir.compile(qmlir.load(path, numerics="onnxruntime")), path.parent
 
