@@ -6,7 +6,6 @@ exact only on processors with VNNI, so signed weights beside unsigned data becom
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from PIL import Image
 
 import qmlir
 from qmlir.backends.cpu import Executable
+from tests.conftest import unpack
 
 Array = npt.NDArray[Any]
 Find = Callable[[str], Path]
@@ -109,7 +109,7 @@ def test_the_bits_are_onnxruntimes(name: str, shared: Find) -> None:
 def shufflenet(shared: Find, tmp_path_factory: pytest.TempPathFactory) -> tuple[Executable, Path]:
     """The network of the model zoo, rounded as onnxruntime did where its test data were made; and its folder."""
     folder = tmp_path_factory.mktemp("shufflenet")
-    shutil.unpack_archive(shared("models/onnx/shufflenet-v2-12-int8.tar.gz"), folder)
+    unpack(shared("models/onnx/shufflenet-v2-12-int8.tar.gz"), folder)
     (path,) = folder.glob("**/*.onnx")
     return qmlir.compile(qmlir.load(path, numerics="onnxruntime")), path.parent
 

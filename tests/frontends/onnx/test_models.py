@@ -1,6 +1,5 @@
 """Trained models from real exporters: they import whole, keep their names and compute what onnxruntime computes."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
 from qmlir.rewriting import names_of_value
+from tests.conftest import unpack
 from tests.frontends.onnx.agreement import assert_close, floats, main_of, onnxruntime_run, ops_of
 
 pytestmark = pytest.mark.models
@@ -79,7 +79,7 @@ def test_a_bound_batch_agrees_with_onnxruntime(shared: Callable[[str], Path]) ->
 
 def test_the_oldest_operator_set(shared: Callable[[str], Path], tmp_path: Path) -> None:
     """mnist as it was first published, in operator set 1: it knows the digits in its archive."""
-    shutil.unpack_archive(shared("models/onnx/mnist_opset1_with_vectors.tar.gz"), tmp_path)
+    unpack(shared("models/onnx/mnist_opset1_with_vectors.tar.gz"), tmp_path)
     function = main_of(load_onnx(tmp_path / "mnist/model.onnx"))
     vectors = sorted(tmp_path.glob("mnist/*.npz"))
     assert len(vectors) == 3
