@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import onnx
 from xdsl.ir import Operation
 
@@ -35,9 +34,6 @@ DEEPEST = 64
 
 MOST_NODES = 5_000
 """Nodes of bodies, all together: some seconds of import. Loops in loops soon have more."""
-
-
-_NOTHING = Constant(np.empty(0, np.float32))
 
 
 class _TooMuch(Refusal):

@@ -11,9 +11,7 @@ dequantize → operation on f32 → quantize.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
-import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, OpResult, SSAValue
 
@@ -173,12 +171,6 @@ class TFLiteNode(Node):
         """The input under another shape, its elements as the output stores them."""
         y = self.reshaped(x if isinstance(x, Constant) else self.quantized(x), shape)
         return y if isinstance(y, Constant) else self.retyped(y, self.output_type(output))
-
-    def real_constant(self, value: Any, like: Value | None = None) -> Constant:
-        """A constant beside an input: of its type, or f32 beside a quantized one."""
-        if like is None or self.is_quantized(like):
-            return Constant(np.array(value, np.float32))
-        return self.number(cast(float, value), like)
 
 
 def takes_quantized(op_type: type[TensorOp]) -> bool:
