@@ -160,8 +160,9 @@ def load(
         path: An `.onnx` or a `.tflite` file, or an `.mlir` file with its side file beside it.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file that become constants.
-        numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime` or
-            `onnxruntime-vnni`; by default what an .mlir file says.
+        numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
+            `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`; by default what an .mlir file
+            says.
     """
     module = _load(Path(path), bind or {}, constants or {})
     if numerics is not None:

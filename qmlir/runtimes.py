@@ -8,6 +8,14 @@ adds it before; a sum is made of two fused multiply-adds; quantization divides i
 Its operators on integers, QLinearConv and the like, saturate where u8 meets s8 on processors without VNNI, and models
 were published with what they then give: `onnxruntime` does so too, `onnxruntime-vnni` computes the sums exactly. A
 model in floats between casts (QDQ) never saturates here.
+
+LiteRT computes one model in three ways, and what is listed was measured against version 2.3.0 on x86-64: with its
+reference kernels (`litert-reference`: BUILTIN_REF), with XNNPACK as it does by default (`litert-xnnpack`), and with its
+optimized kernels (`litert-builtin`: BUILTIN_WITHOUT_DEFAULT_DELEGATES). Of a convolution, also a transposed one, the
+reference rounds twice, half up and then half away from zero; the optimized kernels twice half up; XNNPACK once, half to
+even, in float32. A fully connected layer the reference rounds once, half up. Depthwise convolutions on unsigned
+integers have one kernel in all three, and it rounds as the reference. A quantization divides in float32 and rounds
+halves away from zero in the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even.
 """
 
 from collections.abc import Mapping
@@ -20,7 +28,7 @@ from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError
 from qmlir.near_misses import near_misses
 
-Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni"]
+Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
 
 
 @dataclass(frozen=True)
@@ -61,17 +69,69 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
     **dict.fromkeys((f"nn.{function}" for function in _FUNCTIONS), FLOAT),
 }
 
+SINGLE, DOUBLE, UPUP = Rounding("single"), Rounding("double"), Rounding("upup")
+
+LITERT_REFERENCE: Mapping[str, Rounding] = {
+    "nn.conv2d": DOUBLE,
+    "nn.depthwise_conv2d": DOUBLE,
+    "nn.fully_connected": SINGLE,
+    "nn.matmul": DOUBLE,
+    "nn.mul": DOUBLE,
+    "nn.global_average_pool": DOUBLE,
+    "nn.relu": DOUBLE,
+    "nn.clamp": DOUBLE,
+    "nn.requantize": DOUBLE,
+}
+
+LITERT_XNNPACK: Mapping[str, Rounding] = {
+    "nn.conv2d": FLOAT,
+    "nn.depthwise_conv2d": FLOAT,
+    "nn.depthwise_conv2d/u8": DOUBLE,
+    "nn.fully_connected": FLOAT,
+    "nn.matmul": FLOAT,
+    "nn.mul": FLOAT,
+    "nn.global_average_pool": SINGLE,
+}
+
+LITERT_BUILTIN: Mapping[str, Rounding] = {
+    "nn.conv2d": UPUP,
+    "nn.depthwise_conv2d": UPUP,
+    "nn.depthwise_conv2d/u8": DOUBLE,
+    "nn.fully_connected": UPUP,
+    "nn.matmul": DOUBLE,
+    "nn.mul": DOUBLE,
+    "nn.global_average_pool": DOUBLE,
+    "nn.relu": DOUBLE,
+    "nn.clamp": DOUBLE,
+    "nn.requantize": UPUP,
+}
+
 RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
     "default": {},
     "onnxruntime": ONNXRUNTIME,
     "onnxruntime-vnni": {operation: replace(rounding, pairs=False) for operation, rounding in ONNXRUNTIME.items()},
+    "litert-reference": LITERT_REFERENCE,
+    "litert-xnnpack": LITERT_XNNPACK,
+    "litert-builtin": LITERT_BUILTIN,
 }
-"""Runtime → operation → rounding; what is not listed follows the target."""
+"""Runtime → operation → rounding; what is not listed follows the target.
+
+A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for data that the source model stores so, and goes
+before the operation's own.
+"""
 
 
-def rounding_of(operation: str, runtime: str, contract: str) -> Rounding:
-    """How a runtime rounds an operation, where the target's contract holds for what its table does not list."""
-    return RUNTIMES[runtime].get(operation, Rounding(contract))
+def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8") -> Rounding:
+    """How a runtime rounds an operation.
+
+    Args:
+        operation: Its name.
+        runtime: A key of `RUNTIMES`.
+        contract: The target's, which holds for what the runtime's table does not list.
+        storage: How the source model stores the operation's data: `i8`, `u8`, `i16`, …
+    """
+    table = RUNTIMES[runtime]
+    return table.get(f"{operation}/{storage}", table.get(operation, Rounding(contract)))
 
 
 def runtime_of(module: ModuleOp) -> str:

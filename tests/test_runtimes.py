@@ -13,7 +13,7 @@ from qmlir.target import load_target
 def test_the_table_names_operations_and_contracts() -> None:
     known = {*load_target("cpu").integer, "quant.qcast"}
     for table in RUNTIMES.values():
-        assert set(table) <= known
+        assert {operation.partition("/")[0] for operation in table} <= known
         assert {rounding.contract for rounding in table.values()} <= set(CONTRACTS)
 
 
@@ -22,6 +22,11 @@ def test_what_is_not_listed_follows_the_target() -> None:
     assert rounding_of("nn.reshape", "onnxruntime", "single") == Rounding("single")
     assert rounding_of("nn.conv2d", "onnxruntime", "single") == Rounding("float_even", float32=True, pairs=True)
     assert not rounding_of("nn.conv2d", "onnxruntime-vnni", "single").pairs
+
+
+def test_unsigned_data_may_have_a_rounding_of_their_own() -> None:
+    for storage, contract in (("i8", "upup"), ("u8", "double")):
+        assert rounding_of("nn.depthwise_conv2d", "litert-builtin", "single", storage).contract == contract
 
 
 def test_a_module_says_what_it_follows() -> None:
@@ -38,5 +43,5 @@ def test_refuses_what_it_does_not_know() -> None:
     with pytest.raises(OptionError, match=r"numerics: must be one of default, onnxruntime.*got onnxrt; .*onnxruntime"):
         follow(module, "onnxrt")
     module.attributes[NUMERICS] = StringAttr("tvm")
-    with pytest.raises(PipelineError, match=r"onnxruntime-vnni as qmlir.numerics, got tvm"):
+    with pytest.raises(PipelineError, match=r"litert-builtin as qmlir.numerics, got tvm"):
         runtime_of(module)

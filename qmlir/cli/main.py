@@ -107,8 +107,9 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
         sub.add_argument(
             "--numerics",
             metavar="RUNTIME",
-            help="whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate) or "
-            "onnxruntime-vnni (its sums are exact); by default what an .mlir file says",
+            help="whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate), "
+            "onnxruntime-vnni (its sums are exact), litert-reference, litert-xnnpack or litert-builtin; by default "
+            "what an .mlir file says",
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         commands[name] = sub

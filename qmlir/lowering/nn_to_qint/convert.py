@@ -34,7 +34,7 @@ from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_mul, lower_sum
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
 from qmlir.lowering.nn_to_qint.resize import lower_resize
-from qmlir.lowering.nn_to_qint.scales import contract_of
+from qmlir.lowering.nn_to_qint.scales import contract_of, source_storage
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.lowering.nn_to_qint.storage import sign_storage
 from qmlir.rewriting import node_name
@@ -132,7 +132,8 @@ class _Converter:
             if (lowering := LOWERINGS.get(type(op))) is None:
                 raise NoIntegerForm("target", "it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
-            self._finish(op, lowering(op, operands, rounding_of(op.name, self.runtime, self.contract)))
+            rounding = rounding_of(op.name, self.runtime, self.contract, source_storage(op))
+            self._finish(op, lowering(op, operands, rounding))
         except NoIntegerForm as why:
             self._keep_float(op, why)
 

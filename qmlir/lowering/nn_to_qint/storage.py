@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn import AddOp, ConstantOp, MulOp, RequantizeOp
+from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
@@ -62,7 +62,7 @@ def sign_storage(block: Block) -> None:
         for o in others for i, v in enumerate(o.operands) if _changes(v) and v not in entering
     ]  # fmt: skip
     for op in [o for o in block.ops if isinstance(o, Computing)]:
-        if isinstance(op, AddOp | MulOp | WeightedOp) and (moved := max(map(_displacement, _activations(op)))):
+        if _computes(op) and (moved := max(map(_displacement, _activations(op)))):
             op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
         for result in [r for r in op.results if _changes(r)]:
             if isinstance(op, ConstantOp):
@@ -74,6 +74,11 @@ def sign_storage(block: Block) -> None:
         change = RequantizeOp.make([op.operands[index]], element=type)
         Rewriter.insert_op(change, InsertPoint.before(op))
         op.operands[index] = change.y
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an operation makes new numbers of its data, which a runtime may round."""
+    return isinstance(op, NNOp) and not isinstance(op, MovementOp | RequantizeOp | ConstantOp)
 
 
 def _activations(op: Operation) -> Sequence[SSAValue]:
