@@ -195,6 +195,17 @@ def add(op: qint.AddOp, lhs: Array, rhs: Array) -> Result:
     }
 
 
+def rescaled_add(op: qint.RescaledAddOp, lhs: Array, rhs: Array) -> Result:
+    first, second, third = zip(op.multipliers.get_values(), op.shifts.get_values(), strict=True)
+    operand, total = (ROUNDINGS[c.data] for c in (op.operand_contract, op.contract))
+    left, sign, result = 1 << op.left.value.data, -1 if bool(op.subtract) else 1, dict[Index, int]()
+    for index in indexes(op.infer_shapes()[0]):
+        a = operand((broadcast(lhs, index) - op.lhs_zero_point.value.data) * left, *first)
+        b = operand((broadcast(rhs, index) - op.rhs_zero_point.value.data) * left, *second)
+        result[index] = clamped(total(a + sign * b, *third), op)
+    return result
+
+
 def float_add(op: qint.FloatAddOp, lhs: Array, rhs: Array) -> Result:
     left, right, constant = map(Fraction, op.numbers())
     offset, result = op.offset.value.data, dict[Index, int]()
@@ -345,6 +356,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.MatMulOp: matmul,
     qint.RequantizeOp: requantize,
     qint.AddOp: add,
+    qint.RescaledAddOp: rescaled_add,
     qint.FloatAddOp: float_add,
     qint.MulOp: mul,
     qint.MaxPool2DOp: max_pool2d,

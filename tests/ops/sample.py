@@ -168,6 +168,15 @@ def summed(multipliers: Sequence[int], shift: int) -> dict[str, Any]:
     return {"multipliers": DenseArrayBase.from_list(i64, list(multipliers)), "shift": int32(shift)}
 
 
+def rescaled(
+    multipliers: Sequence[int], shifts: Sequence[int], left: int, contracts: Sequence[str] = ("double", "double")
+) -> dict[str, Any]:
+    """The factors of a sum whose operands are rounded first: of each of these and of the sum."""
+    first, last = map(StringAttr, contracts)
+    factors = {"multipliers": int32s(multipliers), "shifts": int32s(shifts)}
+    return {**factors, "left": int32(left), "operand_contract": first, "contract": last}
+
+
 def float_sum(offset: int = 0) -> dict[str, Any]:
     """The numbers of a sum in floats: 1.37, 0.61 and −3.3 as float32."""
     parts = [float32_parts(np.float32(number)) for number in (1.37, 0.61, -3.3)]

@@ -34,6 +34,7 @@ from tests.ops.sample import (
     i,
     narrow,
     pads,
+    rescaled,
     scaled,
     summed,
     weights,
@@ -224,6 +225,22 @@ QINT_SAMPLES = (
         "difference to i16",
         (i(16, 3, 4), i(8, 3, 1)),
         zeros(5, 0) | summed([HALF, -HALF], 30) | narrow(16),
+        i16,
+    ),
+    Sample(
+        qint.RescaledAddOp,
+        "broadcast",
+        (i(8, 2, 3, 40), i(8, 40)),
+        zeros(-128, 7) | rescaled([HALF, MOST - 7, HALF + 99], [0, -1, -18], 20) | narrow(8, -3, -100, 90),
+        i8,
+    ),
+    Sample(
+        qint.RescaledAddOp,
+        "difference of i16, each rounded its way",
+        (i(16, 300), i(16, 300)),
+        rescaled([HALF, 3 * HALF // 2, HALF], [0, -1, -14], 15, ("single", "upup"))
+        | narrow(16)
+        | {"subtract": BoolAttr.from_bool(True)},
         i16,
     ),
     Sample(qint.FloatAddOp, "same shape", (i(8, 200), i(8, 200)), float_sum() | narrow(), i8),

@@ -30,3 +30,11 @@ func.func @float_add(%x: tensor<2x3xi8>, %y: tensor<3xi8>) {
   %0 = qint.float_add %x, %y {ratios = array<i32: 12582912, -23, 8388608, -24>, constant = array<i32: -8388608, -22>, offset = 128 : i32, zero_point = -128 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<3xi8> -> tensor<2x3xi8>
   func.return
 }
+
+// CHECK-LABEL: func.func @rescaled_add
+func.func @rescaled_add(%x: tensor<2x3xi8>, %y: tensor<3xi8>) {
+  // CHECK: qint.rescaled_add %x, %y {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "single", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<3xi8> -> tensor<2x3xi8>
+  // GENERIC: subtract = false
+  %0 = qint.rescaled_add %x, %y {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "single", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<3xi8> -> tensor<2x3xi8>
+  func.return
+}

@@ -87,3 +87,59 @@ func.func @a3_float_add(%x: tensor<3xi32>) {
   %0 = qint.float_add %x, %x {ratios = array<i32: 1, 0, 1, 0>, constant = array<i32: 0, 0>, min = 0 : i32, max = 7 : i32} : tensor<3xi32>, tensor<3xi32> -> tensor<3xi8>
   func.return
 }
+
+// -----
+
+func.func @a2_rescaled_add_count(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.rescaled_add' needs three multipliers and three shifts, the first two not above 0, got [1073741824, 1431655765] and [0, -1, -18]}}
+  %0 = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a2_rescaled_add_shift(%x: tensor<3xi8>) {
+  // expected-error@+1 {{the first two not above 0, got [1073741824, 1431655765, 1431655765] and [1, -1, -18]}}
+  %0 = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 1, -1, -18>, operand_contract = "double", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_rescaled_add_unknown(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.rescaled_add' contract must be one of single, double}}
+  %0 = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "thrice", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_rescaled_add_contract(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.rescaled_add' needs contracts that take any multiplier, got float_even}}
+  %0 = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "float_even", min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_rescaled_add_multiplier(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.rescaled_add' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got 5 and -1}}
+  %0 = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 5, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @a3_rescaled_add(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.rescaled_add' of operands up to 128 cannot move them left by 24 bits}}
+  %0 = qint.rescaled_add %x, %x {left = 24 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+func.func @r1_rescaled_add(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.rescaled_add' clamps to [-129, 127], which is no range of i8}}
+  %0 = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -129 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}

@@ -27,3 +27,12 @@ func.func @float_add(%x: tensor<4xi8>) -> tensor<4xi8> {
   %y = qint.float_add %x, %x {ratios = array<i32: 12582912, -24, 8388608, -23>, constant = array<i32: 8388608, -23>, offset = 128 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
   func.return %y : tensor<4xi8>
 }
+
+// CHECK-LABEL: func.func @rescaled_add
+// CHECK-COUNT-2: arith.shli
+// CHECK-COUNT-3: arith.muli
+// CHECK: arith.trunci %{{.*}} : i64 to i8
+func.func @rescaled_add(%x: tensor<4xi8>) -> tensor<4xi8> {
+  %y = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", subtract = true, min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}

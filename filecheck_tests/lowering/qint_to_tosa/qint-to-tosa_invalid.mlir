@@ -231,3 +231,11 @@ func.func @main(%x: tensor<2x3xi8>) -> tensor<2x1xi32> {
   %acc = qint.fully_connected %x, %w : tensor<2x3xi8>, tensor<1x3xi16> -> tensor<2x1xi32>
   func.return %acc : tensor<2x1xi32>
 }
+
+// -----
+
+func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+  // expected-error @+1 {{rounds each operand by itself, which is not written in tosa; load the model with numerics=default, or lower it with --qint-to-linalg}}
+  %y = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}

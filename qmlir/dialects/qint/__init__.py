@@ -9,7 +9,7 @@ from qmlir.dialects.qint.contraction import (
     MatMulOp,
     SaturatingFullyConnectedOp,
 )
-from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.dialects.qint.lookup import LookupOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
@@ -26,6 +26,7 @@ QINT = Dialect(
         RequantizeOp,
         AddOp,
         FloatAddOp,
+        RescaledAddOp,
         MulOp,
         MaxPool2DOp,
         AveragePool2DOp,

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i32, i64
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, StringAttr, TensorType, i32, i64
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference, width_of
-from qmlir.dialects.qint.requantize import NarrowingOp
+from qmlir.dialects.qint.requantize import NarrowingOp, require_contract, require_multipliers
 from qmlir.dialects.quant import numerics
 
 
@@ -63,6 +63,71 @@ class AddOp(NarrowingOp):
         if reach >= 1 << 63:  # A3
             kinds = f"{element_of(self.lhs)} and {element_of(self.rhs)}"
             raise VerifyException(f"'{self.name}' of {kinds} with these multipliers can reach {reach}, beyond 64 bits")
+
+
+@irdl_op_definition
+class RescaledAddOp(NarrowingOp):
+    """y = clamp(zero_point + C(D((lhs − z_l)·2^left) + D((rhs − z_r)·2^left)), min, max), as TFLite adds.
+
+    D brings each operand to a scale that both share, C the sum to the result's: a product with a multiplier and a shift
+    (dialects/quant/numerics.py), rounded by `operand_contract` and by `contract`. `multipliers` and `shifts` are those
+    of lhs, of rhs and of the sum; with `subtract` the second operand, once rounded, is taken away.
+
+    (R1) min ≤ max, and both fit the result's element type
+    (R3) the contracts are known ones that take any multiplier; multipliers are 0 or in [2^30, 2^31); shifts are in
+         [−31, 30]
+    (A1) the shapes broadcast
+    (A2) three multipliers and three shifts, those of the operands not above 0
+    (A3) `left` is in [0, 30], and no operand of these types minus its zero point exceeds 2^(30 − left)
+    """
+
+    name = "qint.rescaled_add"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    left = prop_def(IntegerAttr.constr(i32))
+    multipliers = prop_def(DenseArrayBase.constr(i32))
+    shifts = prop_def(DenseArrayBase.constr(i32))
+    operand_contract = prop_def(StringAttr)
+    contract = prop_def(StringAttr)
+    subtract = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+
+    def zero_points(self) -> tuple[int, int]:
+        """Those of lhs and rhs."""
+        return self.lhs_zero_point.value.data, self.rhs_zero_point.value.data
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        left = self.left.value.data
+        factors = list(zip(self.multipliers.get_values(), self.shifts.get_values(), strict=True))
+        lhs, rhs = (
+            numerics.requantize((x.astype(np.int64) - z) << left, *factor, self.operand_contract.data)
+            for x, z, factor in zip(inputs, self.zero_points(), factors[:2], strict=True)
+        )
+        total = lhs - rhs if bool(self.subtract) else lhs + rhs
+        return (self.narrow(numerics.requantize(total, *factors[2], self.contract.data)),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        multipliers, shifts = self.multipliers.get_values(), self.shifts.get_values()
+        if not len(multipliers) == len(shifts) == 3 or any(shift > 0 for shift in shifts[:2]):  # A2
+            raise VerifyException(
+                f"'{self.name}' needs three multipliers and three shifts, the first two not above 0, "
+                f"got {list(multipliers)} and {list(shifts)}"
+            )
+        for name, used in ((self.operand_contract.data, slice(2)), (self.contract.data, slice(2, 3))):  # R3
+            if require_contract(self, name).step != 1:
+                raise VerifyException(f"'{self.name}' needs contracts that take any multiplier, got {name}")
+            require_multipliers(self, name, multipliers[used], shifts[used])
+        left = self.left.value.data
+        reach = max(largest_difference(x, z) for x, z in zip((self.lhs, self.rhs), self.zero_points(), strict=True))
+        if not 0 <= left <= 30 or reach << left > 1 << 30:  # A3
+            raise VerifyException(f"'{self.name}' of operands up to {reach} cannot move them left by {left} bits")
 
 
 def float32_parts(value: float | np.floating[Any]) -> tuple[int, int]:

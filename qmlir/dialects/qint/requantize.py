@@ -94,20 +94,29 @@ class RequantizeOp(NarrowingOp):
                 f"'{self.name}' needs 1 or {channels} multipliers and as many shifts, "
                 f"got {len(self.multiplier)} and {len(self.shift)}"
             )
-        known = numerics.CONTRACTS
-        if self.contract.data not in known:  # R3
-            raise VerifyException(f"'{self.name}' contract must be one of {', '.join(known)}, got {self.contract.data}")
-        contract = known[self.contract.data]
+        contract = require_contract(self, self.contract.data)  # R3
         if (self.before is not None) != contract.sums:  # R4
             raise VerifyException(f"'{self.name}' needs `before` where its contract rounds a sum, and only there")
-        for multiplier, shift in zip(self.multiplier.get_values(), self.shift.get_values(), strict=True):
-            if (multiplier and not 1 << 30 <= multiplier < 1 << 31) or not -31 <= shift <= 30:  # R3
-                raise VerifyException(
-                    f"'{self.name}' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], "
-                    f"got {multiplier} and {shift}"
-                )
-            if multiplier % contract.step:  # R3
-                raise VerifyException(
-                    f"'{self.name}' by contract {self.contract.data} needs multipliers that are multiples of "
-                    f"{contract.step}, got {multiplier}"
-                )
+        require_multipliers(self, self.contract.data, self.multiplier.get_values(), self.shift.get_values())  # R3
+
+
+def require_contract(op: QIntOp, name: str) -> numerics.Contract:
+    """A contract by its name; raises VerifyException if there is none."""
+    known = numerics.CONTRACTS
+    if name not in known:
+        raise VerifyException(f"'{op.name}' contract must be one of {', '.join(known)}, got {name}")
+    return known[name]
+
+
+def require_multipliers(op: QIntOp, contract: str, multipliers: Sequence[int], shifts: Sequence[int]) -> None:
+    """Raises VerifyException for a multiplier or a shift that a contract does not take."""
+    step = numerics.CONTRACTS[contract].step
+    for multiplier, shift in zip(multipliers, shifts, strict=True):
+        if (multiplier and not 1 << 30 <= multiplier < 1 << 31) or not -31 <= shift <= 30:
+            raise VerifyException(
+                f"'{op.name}' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got {multiplier} and {shift}"
+            )
+        if multiplier % step:
+            raise VerifyException(
+                f"'{op.name}' by contract {contract} needs multipliers that are multiples of {step}, got {multiplier}"
+            )

@@ -4,9 +4,9 @@ from xdsl.dialects.builtin import f32, f64, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import tensor_type
-from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.lowering.qint_to_linalg.contraction import centred
-from qmlir.lowering.qint_to_linalg.requantize import narrowed
+from qmlir.lowering.qint_to_linalg.requantize import ROUNDINGS, narrowed
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 from qmlir.lowering.value import Value
 
@@ -18,6 +18,22 @@ def _add(code: TensorCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     def formula(lhs: Value, rhs: Value) -> Value:
         a, b = lhs.to(i64) - op.lhs_zero_point.value.data, rhs.to(i64) - op.rhs_zero_point.value.data
         return narrowed(op, (a * m_lhs + b * m_rhs + (1 << shift - 1)) >> shift)
+
+    return code.elementwise([lhs, rhs], tensor_type(op.y), formula)
+
+
+def _rescaled_add(code: TensorCode, op: RescaledAddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    operand, total = (ROUNDINGS[contract.data] for contract in (op.operand_contract, op.contract))
+    factors = list(zip(op.multipliers.get_values(), op.shifts.get_values(), strict=True))
+
+    def scaled(x: Value, zero_point: int, factor: tuple[int, int]) -> Value:
+        moved = (x.to(i64) - zero_point) << op.left.value.data
+        return operand(moved, moved.same(factor[0]), moved.same(factor[1]))
+
+    def formula(lhs: Value, rhs: Value) -> Value:
+        a, b = (scaled(x, z, f) for x, z, f in zip((lhs, rhs), op.zero_points(), factors[:2], strict=True))
+        both = a - b if bool(op.subtract) else a + b
+        return narrowed(op, total(both, both.same(factors[2][0]), both.same(factors[2][1])))
 
     return code.elementwise([lhs, rhs], tensor_type(op.y), formula)
 
@@ -43,4 +59,4 @@ def _mul(code: TensorCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return code.elementwise([lhs, rhs], tensor_type(op.acc), formula)
 
 
-RULES = {AddOp: _add, FloatAddOp: _float_add, MulOp: _mul}
+RULES = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul}

@@ -8,10 +8,17 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
-from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import lower_elementwise
-from qmlir.lowering.qint_to_loops.requantize import Narrow, Requantize, fused_requantize, narrowing, requantization
+from qmlir.lowering.qint_to_loops.requantize import (
+    ROUNDINGS,
+    Narrow,
+    Requantize,
+    fused_requantize,
+    narrowing,
+    requantization,
+)
 from qmlir.lowering.value import Value
 
 
@@ -31,6 +38,37 @@ class Add:
         a, b = ((x.to(wide) - z).to(i64) for x, z in zip((lhs, rhs), self.zero_points, strict=True))
         half = shift.same(1) << shift - 1
         return self.narrow((a * m_lhs.to(i64) + b * m_rhs.to(i64) + half) >> shift)
+
+
+@dataclass(frozen=True)
+class RescaledAdd:
+    """narrow(C(D((lhs − z_l) << left) ± D((rhs − z_r) << left))) in i64; parameters: each D's and C's factor, i64.
+
+    contracts   of D and of C
+    """
+
+    zero_points: tuple[int, int]
+    left: int
+    contracts: tuple[str, str]
+    subtract: bool
+    narrow: Narrow
+
+    def __call__(self, lhs: Value, rhs: Value, *factors: Value) -> Value:
+        multipliers, shifts = ([f.spread(lhs.lanes or rhs.lanes) for f in half] for half in (factors[:3], factors[3:]))
+        operand, total = (ROUNDINGS[contract] for contract in self.contracts)
+        a, b = (
+            operand((x.to(i64) - z) << self.left, m, s)
+            for x, z, m, s in zip((lhs, rhs), self.zero_points, multipliers, shifts, strict=False)
+        )
+        return self.narrow(total(a - b if self.subtract else a + b, multipliers[2], shifts[2]))
+
+
+def _rescaled_add(state: MainLowering, op: RescaledAddOp) -> None:
+    numbers = (*op.multipliers.get_values(), *op.shifts.get_values())
+    contracts = op.operand_contract.data, op.contract.data
+    formula = RescaledAdd(op.zero_points(), op.left.value.data, contracts, bool(op.subtract), narrowing(op))
+    operands = [state.buffer(op.lhs), state.buffer(op.rhs), *(state.constant(np.array([n])) for n in numbers)]
+    lower_elementwise(state, "qint_rescaled_add", formula, operands, op.y)
 
 
 FLOAT_LIMIT = float(1 << 30)
@@ -97,4 +135,4 @@ def _mul(state: MainLowering, op: MulOp) -> None:
     lower_elementwise(state, "qint_mul", Mul(zero_points, requantize), operands, fused.y)
 
 
-RULES: Rules = {AddOp: _add, FloatAddOp: _float_add, MulOp: _mul}
+RULES: Rules = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul}

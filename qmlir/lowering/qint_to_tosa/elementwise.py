@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.qint.base import largest_difference
-from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp
+from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.lowering.qint_to_tosa.requantize import narrowed
 from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode
 
@@ -67,6 +67,13 @@ def _add(code: TosaCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return narrowed(code, op, code.shifted(total, op.shift.value.data - k, rounded=True))
 
 
+def _rescaled_add(code: TosaCode, op: RescaledAddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    code.refuse(
+        "rounds each operand by itself, which is not written in tosa",
+        remedy="load the model with numerics=default, or lower it with --qint-to-linalg",
+    )
+
+
 def _float_add(code: TosaCode, op: FloatAddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     code.refuse(
         "has no exact form in tosa, which has no fused multiply-add of floats",
@@ -84,4 +91,4 @@ def _mul(code: TosaCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return code.product(centred(code, lhs, zero_points[0]), centred(code, rhs, zero_points[1]))
 
 
-RULES = {AddOp: _add, FloatAddOp: _float_add, MulOp: _mul}
+RULES = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul}
