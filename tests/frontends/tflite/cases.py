@@ -1,4 +1,7 @@
-"""One small model for each operator and way of storing numbers that LiteRT runs: float32, int8, uint8, 16x8."""
+"""One small model for each operator and way of storing numbers that LiteRT runs: float32, int8, uint8, 16x8.
+
+Draw 0 of a case has the scales and zero points below; any other number draws them.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +20,12 @@ PRODUCTS = {"int8": (0.4, -5), "int16": (0.004, 0)}
 UNIT = {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)}
 LOG_PROBABILITIES = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
 
+FORCED = (PROBABILITIES, UNIT, LOG_PROBABILITIES)
+"""Parameters that TFLite's kernels take for granted."""
+
 Parameters = dict[str, tuple[float, int]]
+Scaling = tuple[float, int]
+"""Scale and zero point."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,7 @@ class Case:
     same      the output has the input's parameters
     reference whether the oracle is LiteRT's reference kernel; else what it runs by default
     version   of the operator
+    source    the element type of the inputs where the format does not say it
     steps     how far a quantized result may lie from LiteRT's reference kernel, whose rounding is another
     positive  inputs are above 0
     """
@@ -49,29 +58,56 @@ class Case:
     label: str = ""
     reference: bool = True
     version: int = 1
+    source: Any = None
 
     @property
     def name(self) -> str:
         return self.kind + (f" {self.label}" if self.label else "")
 
-    def build(self, format: str) -> bytes:
+    def build(self, format: str, draw: int = 0) -> bytes:
         """The file in a format."""
-        return model(*self.parts(format))
+        return model(*self.parts(format, draw))
 
-    def parts(self, format: str) -> tuple[list[T], list[Op], list[int], list[int]]:
+    def scaling(self, format: str, draw: int) -> tuple[list[Scaling | None], Scaling | None]:
+        """Scale and zero point of each input and of the outputs; None where there are none."""
+        own = self.source or format
+        given, made = PARAMETERS.get(own), (self.parameters or OUTPUTS).get(format)
+        if not draw:
+            return [given] * len(self.shapes), given if self.same else made
+        random = np.random.default_rng(draw)
+        inputs = [self._drawn(random, own, given, spread=1.0) for _ in self.shapes]
+        if self.same:
+            return [inputs[0]] * len(inputs), inputs[0]
+        forced = any(self.parameters is p for p in FORCED)
+        return inputs, made if forced else self._drawn(random, format, made, spread=1.5)
+
+    def _drawn(
+        self, random: np.random.Generator, format: str, around: Scaling | None, spread: float
+    ) -> Scaling | None:  # fmt: skip
+        """A scale at most `spread` octaves from one, and any zero point that leaves numbers on both sides."""
+        if around is None:
+            return None
+        scale, zero = around
+        limits = np.iinfo(format)
+        if format != "int16":
+            room = 8 if not self.positive else 100
+            zero = int(random.integers(limits.min + 8, limits.max - room))
+        return float(np.float32(scale * 2 ** random.uniform(-spread, spread))), zero
+
+    def parts(self, format: str, draw: int = 0) -> tuple[list[T], list[Op], list[int], list[int]]:
         """Tensors, operators, inputs and outputs of the file in a format."""
 
-        def tensor(name: str, shape: Sequence[int], parameters: tuple[float, int] | None) -> T:
-            if format == "float32":
-                return T(name, shape, np.float32)
-            assert parameters is not None
-            return T(name, shape, np.dtype(format), None, [parameters[0]], [parameters[1]])
+        def tensor(name: str, shape: Sequence[int], dtype: str, scaling: Scaling | None) -> T:
+            if scaling is None:
+                return T(name, shape, np.dtype(dtype))
+            return T(name, shape, np.dtype(dtype), None, [scaling[0]], [scaling[1]])
 
-        own = PARAMETERS.get(format)
-        out = own if self.same else (self.parameters or OUTPUTS).get(format)
-        inputs = [tensor(f"x{i}", s, own) for i, s in enumerate(self.shapes)]
+        own, out = self.scaling(format, draw)
+        inputs = [
+            tensor(f"x{i}", s, self.source or format, p) for i, (s, p) in enumerate(zip(self.shapes, own, strict=True))
+        ]
         order = [*self.extra, *inputs] if self.first else [*inputs, *self.extra]
-        results = [tensor(f"y{i}", s, out) for i, s in enumerate(self.outputs)]
+        results = [tensor(f"y{i}", s, format, out) for i, s in enumerate(self.outputs)]
         if self.result is not None:
             results = [T(f"y{i}", s, self.result) for i, s in enumerate(self.outputs)]
         n = len(order)
@@ -79,17 +115,21 @@ class Case:
         fed = [i for i, t in enumerate(order) if t.data is None]
         return [*order, *results], [op], fed, list(op.outputs)
 
-    def data(self, format: str, random: np.random.Generator) -> list[np.ndarray]:
+    def data(self, format: str, random: np.random.Generator, draw: int = 0) -> list[np.ndarray]:
         """Inputs."""
-        arrays = []
-        for shape in self.shapes:
-            if format == "float32":
-                x = random.standard_normal(shape).astype(np.float32)
-                arrays.append(np.abs(x) + np.float32(0.5) if self.positive else x)
-                continue
-            limits = np.iinfo(format)
-            low = PARAMETERS[format][1] + 10 if self.positive else limits.min
-            arrays.append(random.integers(low, limits.max + 1, shape).astype(format))
+        arrays = list[np.ndarray]()
+        dtype = np.dtype(self.source or format)
+        for shape, scaling in zip(self.shapes, self.scaling(format, draw)[0], strict=True):
+            if dtype.kind == "f":
+                x = random.standard_normal(shape).astype(dtype)
+                arrays.append(np.abs(x) + dtype.type(0.5) if self.positive else x)
+            elif scaling is None:  # plain numbers
+                low, high = (0, 2) if dtype.kind == "b" else (1 if self.positive else -9, 10)
+                arrays.append(random.integers(low, high, shape).astype(dtype))
+            else:
+                limits = np.iinfo(dtype)
+                low = scaling[1] + 10 if self.positive else limits.min
+                arrays.append(random.integers(low, limits.max + 1, shape).astype(dtype))
         return arrays
 
 

@@ -178,13 +178,30 @@ def _offsets(b: Any, values: Sequence[int]) -> int:
     return b.EndVector()
 
 
-def litert(source: bytes | str, inputs: Sequence[Array], *, reference: bool = True) -> list[Array]:
-    """What LiteRT computes, with its reference kernels or as it does by default."""
-    resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
+RESOLVERS = {
+    "litert-reference": OpResolverType.BUILTIN_REF,
+    "litert-xnnpack": OpResolverType.AUTO,
+    "litert-builtin": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+}
+"""LiteRT's kernels, by the numerics that follow them."""
+
+
+def interpreter(source: bytes | str, numerics: str) -> Interpreter:
+    """LiteRT with a model, ready to run on the kernels of one of `RESOLVERS`."""
     content: Any = {"model_content": source} if isinstance(source, bytes) else {"model_path": source}
-    interpreter = Interpreter(**content, experimental_op_resolver_type=resolver)
-    interpreter.allocate_tensors()
+    made = Interpreter(**content, experimental_op_resolver_type=RESOLVERS[numerics])
+    made.allocate_tensors()
+    return made
+
+
+def run(interpreter: Interpreter, inputs: Sequence[Array]) -> list[Array]:
+    """What LiteRT computes."""
     for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
     return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+def litert(source: bytes | str, inputs: Sequence[Array], *, reference: bool = True) -> list[Array]:
+    """What LiteRT computes, with its reference kernels or as it does by default."""
+    return run(interpreter(source, "litert-reference" if reference else "litert-xnnpack"), inputs)

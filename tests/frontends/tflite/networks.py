@@ -25,7 +25,9 @@ CONTRACTIONS: Mapping[str, tuple[Sequence[int], Sequence[int], int, Sequence[int
 """Operator → shapes of input and weights, the axis of output channels, the output's shape, options."""
 
 
-def contraction(kind: str, format: str, *, per_channel: bool = False, hybrid: bool = False, bias: bool = True) -> bytes:
+def contraction(
+    kind: str, format: str, *, per_channel: bool = False, hybrid: bool = False, bias: Any = True, draw: int = 0
+) -> bytes:
     """A model of one contraction.
 
     Args:
@@ -33,33 +35,69 @@ def contraction(kind: str, format: str, *, per_channel: bool = False, hybrid: bo
         format: How activations are stored.
         per_channel: Whether each output channel has a scale.
         hybrid: Whether weights are int8 beside floats; the file as `dequantized` has the same numbers.
-        bias: Whether there is one.
+        bias: Whether there is one; a type of numpy for one that it is stored in.
+        draw: 0 for the parameters above; any other number draws scales, zero points, strides, padding, activation.
     """
     data, shape, axis, result, options = CONTRACTIONS[kind]
-    random, channels = np.random.default_rng(1), shape[axis]
+    random, channels = np.random.default_rng(draw or 1), shape[axis]
     stored = random.integers(-127, 128, shape).astype(np.int8)
     scales = (0.01 + 0.002 * np.arange(channels if per_channel else 1)).astype(np.float32)
     floats = random.standard_normal(channels).astype(np.float32)
+    if draw:
+        scales = (scales * 2 ** random.uniform(-1, 1, scales.shape)).astype(np.float32)
+        result, options = _drawn(kind, random)
     if format == "float32":
         weights = constant("w", stored, scale=[float(s) for s in scales], axis=axis) if hybrid else constant(
             "w", dequantized(stored, scales, axis))  # fmt: skip
         x, y, b = T("x", data), T("y", result), constant("b", floats)
     else:
-        (scale, zero), (out, out_zero) = PARAMETERS[format], OUTPUTS[format]
+        (scale, zero), (out, out_zero) = _scaling(format, draw, random)
         if format == "uint8":
-            weights = constant("w", (stored.astype(np.int32) + 128).astype(np.uint8), scale=[0.01], zero=[121])
+            zero_of_weights = 121 if not draw else int(random.integers(0, 256))
+            weights = constant("w", (stored.astype(np.int32) + 128).astype(np.uint8), scale=[float(scales[0])],
+                               zero=[zero_of_weights])  # fmt: skip
         else:
             weights = constant("w", stored, scale=[float(s) for s in scales], axis=axis)
         x = T("x", data, np.dtype(format), None, [scale], [zero])
         y = T("y", result, np.dtype(format), None, [out], [out_zero])
         steps = [float(np.float32(scale) * np.float32(s)) for s in (weights.scale)]
-        kept = np.int64 if format == "int16" else np.int32
+        kept = (np.int64 if format == "int16" else np.int32) if isinstance(bias, bool) else bias
         b = constant("b", np.rint(floats / steps).astype(kept), scale=steps, zero=[0] * len(steps))
     if kind == "TRANSPOSE_CONV":
         shape_of = constant("shape", result, np.int32)
         return model([shape_of, weights, x, y], [Op(kind, [0, 1, 2], [3], *options)], [2], [3])
     inputs = [0, 1, 2] if bias else [0, 1]
     return model([x, weights, b, y], [Op(kind, inputs, [3], *options)], [0], [3])
+
+
+def _scaling(format: str, draw: int, random: np.random.Generator) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Scale and zero point of the input and of the output."""
+    if not draw:
+        return PARAMETERS[format], OUTPUTS[format]
+    limits = np.iinfo(format)
+
+    def near(scale: float) -> tuple[float, int]:
+        zero = 0 if format == "int16" else int(random.integers(limits.min, limits.max + 1))
+        return float(np.float32(scale * 2 ** random.uniform(-1, 1))), zero
+
+    return near(PARAMETERS[format][0]), near(OUTPUTS[format][0])
+
+
+def _drawn(kind: str, random: np.random.Generator) -> tuple[Sequence[int], tuple[str, dict[str, Any]]]:
+    """The output's shape and the options of a contraction with other strides, padding and activation."""
+    data, shape, axis, result, (name, options) = CONTRACTIONS[kind]
+    drawn = {**options, ACT: int(random.choice([0, 0, 1, 3]))}
+    if "StrideH" not in options:
+        return result, (name, drawn)
+    strides = [int(s) for s in random.integers(1, 3, 2)]
+    drawn |= {"Padding": int(random.integers(2)), "StrideH": strides[0], "StrideW": strides[1]}
+    sizes = zip(data[1:3], shape[1:3], strides, strict=True)
+    if kind == "TRANSPOSE_CONV":
+        drawn[ACT] = 0
+        places = [n * s if drawn["Padding"] == 0 else (n - 1) * s + k for n, k, s in sizes]
+    else:
+        places = [-(-n // s) if drawn["Padding"] == 0 else (n - k) // s + 1 for n, k, s in sizes]
+    return (data[0], *places, shape[axis]), (name, drawn)
 
 
 def dequantized(stored: np.ndarray, scales: np.ndarray, axis: int) -> np.ndarray:
