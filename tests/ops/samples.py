@@ -211,6 +211,21 @@ QINT_SAMPLES = (
         scaled([HALF], [-1], "float_sum") | narrow(zero_point=3) | {"before": int32(131)},
         i8,
     ),
+    Sample(
+        qint.RequantizeOp,
+        "single64",
+        (i(64, 40, 3, most=(1 << 47) - 1),),
+        scaled([HALF + 1, MOST, HALF], [-28, -31, -30], "single64") | narrow(16, 3, -30000, 30000),
+        i16,
+    ),
+    Sample(qint.RequantizeOp, "single64 of i32", (i(32, 90),), scaled([MOST], [-9], "single64") | narrow(32), i32),
+    Sample(
+        qint.RequantizeOp,
+        "reduced16",
+        (i(64, 40, 4, most=1 << 40),),
+        scaled([HALF, HALF + 40_000, MOST, 0], [-20, -25, -27, 0], "reduced16") | narrow(16, -3),
+        i16,
+    ),
     Sample(qint.RequantizeOp, "shift", (i(32, 300, most=4000),), scaled([HALF], [-4], "shift") | narrow(), i8),
     Sample(qint.AddOp, "same scale", (i(8, 200), i(8, 200)), summed([HALF, HALF], 31) | narrow(), i8),
     Sample(

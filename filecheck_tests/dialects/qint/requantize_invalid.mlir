@@ -67,7 +67,7 @@ func.func @r4_sum_without_before(%x: tensor<2xi32>) {
 // -----
 
 func.func @r3_contract(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, float_even, float_sum, shift, got nearest}}
+  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, float_even, float_sum, shift, single64, reduced16, got nearest}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "nearest", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
   func.return
 }
@@ -101,5 +101,21 @@ func.func @r3_power_of_two(%x: tensor<2xi32>) {
 func.func @r3_float(%x: tensor<2xi32>) {
   // expected-error@+1 {{'qint.requantize' by contract float_even needs multipliers that are multiples of 128, got 1073741825}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741825>, shift = array<i32: 0>, contract = "float_even", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r3_shift_of_a_wide_contract(%x: tensor<2xi64>) {
+  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^30, 2^31) and shifts in [-31, 7], got 1073741824 and 8}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 8>, contract = "reduced16", min = 0 : i32, max = 7 : i32} : tensor<2xi64> -> tensor<2xi16>
+  func.return
+}
+
+// -----
+
+func.func @r5_contract_of_i64(%x: tensor<2xi64>) {
+  // expected-error@+1 {{'qint.requantize' needs a contract of single64, reduced16 for i64 data, got single}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<2xi64> -> tensor<2xi16>
   func.return
 }

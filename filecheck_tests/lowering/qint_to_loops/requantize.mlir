@@ -34,3 +34,15 @@ func.func @main(%x: tensor<64xi32>) -> tensor<64xi8> {
 // CHECK: func.func private @qint_requantize_0
 // CHECK: arith.mulf {{.*}} : vector<16xf32>
 // CHECK-NEXT: math.roundeven
+
+// -----
+
+// Sums of 64 bits by 31 of multiplier: two products, of the upper bits and of the lower 16.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<64xi64>) -> tensor<64xi16> {
+  %y = qint.requantize %x {multiplier = array<i32: 1073741825>, shift = array<i32: -9>, contract = "single64", min = -32768 : i32, max = 32767 : i32} : tensor<64xi64> -> tensor<64xi16>
+  func.return %y : tensor<64xi16>
+}
+// CHECK: func.func private @qint_requantize_0(%x: memref<64xi64>
+// CHECK-COUNT-2: arith.muli {{.*}} : vector<16xi64>
+// CHECK-NOT: f32

@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
-from qmlir.dialects.qint.base import ZERO, QIntOp
+from qmlir.dialects.qint.base import ZERO, QIntOp, width_of
 from qmlir.dialects.quant import numerics
 
 
@@ -58,13 +58,14 @@ class RequantizeOp(NarrowingOp):
 
     multiplier and shift hold one entry, or one for each element of x's last axis; `contract` names the rounding
     (dialects/quant/numerics.py). A contract that rounds a sum adds `before` first and takes it away after. Data beyond
-    the contract's limit, which only i32 reaches, has no result: `evaluate` raises.
+    the contract's limit, which only i32 and i64 reach, has no result: `evaluate` raises.
 
     (R1) min ≤ max, and both fit the result's element type
     (R2) multiplier and shift have 1 entry or one for each channel
     (R3) the contract is a known one; multipliers are 0 or in [2^30, 2^31) and multiples of what it asks for; shifts
-         are in [−31, 30]
+         are in [−31, 30], or up to what the contract takes
     (R4) `before` is there if and only if the contract rounds a sum
+    (R5) i64 data have a contract for sums that 32 bits do not hold
     """
 
     name = "qint.requantize"
@@ -97,6 +98,9 @@ class RequantizeOp(NarrowingOp):
         contract = require_contract(self, self.contract.data)  # R3
         if (self.before is not None) != contract.sums:  # R4
             raise VerifyException(f"'{self.name}' needs `before` where its contract rounds a sum, and only there")
+        if width_of(self.x) == 64 and contract.limit < numerics.WIDE_LIMIT:  # R5
+            wide = ", ".join(name for name, rule in numerics.CONTRACTS.items() if rule.limit >= numerics.WIDE_LIMIT)
+            raise VerifyException(f"'{self.name}' needs a contract of {wide} for i64 data, got {self.contract.data}")
         require_multipliers(self, self.contract.data, self.multiplier.get_values(), self.shift.get_values())  # R3
 
 
@@ -110,13 +114,15 @@ def require_contract(op: QIntOp, name: str) -> numerics.Contract:
 
 def require_multipliers(op: QIntOp, contract: str, multipliers: Sequence[int], shifts: Sequence[int]) -> None:
     """Raises VerifyException for a multiplier or a shift that a contract does not take."""
-    step = numerics.CONTRACTS[contract].step
+    rule = numerics.CONTRACTS[contract]
     for multiplier, shift in zip(multipliers, shifts, strict=True):
-        if (multiplier and not 1 << 30 <= multiplier < 1 << 31) or not -31 <= shift <= 30:
+        if (multiplier and not 1 << 30 <= multiplier < 1 << 31) or not -31 <= shift <= rule.max_shift:
             raise VerifyException(
-                f"'{op.name}' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got {multiplier} and {shift}"
+                f"'{op.name}' needs multipliers in [2^30, 2^31) and shifts in [-31, {rule.max_shift}], "
+                f"got {multiplier} and {shift}"
             )
-        if multiplier % step:
+        if multiplier % rule.step:
             raise VerifyException(
-                f"'{op.name}' by contract {contract} needs multipliers that are multiples of {step}, got {multiplier}"
+                f"'{op.name}' by contract {contract} needs multipliers that are multiples of {rule.step}, "
+                f"got {multiplier}"
             )

@@ -173,6 +173,8 @@ class Contract:
     limit       the largest |a| for which no step overflows int64, at any multiplier and shift
     step        each multiplier is a multiple of this; 2^30 admits powers of two only
     meaning     the equation, for reports
+    max_shift   the largest shift it takes
+    wide        the contract of sums that 32 bits may not hold, where this one is for those that they do
     """
 
     compute: Callable[[Int64s, Int64s, Int64s], Int64s]
@@ -180,6 +182,8 @@ class Contract:
     step: int
     meaning: str
     sums: bool = False
+    max_shift: int = MAX_SHIFT
+    wide: str | None = None
 
 
 def _half_up(value: Int64s, bits: Int64s | int) -> Int64s:
@@ -257,8 +261,24 @@ def _float_sum(a: Int64s, multiplier: Int64s, shift: Int64s, before: int = 0) ->
     return np.rint(total).astype(np.int64) - before
 
 
+def _single64(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
+    # a = high · 2^16 + low: the product's low 16 bits only matter by what they carry, after half was added to them.
+    bits = MULTIPLIER_BITS - shift
+    high, low = a >> 16, a & 0xFFFF
+    half = np.left_shift(np.int64(1), bits - 1)
+    return (high * multiplier + (low * multiplier + half >> 16)) >> (bits - 16)
+
+
+def _reduced16(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
+    reduced = np.minimum(multiplier + (1 << 15) >> 16, (1 << 15) - 1)
+    return _half_up(a * reduced, 15 - shift)
+
+
+WIDE_LIMIT = (1 << 47) - 1
+"""The largest |a| of contracts for 64-bit sums: 48 bits, which hold 2^16 products of 16 bits by 16."""
+
 CONTRACTS: Mapping[str, Contract] = {
-    "single": Contract(_single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up"),
+    "single": Contract(_single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up", wide="single64"),
     "double": Contract(
         _double, 1 << 31, 1, "a·2^max(s,0)·q / 2^31 half up, then / 2^max(−s,0) half away: TFLite's reference"
     ),
@@ -273,12 +293,29 @@ CONTRACTS: Mapping[str, Contract] = {
         "rint(float32(float32(a)·float32(M)) + Z) − Z, sum in float32: ONNX Runtime's QLinearMul",
         sums=True,
     ),
-    "shift": Contract(_single, 3 << 30, 1 << 30, "a·2^(s−1), one rounding, half up: scales that are powers of two"),
+    "shift": Contract(
+        _single, 3 << 30, 1 << 30, "a·2^(s−1), one rounding, half up: scales that are powers of two", wide="single64"
+    ),
+    "single64": Contract(
+        _single64,
+        WIDE_LIMIT,
+        1,
+        "`single` on 64-bit sums, no bit of the multiplier lost: LiteRT's fully connected layers of int16",
+        max_shift=15,
+    ),
+    "reduced16": Contract(
+        _reduced16,
+        WIDE_LIMIT,
+        1,
+        "(a·r + 2^(14−s)) >> (15−s), r = min(q / 2^16 half up, 2^15 − 1): LiteRT's other sums of int16 by int8",
+        max_shift=7,
+    ),
 }
 """The contracts by name; a is the accumulator, q the multiplier, s the shift of (2).
 
 The limits: 3·2^30 · (2^31 − 1) + 2^61 < 2^63 for `single`; the two steps take an int32; 2^32 · 2^24 · 2^6 = 2^62 for
-`float_even`.
+`float_even`; 2^31 · 2^31 + 2^47 < 2^63 for `single64`, whose shift leaves no fewer than 16 bits; 2^47 · 2^15 for
+`reduced16`, which runtimes define up to a shift of 7.
 """
 
 
@@ -302,12 +339,13 @@ def requantize(
     """
     rule = CONTRACTS[contract]
     m, s = np.broadcast_arrays(np.asarray(multiplier, np.int64), np.asarray(shift, np.int64))
-    fits = ((m == 0) | ((m >= 1 << 30) & (m < 1 << 31))) & (m % rule.step == 0) & (s >= MIN_SHIFT) & (s <= MAX_SHIFT)
+    normal = (m == 0) | ((m >= 1 << 30) & (m < 1 << 31))
+    fits = normal & (m % rule.step == 0) & (s >= MIN_SHIFT) & (s <= rule.max_shift)
     if not fits.all():
         where = int(np.argmin(fits.reshape(-1)))
         raise NumericsError(
             f"contract {contract} needs multipliers 0 or in [2^30, 2^31) that are multiples of {rule.step}, "
-            f"and shifts in [{MIN_SHIFT}, {MAX_SHIFT}]",
+            f"and shifts in [{MIN_SHIFT}, {rule.max_shift}]",
             got=f"multiplier {m.reshape(-1)[where]}, shift {s.reshape(-1)[where]}",
         )
     a, m, s = np.broadcast_arrays(np.asarray(acc, np.int64), m, s)

@@ -53,7 +53,26 @@ def upup(a: Value, multiplier: Value, shift: Value) -> Value:
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
 
 
-ROUNDINGS: Mapping[str, Rounding] = {"single": single, "shift": single, "double": double, "upup": upup}
+def single64(a: Value, multiplier: Value, shift: Value) -> Value:
+    """`single` of a product that i64 does not hold: a = high · 2^16 + low."""
+    bits = 31 - shift
+    half = (a.same(1) << bits) >> 1
+    return (a >> 16) * multiplier + ((a & 0xFFFF) * multiplier + half >> 16) >> bits - 16
+
+
+def reduced16(a: Value, multiplier: Value, shift: Value) -> Value:
+    """(a·r + 2^(14−s)) >> (15−s), r the multiplier's upper 16 bits, half up but at most 2^15 − 1."""
+    return _half_up(a * (multiplier + (1 << 15) >> 16).minimum((1 << 15) - 1), 15 - shift)
+
+
+ROUNDINGS: Mapping[str, Rounding] = {
+    "single": single,
+    "shift": single,
+    "double": double,
+    "upup": upup,
+    "single64": single64,
+    "reduced16": reduced16,
+}
 """Contract → its arithmetic on integers."""
 
 

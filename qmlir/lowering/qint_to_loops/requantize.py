@@ -62,7 +62,29 @@ def upup(a: Value, multiplier: Value, shift: Value) -> Value:
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
 
 
-ROUNDINGS: Mapping[str, Rounding] = {"single": single, "shift": single, "double": double, "upup": upup}
+def single64(a: Value, multiplier: Value, shift: Value) -> Value:
+    """One rounding, half up, of a product of 48 by 31 bits: its high part and what its low 16 bits carry into that."""
+    bits = 31 - shift
+    half = (a.same(1) << bits).logical_shift(1)
+    # Truncated and extended, so that the product of two numbers of 32 bits is one instruction.
+    high, low = (a >> 16).to(i32).to(i64), a & 0xFFFF
+    return high * multiplier + (low * multiplier + half >> 16) >> bits - 16
+
+
+def reduced16(a: Value, multiplier: Value, shift: Value) -> Value:
+    """One rounding, half up, by a multiplier of which 16 bits are left."""
+    reduced = (multiplier + (1 << 15) >> 16).minimum((1 << 15) - 1)
+    return _half_up(a * reduced, 15 - shift)
+
+
+ROUNDINGS: Mapping[str, Rounding] = {
+    "single": single,
+    "shift": single,
+    "double": double,
+    "upup": upup,
+    "single64": single64,
+    "reduced16": reduced16,
+}
 """Contract → its arithmetic on i64. Those in floats have none here: see `Requantize`."""
 
 FLOAT_CONTRACTS = ("float_even", "float_sum")
@@ -111,7 +133,8 @@ class Requantize(Epilogue):
 
     def __call__(self, x: Value, multiplier: Value, shift: Value) -> Value:
         assert is_integer(x.element)
-        needs_i64 = x.element.width.data == 32 and self.input_zero_point != 0
+        width = x.element.width.data
+        needs_i64 = width == 64 or (width == 32 and self.input_zero_point != 0)
         a = x.to(i64 if needs_i64 else i32)
         if self.input_zero_point:
             a = a - self.input_zero_point

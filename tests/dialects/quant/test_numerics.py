@@ -161,6 +161,12 @@ def shift(a: int, q: int, s: int) -> int:
     return math.floor(a * Fraction(q) * Fraction(2) ** (s - 31) + Fraction(1, 2))
 
 
+def reduced16(a: int, q: int, s: int) -> int:
+    """LiteRT's MultiplyByQuantizedMultiplier of an int64: 16 bits of the multiplier are left."""
+    reduced = (q + (1 << 15)) >> 16 if q < 0x7FFF0000 else 0x7FFF
+    return (a * reduced + (1 << (14 - s))) >> (15 - s)
+
+
 def float_sum(a: int, q: int, s: int, before: int = 0) -> int:
     """numpy's own float32, where everything fits it."""
     product = np.float32(np.float64(np.float32(a)) * np.float64(math.ldexp(q, s - 31)))
@@ -169,6 +175,7 @@ def float_sum(a: int, q: int, s: int, before: int = 0) -> int:
 
 ORACLES: dict[str, Callable[[int, int, int], int]] = {
     "single": single, "double": double, "upup": upup, "float_even": float_even, "float_sum": float_sum, "shift": shift,
+    "single64": shift, "reduced16": reduced16,
 }  # fmt: skip
 
 
@@ -178,7 +185,7 @@ def test_every_contract_has_an_oracle() -> None:
 
 def accumulators(rng: np.random.Generator, limit: int) -> npt.NDArray[np.int64]:
     """All magnitudes, both ends and everything near zero."""
-    spread = rng.integers(-limit, limit, 4000, endpoint=True) >> rng.integers(0, 33, 4000)
+    spread = rng.integers(-limit, limit, 4000, endpoint=True) >> rng.integers(0, limit.bit_length(), 4000)
     ends = [sign * (limit - k) for sign in (1, -1) for k in range(4)]
     powers = [sign * (1 << e) + k for sign in (1, -1) for e in range(31) for k in (-1, 0, 1)]
     return np.array([*spread.tolist(), *ends, *powers, *range(-300, 300)], np.int64)
@@ -197,7 +204,7 @@ def test_contract(contract: str) -> None:
     rng = np.random.default_rng(1)
     rule, oracle = numerics.CONTRACTS[contract], ORACLES[contract]
     pool, factors = accumulators(rng, rule.limit), multipliers(rng, rule.step)
-    for s in range(numerics.MIN_SHIFT, numerics.MAX_SHIFT + 1):
+    for s in range(numerics.MIN_SHIFT, rule.max_shift + 1):
         a = np.concatenate([pool[-1000:], rng.choice(pool, 500)])
         q = rng.choice(factors, a.size)
         got = numerics.requantize(a, q, np.full(a.size, s), contract)
@@ -265,11 +272,33 @@ def test_requantize_broadcasts_channels() -> None:
         (1, 3 << 29, 0, "shift"),
         ((3 << 30) + 1, 1 << 30, 0, "single"),
         (-(1 << 31) - 1, 1 << 30, 0, "double"),
+        (1 << 47, 1 << 30, 0, "single64"),
+        (1, 1 << 30, 16, "single64"),
+        (-(1 << 47), 1 << 30, 0, "reduced16"),
+        (1, 1 << 30, 8, "reduced16"),
     ],
 )
 def test_requantize_refuses(acc: int, multiplier: int, shift: int, contract: str) -> None:
     with pytest.raises(NumericsError, match=f"contract {contract} needs"):
         numerics.requantize(np.array([acc]), multiplier, shift, contract)
+
+
+@given(st.integers(1 - 2**47, 2**47 - 1), st.integers(1 << 30, (1 << 31) - 1), st.integers(-31, 15))
+def test_contracts_of_64_bit_sums(acc: int, multiplier: int, s: int) -> None:
+    """single64 is the rounded product itself; reduced16 is off by no more than the bits its multiplier has lost."""
+    exact = math.floor(acc * Fraction(multiplier) * Fraction(2) ** (s - 31) + Fraction(1, 2))
+    assert numerics.requantize(np.array([acc]), multiplier, s, "single64").tolist() == [exact]
+    if s > 7:
+        return
+    got = int(numerics.requantize(np.array([acc]), multiplier, s, "reduced16")[0])
+    assert got == reduced16(acc, multiplier, s)
+    assert abs(got - exact) <= 1 + abs(acc) * Fraction(2) ** (s - 15)
+
+
+def test_every_wide_contract_takes_64_bit_sums() -> None:
+    wide = [rule.wide for rule in numerics.CONTRACTS.values() if rule.wide is not None]
+    assert wide
+    assert all(numerics.CONTRACTS[name].limit == numerics.WIDE_LIMIT for name in wide)
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.floats(2.0**-33, 2.0**10), st.integers(-128, 127))

@@ -19,6 +19,11 @@ SHIFTS = [-31, -30, -17, -8, -7, -1, 0]
 SHIFTS_UP = [-31, -4, 0, 1, 5, 12, 30]
 
 
+def up(contract: str) -> list[int]:
+    """`SHIFTS_UP` as far as a contract takes them."""
+    return [min(shift, numerics.CONTRACTS[contract].max_shift) for shift in SHIFTS_UP]
+
+
 def accumulators(count: int, shifts: list[int], multipliers: list[int], limit: int) -> Array:
     """[count, channels] with ties, ends and random values of every magnitude."""
     rng = np.random.default_rng(1)
@@ -51,9 +56,10 @@ def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3,
 
 
 @pytest.mark.parametrize("bits", [8, 16])
-@pytest.mark.parametrize("shifts", [SHIFTS, SHIFTS_UP], ids=["down", "up"])
+@pytest.mark.parametrize("direction", ["down", "up"])
 @pytest.mark.parametrize("contract", numerics.CONTRACTS)
-def test_every_contract(contract: str, shifts: list[int], bits: int) -> None:
+def test_every_contract(contract: str, direction: str, bits: int) -> None:
+    shifts = SHIFTS if direction == "down" else up(contract)
     made = properties(contract, shifts, bits)
     x = accumulators(500, shifts, list(made["multiplier"].get_values()), (1 << 31) - 1)
     check(lambda x: RequantizeOp.make([x], made, element=IntegerType(bits)).y, x)
@@ -61,8 +67,8 @@ def test_every_contract(contract: str, shifts: list[int], bits: int) -> None:
 
 @pytest.mark.parametrize("contract", [c for c in numerics.CONTRACTS if not c.startswith("float")])
 def test_to_32_bits(contract: str) -> None:
-    made = properties(contract, SHIFTS_UP, 32)
-    x = accumulators(500, SHIFTS_UP, list(made["multiplier"].get_values()), (1 << 31) - 1)
+    made = properties(contract, up(contract), 32)
+    x = accumulators(500, up(contract), list(made["multiplier"].get_values()), (1 << 31) - 1)
     check(lambda x: RequantizeOp.make([x], made, element=i32).y, x)
 
 
@@ -74,6 +80,18 @@ def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) ->
     made = properties(contract, SHIFTS, 8, zero_point=-128, input_zero_point=-77 if fits else 0)
     x = np.random.default_rng(1).integers(info.min, info.max, (100, 7), dtype, endpoint=True)
     check(lambda x: RequantizeOp.make([x], made, element=IntegerType(8)).y, x)
+
+
+@pytest.mark.parametrize("input_zero_point", [0, 5])
+@pytest.mark.parametrize("direction", ["down", "up"])
+@pytest.mark.parametrize("contract", ["single64", "reduced16"])
+def test_sums_of_64_bits(contract: str, direction: str, input_zero_point: int) -> None:
+    shifts = SHIFTS if direction == "down" else up(contract)
+    rng, limit = np.random.default_rng(1), numerics.WIDE_LIMIT
+    x = rng.integers(-limit + 5, limit, (600, 7), endpoint=True) >> rng.integers(0, 48, (600, 7))
+    x[:6] = np.array([0, 1, -1, limit, -limit + 5, 1 << 31])[:, None]
+    made = properties(contract, shifts, 16, input_zero_point=input_zero_point)
+    check(lambda x: RequantizeOp.make([x], made, element=IntegerType(16)).y, x)
 
 
 @pytest.mark.parametrize("shape", [(300,), (5, 40), (2, 3, 4, 24)])
