@@ -16,6 +16,8 @@ reference rounds twice, half up and then half away from zero; the optimized kern
 even, in float32. A fully connected layer the reference rounds once, half up. Depthwise convolutions on unsigned
 integers have one kernel in all three, and it rounds as the reference. A quantization divides in float32 and rounds
 halves away from zero in the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even.
+A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
+rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products.
 """
 
 from collections.abc import Mapping
@@ -37,13 +39,20 @@ class Rounding:
 
     contract  a name in numerics.CONTRACTS
     float32   whether factors between scales, divisions and functions of one element are computed in float32
+    product32 whether the product of the scales of data and of weights with one scale is rounded to float32
     pairs     whether products of u8 by s8 are added in pairs that saturate at 16 bits, where the source model's
               operator is one on integers
+    operands  the contract by which a sum's operands are brought to one scale before they are added; none where they
+              are added first and rounded once
+    bits      of the larger multiplier of a sum that is rounded once
     """
 
     contract: str
     float32: bool = False
+    product32: bool = False
     pairs: bool = False
+    operands: str | None = None
+    bits: int = 30
 
 
 FLOAT = Rounding("float_even", float32=True)
@@ -70,13 +79,20 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
 }
 
 SINGLE, DOUBLE, UPUP = Rounding("single"), Rounding("double"), Rounding("upup")
+DOUBLE_FLOAT = Rounding("double", float32=True)
+THRICE = Rounding("double", operands="double")
+SHORT = Rounding("single", float32=True, bits=21)
 
 LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.conv2d": DOUBLE,
     "nn.depthwise_conv2d": DOUBLE,
-    "nn.fully_connected": SINGLE,
+    "nn.conv2d/u8": replace(DOUBLE, product32=True),
+    "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
+    "nn.fully_connected": replace(SINGLE, product32=True),
     "nn.matmul": DOUBLE,
-    "nn.mul": DOUBLE,
+    "nn.add": THRICE,
+    "nn.sub": THRICE,
+    "nn.mul": DOUBLE_FLOAT,
     "nn.global_average_pool": DOUBLE,
     "nn.relu": DOUBLE,
     "nn.clamp": DOUBLE,
@@ -86,20 +102,28 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
 LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.conv2d": FLOAT,
     "nn.depthwise_conv2d": FLOAT,
-    "nn.depthwise_conv2d/u8": DOUBLE,
+    "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": FLOAT,
     "nn.matmul": FLOAT,
+    "nn.add": SHORT,
+    "nn.add/i16": Rounding("double", operands="single"),
+    "nn.sub": SHORT,
+    "nn.sub/i16": THRICE,
     "nn.mul": FLOAT,
+    "nn.mul/i16": DOUBLE_FLOAT,
     "nn.global_average_pool": SINGLE,
 }
 
 LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.conv2d": UPUP,
+    "nn.conv2d/u8": replace(UPUP, product32=True),
     "nn.depthwise_conv2d": UPUP,
-    "nn.depthwise_conv2d/u8": DOUBLE,
-    "nn.fully_connected": UPUP,
+    "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
+    "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul": DOUBLE,
-    "nn.mul": DOUBLE,
+    "nn.add": Rounding("double", operands="single"),
+    "nn.sub": THRICE,
+    "nn.mul": DOUBLE_FLOAT,
     "nn.global_average_pool": DOUBLE,
     "nn.relu": DOUBLE,
     "nn.clamp": DOUBLE,

@@ -59,7 +59,7 @@ func.func @islands(%c: tensor<2x!c>, %u: tensor<2x!u>, %b: tensor<2x!big>) -> (t
 // CHECK: builtin.module attributes {qmlir.numerics = "onnxruntime"}
 module attributes {qmlir.numerics = "onnxruntime"} {
 // CHECK-LABEL: func.func @onnxruntime
-// CHECK-NEXT: %[[X:.*]] = quant.qcast %x {qmlir.float32} : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
+// CHECK-NEXT: %[[X:.*]] = quant.qcast %x {qmlir.quantization = "float32"} : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
 // CHECK: qint.float_add {{.*}} {ratios = array<i32: 8388608, -22, 8388608, -22>, constant = array<i32: -16547840, -15>, offset = 128 : i32, zero_point = -128 : i32, min = -128 : i32, max = 127 : i32}
 // CHECK: qint.mul
 // CHECK-NEXT: qint.requantize {{.*}}contract = "float_sum", before = 7 : i32, zero_point = -121 : i32
@@ -95,5 +95,43 @@ func.func @saturating(%x: tensor<1x2x2x1x!u>) -> tensor<1x2x1x1x!u> {
   %b = nn.constant <tensor<1xi32>, [4]> : tensor<1xi32>
   %0 = nn.conv2d %x, %w, %b {qmlir.integer_operator, padding = array<i64: 0, 1, 0, 0>} : tensor<1x2x2x1x!u>, tensor<1x2x2x1x!w>, tensor<1xi32> -> tensor<1x2x1x1x!u>
   func.return %0 : tensor<1x2x1x1x!u>
+}
+}
+
+// -----
+
+// LiteRT's reference kernels bring the operands of a sum to one scale first, 2·max of the two, and compute the factor of
+// a product in float32.
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25>
+!y = !quant.uniform<i8:f32, 0.75:-5>
+!w = !quant.uniform<i16:f32, 0.5>
+
+module attributes {qmlir.numerics = "litert-reference"} {
+// CHECK-LABEL: func.func @litert_reference
+// CHECK: qint.rescaled_add {{.*}} {lhs_zero_point = 3 : i32, left = 20 : i32, multipliers = array<i32: 1073741824, 1073741824, 1431655765>, shifts = array<i32: 0, -1, -19>, operand_contract = "double", contract = "double", zero_point = -5 : i32, min = -128 : i32, max = 127 : i32}
+// CHECK: qint.rescaled_add {{.*}} {left = 15 : i32, {{.*}}subtract = true
+// CHECK: qint.mul
+// CHECK-NEXT: qint.requantize {{.*}}multiplier = array<i32: 1431655808>, shift = array<i32: -2>, contract = "double"
+func.func @litert_reference(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>) -> (tensor<4x!y>, tensor<4x!w>, tensor<4x!y>) {
+  %0 = nn.add %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!y>
+  %1 = nn.sub %w, %w : tensor<4x!w>, tensor<4x!w> -> tensor<4x!w>
+  %2 = nn.mul %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!y>
+  func.return %0, %1, %2 : tensor<4x!y>, tensor<4x!w>, tensor<4x!y>
+}
+}
+
+// -----
+
+// XNNPACK's sum has multipliers of 21 bits and one rounding.
+!a = !quant.uniform<i8:f32, 0.5:3>
+!y = !quant.uniform<i8:f32, 0.75:-5>
+
+module attributes {qmlir.numerics = "litert-xnnpack"} {
+// CHECK-LABEL: func.func @litert_xnnpack
+// CHECK: qint.add {{.*}}multipliers = array<i64: 1398101, 1398101>, shift = 21 : i32
+func.func @litert_xnnpack(%a: tensor<4x!a>) -> tensor<4x!y> {
+  %0 = nn.add %a, %a : tensor<4x!a>, tensor<4x!a> -> tensor<4x!y>
+  func.return %0 : tensor<4x!y>
 }
 }

@@ -4,24 +4,27 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.elementwise import float32_parts
-from qmlir.legality import factors, uniform
+from qmlir.dialects.quant import numerics
+from qmlir.legality import factors, uniform, widest
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.runtimes import Rounding
 
 
 def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once."""
-    if rounding.float32 and isinstance(op, nn.AddOp):
+    """y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once, or as a runtime has it."""
+    if rounding.contract == "float_even" and isinstance(op, nn.AddOp):
         return [_float_add(op, operands)]
-    result, ratios = uniform(op.y), factors(op).tolist()
-    # The larger multiplier gets 30 bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
-    shift = 30 - math.frexp(max(ratios))[1]
+    if rounding.operands is not None and (left := _room(op)) is not None:
+        return [_rescaled_add(op, operands, rounding.operands, rounding.contract, left)]
+    result, ratios = uniform(op.y), factors(op, np.float32 if rounding.float32 else np.float64).tolist()
+    # The larger multiplier has that many bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
+    shift = rounding.bits - math.frexp(max(ratios))[1]
     if isinstance(op, nn.SubOp):
         ratios[1] = -ratios[1]
     low, high = limits(op)
@@ -40,6 +43,44 @@ def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: R
             element=result.storage_type,
         )
     ]
+
+
+def _room(op: nn.AddOp | nn.SubOp) -> int | None:
+    """By how many bits operands are moved left before they are brought to one scale; None where there is no room.
+
+    20 bits, and 15 where they are wider than 8: no runtime has operands of 16 bits that are farther from zero.
+    """
+    lhs, rhs = uniform(op.lhs), uniform(op.rhs)
+    left = 20 if max(lhs.storage_width, rhs.storage_width) <= 8 else 15
+    return left if max(widest(lhs), widest(rhs)) << left <= 1 << 30 else None
+
+
+def _rescaled_add(
+    op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], contract_of_operands: str, contract: str, left: int
+) -> qint.RescaledAddOp:
+    """With t = 2·max(s_a, s_b): y = z_y + round((round(2^l·(a − z_a)·s_a/t) ± …) · t/(2^l·s_y))."""
+    lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
+    twice = 2 * max(lhs.scale, rhs.scale)
+    reals = [lhs.scale / twice, rhs.scale / twice, twice / ((1 << left) * result.scale)]
+    multipliers, shifts = numerics.quantize_multipliers(reals)
+    low, high = limits(op)
+    return qint.RescaledAddOp.make(
+        operands,
+        {
+            "lhs_zero_point": int32(lhs.zero_point),
+            "rhs_zero_point": int32(rhs.zero_point),
+            "left": int32(left),
+            "multipliers": int32s(multipliers.tolist()),
+            "shifts": int32s(shifts.tolist()),
+            "operand_contract": StringAttr(contract_of_operands),
+            "contract": StringAttr(contract),
+            "subtract": BoolAttr.from_bool(isinstance(op, nn.SubOp)),
+            "zero_point": int32(result.zero_point),
+            "min": int32(low),
+            "max": int32(high),
+        },
+        element=result.storage_type,
+    )
 
 
 def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
