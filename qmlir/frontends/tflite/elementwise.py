@@ -1,17 +1,18 @@
 """Operators on single elements: arithmetic, functions, comparisons, logic, casts."""
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, f32
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerType, Signedness, f32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.dtypes import element_type_of
-from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.dtypes import dtype_of, element_type_of
+from qmlir.dialects.interfaces import TensorOp, element_of
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import DTYPES, type_name
-from qmlir.frontends.values import Refusal, Value
+from qmlir.frontends.values import Constant, Refusal, Value
 
 # ---------------------------------------------------------------------------------------------------------------
 # Two operands
@@ -49,6 +50,7 @@ PAIRS: dict[str, tuple[str, type[TensorOp]]] = {
     "PRELU": ("", nn.PReluOp),
     "LOGICAL_AND": ("LogicalAndOptions", nn.AndOp),
     "LOGICAL_OR": ("LogicalOrOptions", nn.OrOp),
+    "BITWISE_XOR": ("BitwiseXorOptions", nn.XorOp),
 }
 """Operators that are one operation of nn on two operands."""
 
@@ -65,10 +67,33 @@ for _operator, _entry in PAIRS.items():
 
 @converts("FLOOR_DIV", options="FloorDivOptions")
 def floor_div(node: TFLiteNode, a: Value, b: Value) -> Value:
-    """⌊a / b⌋ of floats."""
-    if not node.is_real([a, b]):
-        raise Refusal(f"it divides {node.element(a)}")
-    return node.finished(node.compute(nn.FloorOp, [node.insert(nn.DivOp, [node.floats(a), node.floats(b)])]))
+    """⌊a / b⌋."""
+    if node.is_real([a, b]):
+        return node.finished(node.compute(nn.FloorOp, [node.insert(nn.DivOp, [node.floats(a), node.floats(b)])]))
+    rest = node.insert(nn.ModOp, [a, b])
+    return node.compute(nn.DivOp, [node.insert(nn.SubOp, [a, rest]), b])
+
+
+@converts("ATAN2", options="ATan2Options")
+def atan2(node: TFLiteNode, y: Value, x: Value) -> Value:
+    """The angle of (x, y): that of y / x, half a turn away where x is negative."""
+    zero, half = node.number(0, x), node.number(np.pi, x)
+    angle = node.insert(nn.AtanOp, [node.insert(nn.DivOp, [y, x])])
+    turn = node.insert(nn.WhereOp, [node.insert(nn.LessOp, [y, zero]), node.insert(nn.NegOp, [half]), half])
+    left = node.insert(nn.LessOp, [x, zero])
+    turned = node.insert(nn.WhereOp, [left, node.insert(nn.AddOp, [angle, turn]), angle])
+    nowhere = node.insert(nn.IsNaNOp, [turned])  # 0 / 0
+    both = node.insert(nn.AddOp, [y, x])
+    return node.compute(nn.WhereOp, [nowhere, both, turned])
+
+
+@converts("RIGHT_SHIFT", options="RightShiftOptions")
+def right_shift(node: TFLiteNode, x: Value, count: Value) -> Value:
+    """x / 2^count rounded down; counts outside the width are the nearest inside."""
+    width = (node.tensors[0].dtype or np.dtype(np.int32)).itemsize * 8
+    low, high = (Constant(np.array(n, node.tensors[0].dtype)) for n in (0, width - 1))
+    inside = node.insert(nn.MinimumOp, [node.insert(nn.MaximumOp, [count, low]), high])
+    return node.compute(nn.ShiftRightOp, [x, inside])
 
 
 @converts("SQUARED_DIFFERENCE", options="SquaredDifferenceOptions")
@@ -257,3 +282,29 @@ def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -
 def operator_says(code: int) -> np.dtype[np.generic]:
     """The numpy type of a type in the schema."""
     return DTYPES[code]
+
+
+@converts("BITCAST", options="BitcastOptions")
+def bitcast(node: TFLiteNode, x: Value) -> Value:
+    """The same bits in another type."""
+    dtype = node.tensors[0].dtype
+    if dtype is None or node.output_type() is not None or node.is_quantized(x):
+        raise Refusal("it changes the type of quantized numbers" if dtype else f"it makes {node.tensors[0].kind}")
+    found, wanted = node.builder.ssa(x), element_type_of(dtype)
+    if dtype_of(element_of(found)).itemsize != dtype.itemsize:
+        raise Refusal("it changes the number of elements")
+    return node.compute(nn.BitcastOp, [found], element=wanted)
+
+
+@converts("FAKE_QUANT", options="FakeQuantOptions")
+def fake_quant(node: TFLiteNode, x: Value, *, min: float, max: float, num_bits: int) -> Value:
+    """x on the steps of a quantized type with a range, moved so that 0 is a step."""
+    if num_bits not in (8, 16):
+        raise Refusal(f"it counts in {num_bits} bits")
+    if not min <= 0 <= max or min == max or not np.isfinite([min, max]).all():
+        raise node.error("its range must include 0", str((min, max)))
+    most = (1 << num_bits) - 1
+    scale = float((np.float32(max) - np.float32(min)) / np.float32(most))
+    zero = int(np.clip(np.floor(-np.float32(min) / np.float32(scale) + 0.5), 0, most))
+    type = UniformType.per_tensor(IntegerType(num_bits, Signedness.UNSIGNED), scale, zero)
+    return node.cast(DequantizeCastOp, node.cast(QuantizeCastOp, node.builder.ssa(x), type), f32)

@@ -7,10 +7,11 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 
 from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, SliceOp
+from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.values import Constant, Refusal, Value
+from qmlir.frontends.values import Constant, Refusal, Value, bounded
 
 
 def part(
@@ -98,7 +99,8 @@ def _with(shape: Shape, axis: int, size: int) -> list[int]:
     return [size if i == axis else d for i, d in enumerate(shape)]
 
 
-def _only(node: TFLiteNode, axis: Value, what: str = "axis") -> int:
+def only(node: TFLiteNode, axis: Value, what: str = "axis") -> int:
+    """The value of an input that has one."""
     values = node.ints(axis, what)
     if len(values) != 1:
         raise node.error(f"it needs one {what}", str(list(values)))
@@ -108,7 +110,7 @@ def _only(node: TFLiteNode, axis: Value, what: str = "axis") -> int:
 @converts("SPLIT", options="SplitOptions")
 def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[Value, ...]:
     """x in equal parts along an axis."""
-    at, count = node.axis(_only(node, axis), node.rank(x)), len(node.outputs)
+    at, count = node.axis(only(node, axis), node.rank(x)), len(node.outputs)
     if not node.rank(x) or num_splits not in (0, count) or node.shape(x)[at] % count:
         raise node.error(f"its {count} outputs must be equal parts of {list(node.shape(x))}", str(num_splits))
     return _split(node, x, at, [node.shape(x)[at] // count] * count)
@@ -117,7 +119,7 @@ def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[
 @converts("SPLIT_V", options="SplitVOptions")
 def split_v(node: TFLiteNode, x: Value, sizes: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
     """x in parts of given sizes along an axis; one may be −1, what is left."""
-    at, found = node.axis(_only(node, axis), node.rank(x)), list(node.ints(sizes, "sizes"))
+    at, found = node.axis(only(node, axis), node.rank(x)), list(node.ints(sizes, "sizes"))
     if not node.rank(x):
         raise node.error("its input must have an axis", "a scalar")
     if found.count(-1) == 1:
@@ -135,16 +137,14 @@ def unpack(node: TFLiteNode, x: Value, *, axis: int) -> tuple[Value, ...]:
     return tuple(node.reshape(p, (*shape[:at], *shape[at + 1 :]), i) for i, p in enumerate(parts))
 
 
-def _places(node: TFLiteNode, indices: Value) -> Value:
+def places_of(node: TFLiteNode, indices: Value) -> Value:
     """Indices in a type that nn takes."""
     return indices if node.element(indices) in ("i32", "i64") else node.converted(indices, i64)
 
 
 @converts("GATHER", options="GatherOptions")
 def gather(node: TFLiteNode, x: Value, indices: Value, *, axis: int, batch_dims: int) -> Value:
-    """x at the indices along an axis."""
-    if batch_dims:
-        raise Refusal("it gathers by batches")
+    """x at the indices along an axis; the first `batch_dims` dimensions of both go together."""
     at = node.axis(axis, node.rank(x))
     if not node.rank(x):
         raise node.error("its input must have an axis", "a scalar")
@@ -152,7 +152,29 @@ def gather(node: TFLiteNode, x: Value, indices: Value, *, axis: int, batch_dims:
         values = indices.array.astype(np.int64)
         if values.size and not (0 <= values.min() and values.max() < node.shape(x)[at]):
             raise node.error(f"its indices must lie in [0, {node.shape(x)[at]})", str(values.reshape(-1)[:8].tolist()))
-    return node.moved_elements(GatherOp, [x, _places(node, indices)], {"axis": IntegerAttr(at, i64)})
+    if not batch_dims:
+        return node.moved_elements(GatherOp, [x, places_of(node, indices)], {"axis": IntegerAttr(at, i64)})
+    batch = batch_dims + node.rank(indices) if batch_dims < 0 else batch_dims
+    if not 0 <= batch <= min(at, node.rank(indices)) or node.shape(x)[:batch] != node.shape(indices)[:batch]:
+        raise node.error("its input and indices must begin with the same dimensions, before its axis",
+                         f"{list(node.shape(x))}, {list(node.shape(indices))}, {batch}")  # fmt: skip
+    return _gather_batches(node, x, indices, at, batch)
+
+
+def _gather_batches(node: TFLiteNode, x: Value, indices: Value, at: int, batch: int) -> Value:
+    """By the coordinates of each element, its axis moved behind the batches."""
+    rank, shape = node.rank(x), node.shape(indices)
+    order = [*range(batch), at, *(i for i in range(batch, rank) if i != at)]
+    moved = node.permuted(x if isinstance(x, Constant) else node.quantized(x), order)
+    fixed = np.indices(bounded((*shape, batch + 1))[:-1], dtype=np.int64)[:batch]
+    parts: list[Value] = [Constant(i[..., None]) for i in fixed]
+    parts.append(node.reshaped(node.converted(indices, i64), (*shape, 1)))
+    coordinates = node.insert(ConcatOp, [parts], {"axis": IntegerAttr(len(shape), i64)})
+    found = node.moved_elements(GatherNDOp, [moved, coordinates])
+    between = at - batch  # dimensions that come before the indices' own in the result
+    own = range(batch, len(shape))
+    first = range(len(shape), len(shape) + between)
+    return node.permuted(found, [*range(batch), *first, *own, *range(len(shape) + between, node.rank(found))])
 
 
 @converts("EMBEDDING_LOOKUP")
@@ -166,7 +188,7 @@ def embedding_lookup(node: TFLiteNode, indices: Value, x: Value) -> Value:
 @converts("GATHER_ND", options="GatherNdOptions")
 def gather_nd(node: TFLiteNode, x: Value, indices: Value) -> Value:
     """x at the indices of its first dimensions."""
-    return node.moved_elements(GatherNDOp, [x, _places(node, indices)])
+    return node.moved_elements(GatherNDOp, [x, places_of(node, indices)])
 
 
 @converts("REVERSE_V2", options="ReverseV2Options")
@@ -175,3 +197,20 @@ def reverse_v2(node: TFLiteNode, x: Value, axes: Value) -> Value:
     shape, over = node.shape(x), node.axes(node.ints(axes, "axes"), node.rank(x))
     offsets = [size - 1 if i in over and size else 0 for i, size in enumerate(shape)]
     return part(node, x, offsets, shape, [-1 if i in over else 1 for i in range(len(shape))])
+
+
+@converts("REVERSE_SEQUENCE", options="ReverseSequenceOptions")
+def reverse_sequence(node: TFLiteNode, x: Value, lengths: Value, *, seq_dim: int, batch_dim: int) -> Value:
+    """The first elements of each batch along an axis backwards, as many as its length says."""
+    shape, (along, batch) = node.shape(x), (node.axis(d, node.rank(x)) for d in (seq_dim, batch_dim))
+    counts = np.array(node.ints(lengths, "lengths"), np.int64)
+    if along == batch or counts.shape != (shape[batch],) or ((counts < 0) | (counts > shape[along])).any():
+        raise node.error(f"it needs lengths along axis {along} for each of axis {batch} of {list(shape)}",
+                         str(counts.tolist()[:8]))  # fmt: skip
+    order = [batch, along, *(i for i in range(len(shape)) if i not in (batch, along))]
+    steps = np.arange(shape[along], dtype=np.int64)
+    places = np.where(steps < counts[:, None], counts[:, None] - 1 - steps, steps)
+    each = np.broadcast_to(np.arange(shape[batch], dtype=np.int64)[:, None], places.shape)
+    moved = node.permuted(x if isinstance(x, Constant) else node.quantized(x), order)
+    found = node.moved_elements(GatherNDOp, [moved, Constant(np.stack([each, places], axis=2))])
+    return node.permuted(found, [order.index(i) for i in range(len(shape))])

@@ -64,7 +64,7 @@ def tensor_ir(tensor: Tensor) -> Attribute:
 
 def _attribute(value: Any) -> Attribute:
     if isinstance(value, tuple):
-        return ArrayAttr([IntegerAttr(int(v), i64) for v in value])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return ArrayAttr([_attribute(v) for v in value])  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, bytes):
         return StringAttr(value.decode(errors="replace"))
     if isinstance(value, float):

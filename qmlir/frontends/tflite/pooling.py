@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from qmlir.dialects.nn.elementary import SqrtOp
+from qmlir.dialects.nn.elementwise import MulOp
 from qmlir.dialects.nn.pooling import AveragePool2DOp, MaxPool2DOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.windows import window_properties
-from qmlir.frontends.values import Value
+from qmlir.frontends.values import Refusal, Value
 
 
 def _pool(
@@ -36,3 +38,17 @@ def max_pool_2d(
     """The greatest element of a window."""
     strides, window = (stride_h, stride_w), (filter_height, filter_width)
     return _pool(node, MaxPool2DOp, x, padding, strides, window, fused_activation_function)
+
+
+@converts("L2_POOL_2D", options="Pool2DOptions")
+def l2_pool_2d(
+    node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
+    fused_activation_function: int,
+) -> Value:  # fmt: skip
+    """The root of the mean of the squares in a window."""
+    if node.is_quantized(x):
+        raise Refusal("its input is quantized")
+    strides, window = (stride_h, stride_w), (filter_height, filter_width)
+    properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": ints(list(window))}
+    mean = node.insert(AveragePool2DOp, [node.insert(MulOp, [x, x])], properties)
+    return node.pointwise(SqrtOp, [mean], activation=fused_activation_function)

@@ -316,7 +316,7 @@ def _is_field(member: str) -> bool:
 def _option(options: Any, accessor: str) -> Any:
     value = getattr(options, accessor)()
     if accessor.endswith("AsNumpy"):
-        return tuple(int(v) for v in _array(value))
+        return tuple(_array(value).tolist())
     return value
 
 

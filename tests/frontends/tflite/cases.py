@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.frontends.tflite.files import Op, T, constant, model
+from tests.frontends.tflite.files import CODES, Op, T, constant, model
 
 FORMATS = ("float32", "int8", "uint8", "int16")
+PLAIN = ("int32", "bool")
+"""Ways of storing numbers that stand for themselves, of operators that have no other."""
+
 PARAMETERS = {"int8": (0.05, 3), "uint8": (0.05, 131), "int16": (0.0002, 0)}
 OUTPUTS = {"int8": (0.06, -5), "uint8": (0.06, 120), "int16": (0.0003, 0)}
 PROBABILITIES = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
@@ -39,6 +42,8 @@ class Case:
     reference whether the oracle is LiteRT's reference kernel; else what it runs by default
     version   of the operator
     source    the element type of the inputs where the format does not say it
+    results   element types of several outputs; None is the format's
+    shape     a constant behind everything
     steps     how far a quantized result may lie from LiteRT's reference kernel, whose rounding is another
     positive  inputs are above 0
     """
@@ -59,6 +64,8 @@ class Case:
     reference: bool = True
     version: int = 1
     source: Any = None
+    results: Sequence[Any] = ()
+    shape: T | None = None
 
     @property
     def name(self) -> str:
@@ -110,6 +117,9 @@ class Case:
         results = [tensor(f"y{i}", s, format, out) for i, s in enumerate(self.outputs)]
         if self.result is not None:
             results = [T(f"y{i}", s, self.result) for i, s in enumerate(self.outputs)]
+        for i, dtype in enumerate(self.results):
+            results[i] = results[i] if dtype is None else T(f"y{i}", self.outputs[i], dtype)
+        order += [] if self.shape is None else [self.shape]
         n = len(order)
         op = Op(self.kind, range(n), range(n, n + len(results)), *self.options, self.version)
         fed = [i for i, t in enumerate(order) if t.data is None]
@@ -290,11 +300,101 @@ def _others() -> Iterator[Case]:
                same=True, steps=0, formats=EIGHT, reference=False)  # fmt: skip
     yield Case("SELECT", [ROWS, ROWS], [ROWS], ("SelectOptions", {}), [constant("if", np.array([True, False]))],
                first=True, same=True, steps=0, formats=EIGHT)  # fmt: skip
-    yield Case("CAST", [ROWS], [ROWS], ("CastOptions", {"InDataType": 0, "OutDataType": 2}), formats=FLOAT,
-               result=np.int32, steps=0)  # fmt: skip
     for kind in ("CEIL", "ROUND", "SIGN", "RELU_0_TO_1"):
         yield Case(kind, [ROWS], [ROWS], formats=FLOAT, reference=False)
 
 
-SOURCES: Sequence[Callable[[], Iterator[Case]]] = (_pairs, _functions, _windows, _reductions, _movement, _others)
+INTEGERS = ("int32",)
+
+
+def _integers() -> Iterator[Case]:
+    for kind in ("ADD", "SUB", "MUL"):
+        yield Case(kind, [ROWS, ROWS], [ROWS], (f"{kind.capitalize()}Options", {ACT: 0}), formats=INTEGERS)
+    for kind in ("FLOOR_DIV", "FLOOR_MOD", "RIGHT_SHIFT"):
+        yield Case(kind, [ROWS, ROWS], [ROWS], formats=INTEGERS, positive=True)
+    for kind in ("BITWISE_XOR", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"):
+        yield Case(kind, [ROWS, ROWS], [ROWS], formats=INTEGERS)
+    for kind in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
+        yield Case(kind, [ROWS, ROWS], [ROWS], formats=INTEGERS, result=np.bool_)
+    for kind in ("LOGICAL_AND", "LOGICAL_OR"):
+        yield Case(kind, [ROWS, ROWS], [ROWS], formats=("bool",))
+    yield Case("LOGICAL_NOT", [ROWS], [ROWS], formats=("bool",))
+    for kind in ("NEG", "ABS"):
+        yield Case(kind, [ROWS], [ROWS], formats=INTEGERS)
+    drop = ("ReducerOptions", {"KeepDims": False})
+    for kind in ("SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"):
+        yield Case(kind, [ROWS], [(2,)], drop, [i32("axes", [1])], formats=INTEGERS)
+    for kind in ("REDUCE_ANY", "REDUCE_ALL"):
+        yield Case(kind, [ROWS], [(2,)], drop, [i32("axes", [1])], formats=("bool",))
+
+
+def _choices() -> Iterator[Case]:
+    one, nothing = constant("on", np.array(2.5, np.float32)), constant("off", np.array(-1.0, np.float32))
+    for label, axis, shape in (("", -1, (2, 7, 6)), ("first", 0, (6, 2, 7))):
+        yield Case("ONE_HOT", [ROWS], [shape], ("OneHotOptions", {"Axis": axis}), [i32("depth", 6), one, nothing],
+                   formats=FLOAT, source="int32", label=label)  # fmt: skip
+    yield Case("TOPK_V2", [ROWS], [(2, 3), (2, 3)], ("TopKV2Options", {}), [i32("k", [3])], formats=EIGHT, same=True,
+               results=(None, np.int32))  # fmt: skip
+    yield Case("BUCKETIZE", [ROWS], [ROWS], ("BucketizeOptions", {"Boundaries": [-0.5, 0.25, 1.0]}), formats=FLOAT,
+               result=np.int32)  # fmt: skip
+    yield Case("MATRIX_DIAG", [ROWS], [(2, 7, 7)], ("MatrixDiagOptions", {}), formats=FLOAT)
+    for label, shape, diagonal in (("", (2, 3, 5), (2, 3)), ("tall", (2, 5, 3), (2, 3))):
+        yield Case("MATRIX_SET_DIAG", [shape, diagonal], [shape], ("MatrixSetDiagOptions", {}), formats=FLOAT,
+                   label=label)  # fmt: skip
+    yield Case("ATAN2", [ROWS, ROWS], [ROWS], ("ATan2Options", {}), formats=FLOAT)
+    yield Case("ZEROS_LIKE", [ROWS], [ROWS], ("ZerosLikeOptions", {}), formats=("float32", "int32"))
+    yield Case("FILL", [()], [(2, 3)], ("FillOptions", {}), [i32("shape", [2, 3])], first=True,
+               formats=("float32", "int8", "int16", "int32"), same=True)  # fmt: skip
+    yield Case("FAKE_QUANT", [ROWS], [ROWS], ("FakeQuantOptions", {"Min": -1.5, "Max": 2.0, "NumBits": 8}),
+               formats=FLOAT)  # fmt: skip
+    yield Case("FAKE_QUANT", [ROWS], [ROWS],
+               ("FakeQuantOptions", {"Min": -1.5, "Max": 2.0, "NumBits": 16}), formats=FLOAT,
+               label="16 bits")  # fmt: skip
+    yield Case("L2_POOL_2D", [IMAGE], [(1, 3, 3, 4)],
+               ("Pool2DOptions", {"StrideH": 2, "StrideW": 2, "FilterHeight": 3, "FilterWidth": 2, ACT: 0}),
+               formats=FLOAT)  # fmt: skip
+    yield Case("BITCAST", [ROWS], [ROWS], ("BitcastOptions", {}), formats=FLOAT, result=np.int32)
+    yield Case("EMBEDDING_LOOKUP", [(6, 4)], [(3, 4)], extra=[i32("ids", [5, 0, 5])], first=True, same=True,
+               formats=FLOAT)  # fmt: skip
+    for label, axis, batch, indices, shape in (
+        ("batches", 2, 1, [[4, 0, 4]], (1, 6, 3, 4)),
+        ("batches, next axis", 1, 1, [[5, 0, 1]], (1, 3, 5, 4)),
+    ):
+        yield Case("GATHER", [IMAGE], [shape], ("GatherOptions", {"Axis": axis, "BatchDims": batch}),
+                   [i32("indices", indices)], same=True, formats=("float32", "int8", "int16"), label=label)  # fmt: skip
+    yield Case("REVERSE_SEQUENCE", [(3, 5, 2)], [(3, 5, 2)], ("ReverseSequenceOptions", {"SeqDim": 1, "BatchDim": 0}),
+               [i32("lengths", [5, 0, 3])], formats=("float32", "uint8", "int16"), same=True)  # fmt: skip
+
+
+def _scatters() -> Iterator[Case]:
+    yield Case("SCATTER_ND", [(4, 3)], [(5, 3)], ("ScatterNdOptions", {}),
+               [i32("indices", [[0], [2], [2], [4]])], first=True, shape=i32("shape", [5, 3]),
+               formats=("float32", "int32"))  # fmt: skip
+    yield Case("DYNAMIC_UPDATE_SLICE", [(4, 5), (2, 3)], [(4, 5)], ("DynamicUpdateSliceOptions", {}),
+               [i32("start", [3, -1])], formats=("float32", "int8", "int32"), same=True)  # fmt: skip
+    yield Case("SEGMENT_SUM", [(4, 3)], [(3, 3)], ("SegmentSumOptions", {}), [i32("ids", [0, 0, 1, 2])],
+               formats=("float32", "int32"), reference=False)  # fmt: skip  # there is no reference kernel
+    for kind in ("SUM", "PROD", "MAX", "MIN"):
+        yield Case(f"UNSORTED_SEGMENT_{kind}", [(5, 3)], [(4, 3)], (f"UnsortedSegment{kind.capitalize()}Options", {}),
+                   [i32("ids", [3, 0, -1, 3, 1]), i32("count", 4)], formats=("float32", "int32"))  # fmt: skip
+    yield Case("SPARSE_TO_DENSE", [(3,), ()], [(4, 5)], ("SparseToDenseOptions", {}),
+               [i32("indices", [[0, 1], [2, 4], [3, 0]]), i32("shape", [4, 5])], first=True,
+               formats=("float32", "int32"))  # fmt: skip
+
+
+def _casts() -> Iterator[Case]:
+    for source in ("float32", "int8", "uint8", "int16"):
+        made = ("int8", "int16") if source == "int16" else ("int8", "uint8", "int16")
+        yield Case("QUANTIZE", [IMAGE], [IMAGE], formats=made, source=source, label=f"of {source}")
+    yield Case("DEQUANTIZE", [IMAGE], [IMAGE], formats=("int8", "uint8", "int16"), result=np.float32)
+    for source, target in (("float32", "int32"), ("int32", "float32"), ("float32", "int8"), ("int32", "bool"),
+                           ("bool", "float32"), ("float32", "bool"), ("int32", "int16")):  # fmt: skip
+        codes = {"InDataType": CODES[source], "OutDataType": CODES[target]}
+        yield Case("CAST", [ROWS], [ROWS], ("CastOptions", codes), formats=(source,), result=np.dtype(target),
+                   label=f"to {target}")  # fmt: skip
+
+
+SOURCES: Sequence[Callable[[], Iterator[Case]]] = (
+    _pairs, _functions, _windows, _reductions, _movement, _others, _integers, _choices, _scatters, _casts
+)  # fmt: skip
 CASES = [case for source in SOURCES for case in source()]

@@ -121,7 +121,7 @@ def _tensor(b: Any, t: T, buffer: int) -> int:
 def _operator(b: Any, o: Op, code: int) -> int:
     inputs, outputs, options = _ints(b, o.inputs), _ints(b, o.outputs), None
     if o.options_kind:
-        values = {k: _ints(b, v) if isinstance(v, Sequence) else v for k, v in o.options.items()}
+        values = {k: _numbers(b, v) if isinstance(v, Sequence) else v for k, v in o.options.items()}
         getattr(schema, f"{o.options_kind}Start")(b)
         for name, value in values.items():
             getattr(schema, f"{o.options_kind}Add{name}")(b, value)
@@ -169,6 +169,11 @@ def _signature(b: Any, inputs: Mapping[str, int], outputs: Mapping[str, int]) ->
 
 def _ints(b: Any, values: Sequence[int]) -> int:
     return b.CreateNumpyVector(np.array(values, np.int32))
+
+
+def _numbers(b: Any, values: Sequence[float]) -> int:
+    floats = any(isinstance(v, float) for v in values)
+    return b.CreateNumpyVector(np.array(values, np.float32 if floats else np.int32))
 
 
 def _offsets(b: Any, values: Sequence[int]) -> int:
