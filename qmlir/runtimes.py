@@ -37,7 +37,7 @@ Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-referenc
 class Rounding:
     """How the result of an operation is rounded.
 
-    contract  a name in numerics.CONTRACTS
+    contract  a name in numerics.CONTRACTS; of `quant.qcast` one in numerics.QUANTIZATIONS
     float32   whether factors between scales, divisions and functions of one element are computed in float32
     product32 whether the product of the scales of data and of weights with one scale is rounded to float32
     pairs     whether products of u8 by s8 are added in pairs that saturate at 16 bits, where the source model's
@@ -74,7 +74,7 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.global_average_pool": FLOAT,
     "nn.add": FLOAT,
     "nn.mul": Rounding("float_sum", float32=True),
-    "quant.qcast": FLOAT,
+    "quant.qcast": Rounding("float32"),
     **dict.fromkeys((f"nn.{function}" for function in _FUNCTIONS), FLOAT),
 }
 
@@ -118,6 +118,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),
     "nn.depthwise_conv2d": UPUP,
+    "quant.qcast": Rounding("float32_away"),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul": DOUBLE,
@@ -134,6 +135,7 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
     "default": {},
     "onnxruntime": ONNXRUNTIME,
     "onnxruntime-vnni": {operation: replace(rounding, pairs=False) for operation, rounding in ONNXRUNTIME.items()},
+    "quant.qcast": Rounding("float32_reciprocal"),
     "litert-reference": LITERT_REFERENCE,
     "litert-xnnpack": LITERT_XNNPACK,
     "litert-builtin": LITERT_BUILTIN,
@@ -151,6 +153,7 @@ def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8"
     Args:
         operation: Its name.
         runtime: A key of `RUNTIMES`.
+    "quant.qcast": Rounding("float32_reciprocal"),
         contract: The target's, which holds for what the runtime's table does not list.
         storage: How the source model stores the operation's data: `i8`, `u8`, `i16`, …
     """
@@ -181,6 +184,11 @@ def follow(module: ModuleOp, runtime: str) -> None:
         OptionError: There is no such runtime; names near misses.
     """
     known = get_args(Runtime)
+def quantization_of(runtime: str) -> str:
+    """How a runtime quantizes floats: a name in numerics.QUANTIZATIONS."""
+    return rounding_of("quant.qcast", runtime, "exact").contract
+
+
     if runtime not in known:
         raise OptionError(
             "numerics", f"must be one of {', '.join(known)}", got=runtime, remedy=near_misses(runtime, list(known))

@@ -4,7 +4,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir.dialects.qmlir import NUMERICS
-from qmlir.dialects.quant.numerics import CONTRACTS
+from qmlir.dialects.quant.numerics import CONTRACTS, QUANTIZATIONS
 from qmlir.errors import OptionError, PipelineError
 from qmlir.runtimes import RUNTIMES, Rounding, follow, rounding_of, runtime_of
 from qmlir.target import load_target
@@ -14,7 +14,9 @@ def test_the_table_names_operations_and_contracts() -> None:
     known = {*load_target("cpu").integer, "quant.qcast"}
     for table in RUNTIMES.values():
         assert {operation.partition("/")[0] for operation in table} <= known
-        assert {rounding.contract for rounding in table.values()} <= set(CONTRACTS)
+        contracts = {operation: rounding.contract for operation, rounding in table.items()}
+        assert contracts.pop("quant.qcast", "exact") in QUANTIZATIONS
+        assert set(contracts.values()) <= set(CONTRACTS)
 
 
 def test_what_is_not_listed_follows_the_target() -> None:

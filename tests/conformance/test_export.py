@@ -17,11 +17,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import qmlir
 from qmlir.compiler import main_function
-from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.schemas import SCHEMAS
 from qmlir.runtimes import follow
 from tests.backends.onnx_qdq.runtime import session
@@ -135,7 +135,7 @@ def test_our_file_comes_back(prepared: Prepared, schema: str, tmp_path: Path) ->
     """Imported again it is the same network: the same bits, once both divide in float32 where floats enter."""
     path, module = tmp_path / "exported.onnx", prepared.quantized(schema, "default")
     for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
-        cast.attributes[FLOAT32] = UnitAttr()
+        cast.attributes[QUANTIZATION] = StringAttr("float32")
     qmlir.export(module, path)
     again, ours = qmlir.compile(path), qmlir.compile(module)
     for x in prepared.inputs[:10]:

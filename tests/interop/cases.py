@@ -15,7 +15,7 @@ from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from tests.conftest import ROOT
 from tests.interop.upstream import Array, Compiled, assert_same_bits
@@ -80,12 +80,19 @@ def cast_cases() -> list[Case]:
         def quantize(x: SSAValue, quantized: Attribute = quantized, plain: Attribute = plain) -> SSAValue:
             return StorageCastOp(QuantizeCastOp(x, quantized).result, plain).result
 
+        def multiplied(x: SSAValue, quantized: Attribute = quantized, plain: Attribute = plain) -> SSAValue:
+            return StorageCastOp(_quantized_by("float32_reciprocal", x, quantized), plain).result
+
+        def away(x: SSAValue, quantized: Attribute = quantized, plain: Attribute = plain) -> SSAValue:
+            return StorageCastOp(_quantized_by("float32_away", x, quantized), plain).result
+
         def dequantize(x: SSAValue, quantized: Attribute = quantized) -> SSAValue:
             return DequantizeCastOp(StorageCastOp(x, quantized).result, TensorType(f32, [3, 4])).result
 
         bits = type.storage_width
         stored = np.random.default_rng(0).integers(-(1 << bits - 1), 1 << bits - 1, (3, 4)).astype(f"i{bits // 8}")
-        cases.append(Case(f"quantize {name}", network(quantize, TensorType(f32, [3, 4])), [floats()]))
+        for note, cast in (("", quantize), (" reciprocal", multiplied), (" away", away)):
+            cases.append(Case(f"quantize{note} {name}", network(cast, TensorType(f32, [3, 4])), [floats()]))
         cases.append(Case(f"dequantize {name}", network(dequantize, plain), [stored]))
     u8 = TensorType(TYPES["u8"], [2, 3])
 
@@ -94,6 +101,12 @@ def cast_cases() -> list[Case]:
 
     cases.append(Case("padded u8", network(pad, TensorType(f32, [2, 3])), [floats()[:2, :3]]))
     return cases
+
+
+def _quantized_by(quantization: str, x: SSAValue, type: Attribute) -> SSAValue:
+    op = QuantizeCastOp(x, type)
+    op.attributes[QUANTIZATION] = StringAttr(quantization)
+    return op.result
 
 
 def together(cases: Sequence[Case]) -> ModuleOp:

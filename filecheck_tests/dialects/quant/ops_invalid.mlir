@@ -113,3 +113,12 @@ func.func @q4_storage(%x: tensor<2x!q>) {
   %0 = quant.scast %x : tensor<2x!q> to tensor<2xi16>
   func.return
 }
+
+// -----
+
+!q = !quant.uniform<i8:f32, 1.0>
+func.func @q6(%x: f32) {
+  // expected-error@+1 {{'quant.qcast' qmlir.quantization must be one of exact, float32, float32_away, float32_reciprocal, got float16}}
+  %0 = quant.qcast %x {qmlir.quantization = "float16"} : f32 to !q
+  func.return
+}

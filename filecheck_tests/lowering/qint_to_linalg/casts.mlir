@@ -24,10 +24,10 @@ func.func @dequantize(%i: tensor<2x3xi8>) -> tensor<2x3xf32> {
 
 // ONNX's quotient is one of f32.
 // CHECK-LABEL: func.func @quantize_in_float32
-// CHECK: %[[S:.*]] = arith.truncf %{{.*}} : f64 to f32
-// CHECK: %[[Q:.*]] = arith.divf %{{.*}}, %[[S]] {{.*}}: f32
+// CHECK: %[[S:.*]] = arith.constant 5.000000e-01 : f32
+// CHECK: %[[Q:.*]] = arith.divf %{{.*}}, %[[S]] : f32
 // CHECK: arith.extf %[[Q]] : f32 to f64
 func.func @quantize_in_float32(%x: tensor<4xf32>) -> tensor<4x!quant.uniform<u8:f32, 0.5:200>> {
-  %q = quant.qcast %x {qmlir.float32} : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32, 0.5:200>>
+  %q = quant.qcast %x {qmlir.quantization = "float32"} : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32, 0.5:200>>
   func.return %q : tensor<4x!quant.uniform<u8:f32, 0.5:200>>
 }

@@ -34,17 +34,46 @@ class NumericsError(QmlirError):
 # Between real values and stored integers.
 
 
+def _divided(x: Array, scale: Array) -> Array:
+    return np.rint(x.astype(np.float64) / scale)
+
+
+def _divided_in_float32(x: Array, scale: Array) -> Array:
+    return np.rint(x.astype(np.float32) / scale.astype(np.float32))
+
+
+def _divided_away(x: Array, scale: Array) -> Array:
+    steps = (x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64)
+    return np.copysign(np.floor(np.abs(steps) + 0.5), steps)
+
+
+def _multiplied(x: Array, scale: Array) -> Array:
+    return np.rint(x.astype(np.float32) * (np.float32(1) / scale.astype(np.float32)))
+
+
+QUANTIZATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "exact": _divided,
+    "float32": _divided_in_float32,
+    "float32_away": _divided_away,
+    "float32_reciprocal": _multiplied,
+}
+"""How a quantization divides x by S and rounds: in float64, or in float32, half to even or half away from zero; or
+x · (1 / S) in float32, half to even. ONNX, TFLite's reference and XNNPACK, in this order, are those in float32."""
+
+
 def quantize(
-    x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, qmin: int, qmax: int, dtype: npt.DTypeLike
-) -> Array:
+    x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, qmin: int, qmax: int, dtype: npt.DTypeLike,
+    by: str = "exact",
+) -> Array:  # fmt: skip
     """q = clamp(rint(x / S) + Z, qmin, qmax)                                      (3)
 
-    Division and rint (half to even) in float64; Z is added after rounding, as ONNX has it. NaN gives Z, clamped;
-    infinities saturate. S and Z broadcast against x: per-axis callers reshape them (`UniformType.parameters_along`).
+    Division and rint (half to even) in float64, or as `by`, a name in `QUANTIZATIONS`, says; Z is added after rounding,
+    as ONNX has it. NaN gives Z, clamped; infinities saturate. S and Z broadcast against x: per-axis callers reshape
+    them (`UniformType.parameters_along`).
     """
     points = np.asarray(zero_point, np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        rounded = np.rint(np.asarray(x, np.float64) / np.asarray(scale, np.float64)) + points
+    with np.errstate(all="ignore"):
+        rounded = QUANTIZATIONS[by](np.asarray(x), np.asarray(scale, np.float64)).astype(np.float64) + points
     rounded = np.where(np.isnan(rounded), points, rounded)
     return np.clip(rounded, qmin, qmax).astype(dtype)
 
@@ -53,9 +82,7 @@ def quantize_in_float32(
     x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, qmin: int, qmax: int, dtype: npt.DTypeLike
 ) -> Array:
     """(3) with the quotient rounded to float32 before rint, as ONNX's QuantizeLinear has it; S is a float32."""
-    with np.errstate(all="ignore"):
-        steps = np.asarray(x, np.float32) / np.asarray(scale, np.float32)
-    return quantize(steps, 1.0, zero_point, qmin, qmax, dtype)
+    return quantize(x, scale, zero_point, qmin, qmax, dtype, "float32")
 
 
 def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> Array:

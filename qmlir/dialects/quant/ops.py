@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IntegerType,
     Signedness,
+    StringAttr,
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
@@ -39,8 +40,8 @@ from qmlir.errors import QmlirError
 
 Array = npt.NDArray[Any]
 
-FLOAT32 = "qmlir.float32"
-"""The attribute key on a `quant.qcast` that rounds its quotient to float32, as ONNX has it."""
+QUANTIZATION = "qmlir.quantization"
+"""The attribute key, on a `quant.qcast`, of how it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
 
 MATCHING_SHAPES = "input and result are both scalars or both tensors with matching shape"
 
@@ -148,7 +149,10 @@ class CastOp(IRDLOperation, abc.ABC):
 class QuantizeCastOp(CastOp):
     """q = clamp(rint(x / scale) + zero_point, storage_min, storage_max), in float64, half to even.
 
-    NaN gives the zero point. With the attribute `qmlir.float32` the quotient is rounded to float32 first.
+    NaN gives the zero point. The attribute `qmlir.quantization` may name another way to divide and to round, of
+    `numerics.QUANTIZATIONS`.
+
+    (Q6) it is one of them
     """
 
     name = "quant.qcast"
@@ -161,12 +165,21 @@ class QuantizeCastOp(CastOp):
         self._require(self.input, "operand", "floating-point", _is_float)
         self._require(self.result, "result", "quantized type", _is_quantized)
         self._require_expressed(self.input)
+        if self.quantization not in numerics.QUANTIZATIONS:  # Q6
+            known = ", ".join(numerics.QUANTIZATIONS)
+            raise VerifyException(f"'{self.name}' {QUANTIZATION} must be one of {known}, got {self.quantization}")
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), q = inputs, self.quantized
         scale, zero_point = q.parameters_along(x.ndim)
-        rule = numerics.quantize_in_float32 if FLOAT32 in self.attributes else numerics.quantize
-        return (rule(x, scale, zero_point, q.storage_min, q.storage_max, q.numpy_dtype),)
+        limits = q.storage_min, q.storage_max
+        return (numerics.quantize(x, scale, zero_point, *limits, q.numpy_dtype, self.quantization),)
+
+    @property
+    def quantization(self) -> str:
+        """How it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
+        name = self.attributes.get(QUANTIZATION)
+        return name.data if isinstance(name, StringAttr) else "exact" if name is None else str(name)
 
 
 @irdl_op_definition

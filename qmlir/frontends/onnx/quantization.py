@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, Signedness, TensorType, UnitAttr, f32
+from xdsl.dialects.builtin import Float32Type, IntegerType, Signedness, StringAttr, TensorType, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,7 +19,7 @@ from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import Array, Shape, element_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.storage import default_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Node
@@ -128,7 +128,7 @@ def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
     """Floats as stored integers; ONNX divides in float32, whatever runtime is followed."""
     result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
     assert isinstance(result, OpResult)
-    result.op.attributes[FLOAT32] = UnitAttr()
+    result.op.attributes[QUANTIZATION] = StringAttr("float32")
     return result
 
 

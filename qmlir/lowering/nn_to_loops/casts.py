@@ -9,11 +9,12 @@ from xdsl.ir import Operation
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.base import is_unsigned
-from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.kernel import MainLowering, Rules, memref_shape
 from qmlir.lowering.kernels.elementwise import lower_elementwise
 from qmlir.lowering.nn_to_loops.pointwise import F64_WIDTHS
+from qmlir.lowering.quantization import divisor, rounded_steps
 from qmlir.lowering.value import Value
 
 STORED_WIDTHS = (8, 16, 32)
@@ -22,16 +23,18 @@ STORED_WIDTHS = (8, 16, 32)
 
 @dataclass(frozen=True)
 class Quantize:
-    """clamp(rint(x / scale) + zero_point, low, high) in f64, or dividing in f32; NaN gives the zero point."""
+    """clamp(round(x / scale) + zero_point, low, high); NaN gives the zero point.
+
+    quantization   how it divides and rounds: a name in numerics.QUANTIZATIONS
+    """
 
     low: int
     high: int
     storage: IntegerType
-    float32: bool
+    quantization: str
 
     def __call__(self, x: Value, scale: Value, zero_point: Value) -> Value:
-        quotient = (x / scale).to(f64) if self.float32 else x.to(f64) / scale
-        steps = quotient.round_even()
+        steps = rounded_steps(x, scale, self.quantization)
         # A NaN is 0 beside the other bound's 0; any other value is one of the two and 0.
         steps = steps.maximum_number(0.0) + steps.minimum_number(0.0)
         q = (steps + zero_point).maximum(float(self.low)).minimum(float(self.high))
@@ -69,10 +72,8 @@ def _quantize(state: MainLowering, op: QuantizeCastOp) -> None:
     _check(state, op, type)
     x = state.buffer(op.input)
     scale, zero_point = type.parameters_along(len(memref_shape(x)))
-    float32 = FLOAT32 in op.attributes
-    divisor = state.constant(scale.astype(np.float32) if float32 else scale)
-    operands = [x, divisor, state.constant(zero_point.astype(np.float64))]
-    formula = Quantize(type.storage_min, type.storage_max, type.storage_type, float32)
+    operands = [x, state.constant(divisor(scale, op.quantization)), state.constant(zero_point.astype(np.float64))]
+    formula = Quantize(type.storage_min, type.storage_max, type.storage_type, op.quantization)
     lower_elementwise(state, "quant_qcast", formula, operands, op.result, F64_WIDTHS)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, f32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -24,7 +24,7 @@ from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, NAME
-from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from qmlir.ledger import decide
@@ -38,7 +38,7 @@ from qmlir.lowering.nn_to_qint.scales import contract_of, source_storage
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.lowering.nn_to_qint.storage import sign_storage
 from qmlir.rewriting import node_name
-from qmlir.runtimes import Rounding, rounding_of, runtime_of
+from qmlir.runtimes import Rounding, quantization_of, rounding_of, runtime_of
 from qmlir.target import Target
 
 LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], list[Operation]]] = {
@@ -122,9 +122,9 @@ class _Converter:
         for op in reversed(converted):
             Rewriter.erase_op(op)
         self._erase_unread_casts()
-        if rounding_of(QuantizeCastOp.name, self.runtime, self.contract).float32:
+        if (quantization := quantization_of(self.runtime)) != "exact":
             for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
-                cast.attributes[FLOAT32] = UnitAttr()
+                cast.attributes[QUANTIZATION] = StringAttr(quantization)
 
     def _lower(self, op: Operation) -> None:
         try:

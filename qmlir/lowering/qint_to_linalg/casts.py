@@ -1,6 +1,6 @@
 """quant.qcast, quant.dcast and quant.scast at the edges of the integer part, per tensor and per axis, in f64.
 
-Unlike upstream's `lower-quant-ops`, a quantization rounds half to even, as ours does everywhere (quant/numerics.py).
+Unlike upstream's `lower-quant-ops`, a quantization rounds to nearest, as ours does everywhere (quant/numerics.py).
 """
 
 import numpy as np
@@ -11,9 +11,10 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.dialects.arith import ExtUIOp
 from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.qint_to_linalg.structured import Array, Formula, TensorCode, tensor_of
+from qmlir.lowering.quantization import divisor, rounded_steps
 from qmlir.lowering.value import Value
 
 STORED_WIDTHS = (8, 16, 32)
@@ -23,19 +24,18 @@ _UNORDERED = IntegerAttr(arith.CMPF_COMPARISON_OPERATIONS.index("uno"), i64)
 
 
 def _quantize(code: TensorCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
-    """clamp(rint(x / scale) + zero_point, low, high), in f64 or dividing in f32; NaN gives the zero point."""
-    type, float32 = op.quantized, FLOAT32 in op.attributes
+    """clamp(round(x / scale) + zero_point, low, high), as its attribute says; NaN gives the zero point."""
+    type, by = op.quantized, op.quantization
     _check(code, type)
     zero_points = np.array(type.zero_points, np.float64)
 
     def formula(x: Value, scale: Value, zero_point: Value) -> Value:
-        quotient = (x / scale.to(f32)).to(f64) if float32 else x.to(f64) / scale
-        q = quotient.round_even() + zero_point
+        q = rounded_steps(x, scale, by) + zero_point
         number = _is_nan(q).choose(zero_point, q).maximum(float(type.storage_min)).minimum(float(type.storage_max))
         return number.to(i64).to(type.storage_type)
 
     result = tensor_of(type.storage_type, shape_of(x))
-    return _with_parameters(code, type, x, zero_points, result, formula)
+    return _with_parameters(code, type, x, (divisor(np.array(type.scales), by), zero_points), result, formula)
 
 
 def _is_nan(x: Value) -> Value:
@@ -52,30 +52,27 @@ def _dequantize(code: TensorCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue
         wide = q.to(i64) if type.is_signed else q.code.emit(ExtUIOp, [q.ssa], i64)
         return ((wide - zero_point).to(f64) * scale).to(f32)
 
-    zero_points = np.array(type.zero_points, np.int64)
-    return _with_parameters(code, type, q, zero_points, tensor_of(f32, shape_of(q)), formula)
+    parameters = np.array(type.scales), np.array(type.zero_points, np.int64)
+    return _with_parameters(code, type, q, parameters, tensor_of(f32, shape_of(q)), formula)
 
 
 def _with_parameters(
     code: TensorCode,
     type: UniformType,
     x: SSAValue,
-    zero_points: Array,
+    parameters: tuple[Array, Array],
     result: TensorType[Attribute],
     formula: Formula,
 ) -> SSAValue:
     """formula(x, scale, zero point): known numbers per tensor, tensors along the axis per axis."""
-    scales = np.array(type.scales)
     if type.axis is None:
-        element = element_type_of(zero_points.dtype)
 
         def with_numbers(x: Value) -> Value:
-            return formula(x, x.code.constant(float(scales[0]), f64), x.code.constant(zero_points[0].item(), element))
+            return formula(x, *(x.code.constant(p[0].item(), element_type_of(p.dtype)) for p in parameters))
 
         return code.elementwise([x], result, with_numbers)
     along = [-1 if d == type.axis else 1 for d in range(type.axis, len(shape_of(x)))]
-    parameters = [code.constant(p.reshape(along)) for p in (scales, zero_points)]
-    return code.elementwise([x, *parameters], result, formula)
+    return code.elementwise([x, *(code.constant(p.reshape(along)) for p in parameters)], result, formula)
 
 
 def _storage(code: TensorCode, op: StorageCastOp, x: SSAValue) -> SSAValue:

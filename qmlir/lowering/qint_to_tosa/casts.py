@@ -35,7 +35,7 @@ def _quantize(code: TosaCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
     x = code.chosen(code.compared(EQUAL, x, x), x, code.number(0.0, x))  # NaN becomes the zero point, as 0 does
     x = _clamped(code, x, -LARGEST, LARGEST)
     guess = _guess(code, type, x)
-    thresholds = np.concatenate([_thresholds(type, c) for c in range(len(type.scales))])
+    thresholds = np.concatenate([_thresholds(type, c, op.quantization) for c in range(len(type.scales))])
     place = _place(code, type, guess, type.storage_min, len(thresholds) // len(type.scales))
     table = code.table(thresholds)
     steps = [
@@ -64,7 +64,7 @@ def _clamped(code: TosaCode, x: SSAValue, low: float, high: float) -> SSAValue:
     return code.op(ClampOp, [x], f32, shape_of(x), properties)
 
 
-def _thresholds(type: UniformType, channel: int) -> Array:
+def _thresholds(type: UniformType, channel: int, quantization: str) -> Array:
     """For each q of the range, the least float32 that is stored as q or more, and one that nothing reaches."""
     scale, zero_point = type.scales[channel], type.zero_points[channel]
     low, high = type.storage_min, type.storage_max
@@ -76,7 +76,7 @@ def _thresholds(type: UniformType, channel: int) -> Array:
             near = np.nextafter(near, np.float32(toward))
             around.append(near)
     candidates = np.sort(np.stack(around), axis=0)
-    stored = numerics.quantize(candidates, scale, zero_point, low, high, np.dtype(np.int16))
+    stored = numerics.quantize(candidates, scale, zero_point, low, high, np.int16, quantization)
     first = (stored >= steps).argmax(axis=0)
     found = np.take_along_axis(candidates, first[None], axis=0)[0]
     return np.concatenate([[-LARGEST], found, [np.inf]]).astype(np.float32)

@@ -27,7 +27,7 @@ from qmlir.dialects.nn import MaxPool2DOp, PadOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import FLOAT32, DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands
@@ -125,7 +125,7 @@ class RaiseQuantizeAboveMovement(RewritePattern):
             return
         casts = [QuantizeCastOp(v, TensorType(element, shape_of(v))) for v in data_operands(mover)]
         for cast in casts:
-            cast.attributes.update({k: v for k, v in op.attributes.items() if k == FLOAT32})
+            cast.attributes.update({k: v for k, v in op.attributes.items() if k == QUANTIZATION})
         moved = _on(mover, [c.result for c in casts], element)
         for observer in [u.operation for u in op.input.uses if isinstance(u.operation, ObserveOp)]:
             rewriter.erase(observer)

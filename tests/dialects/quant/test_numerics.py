@@ -255,6 +255,27 @@ def test_a_quotient_in_float32_may_round_otherwise() -> None:
     assert (got != numerics.quantize(x, scale, 128, 0, 255, np.uint8)).any()
 
 
+def test_quantizations_divide_and_round_as_they_say() -> None:
+    """Halves, and a quotient that only in float32, or only as a product, is one."""
+    halves = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], np.float32)
+    for name in numerics.QUANTIZATIONS:
+        expected = [-3, -2, -1, 1, 2, 3] if name == "float32_away" else [-2, -2, 0, 0, 2, 2]
+        assert numerics.quantize(halves * 4, 4.0, 10, -128, 127, np.int8, name).tolist() == [q + 10 for q in expected]
+        edges = numerics.quantize(np.array([np.nan, np.inf, -np.inf, 1e38]), 1e-3, 5, -128, 127, np.int8, name)
+        assert edges.tolist() == [5, 127, -128, 127]
+    rng, scale = np.random.default_rng(0), np.float32(0.037)
+    x = ((rng.integers(-100, 100, 4096) + 0.5) * scale).astype(np.float32)
+    expected = {
+        "exact": np.rint(x.astype(np.float64) / float(scale)),
+        "float32": np.rint(x / scale),
+        "float32_away": np.trunc((x / scale).astype(np.float64) + np.copysign(0.5, x)),
+        "float32_reciprocal": np.rint(x * (np.float32(1) / scale)),
+    }
+    found = {n: numerics.quantize(x, scale, 0, -128, 127, np.int8, n).astype(float) for n in numerics.QUANTIZATIONS}
+    assert all((found[n] == expected[n]).all() for n in found)
+    assert len({q.tobytes() for q in found.values()}) == len(found)
+
+
 def test_requantize_broadcasts_channels() -> None:
     q, s = numerics.quantize_multipliers([1.0, 0.5, 2.0])
     assert numerics.requantize(np.array([[10, 10, 10], [3, 3, 3]], np.int32), q, s).tolist() == [[10, 5, 20], [3, 2, 6]]

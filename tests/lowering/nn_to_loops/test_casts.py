@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, f64, i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, TensorType, f32, f64, i8, i16, i32
+from xdsl.ir import SSAValue
 
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from tests.lowering.both import check, network, quantized, to_loops
@@ -42,10 +44,17 @@ def floats(scale: float) -> Array:
     return x
 
 
+@pytest.mark.parametrize("quantization", numerics.QUANTIZATIONS)
 @pytest.mark.parametrize("kind", TYPES)
-def test_quantize(kind: str) -> None:
+def test_quantize(kind: str, quantization: str) -> None:
     type = TYPES[kind]
-    check(lambda x: QuantizeCastOp(x, quantized(SHAPE, type)).result, floats(type.scales[0]))
+
+    def cast(x: SSAValue) -> SSAValue:
+        op = QuantizeCastOp(x, quantized(SHAPE, type))
+        op.attributes[QUANTIZATION] = StringAttr(quantization)
+        return op.result
+
+    check(cast, floats(type.scales[0]))
 
 
 @pytest.mark.parametrize("kind", TYPES)
