@@ -279,11 +279,12 @@ def _require_factors(op: Operation) -> None:
         )
 
 
-def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64) -> Float64s:
+def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *, product32: bool = False) -> Float64s:
     """The real factors between an operation's integers and its result's.
 
     One, or one for each output channel; for a sum, one for each operand; none where integers are only moved or
-    looked up. Every product and quotient is rounded to `dtype`.
+    looked up. Every product and quotient is rounded to `dtype`; with `product32` the product of the scales of data
+    and of weights with one scale to float32.
     """
 
     def scales(value: SSAValue) -> npt.NDArray[Any]:
@@ -292,7 +293,9 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64) ->
     with np.errstate(over="ignore", under="ignore"):
         match op:
             case WeightedOp():
-                found = scales(op.x) * scales(op.w) / scales(op.y)
+                product = scales(op.x) * scales(op.w)
+                narrow = product32 and not uniform(op.w).is_per_axis
+                found = (product.astype(np.float32).astype(dtype) if narrow else product) / scales(op.y)
             case nn.MatMulOp() | nn.MulOp():
                 found = scales(op.lhs) * scales(op.rhs) / scales(op.y)
             case nn.AddOp() | nn.SubOp():

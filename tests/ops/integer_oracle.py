@@ -143,7 +143,8 @@ def average_pool2d(op: qint.AveragePool2DOp, x: Array) -> Result:
                 elements.append(at(x, n, h, v, c))
             elif bool(op.count_include_pad):
                 elements.append(op.zero_point.value.data)
-        result[n, row, column, c] = half_away(Fraction(sum(elements), len(elements))) if elements else 0
+        offset, mean = op.offset.value.data, Fraction(sum(elements), max(len(elements), 1))
+        result[n, row, column, c] = half_away(mean + offset) - offset
     return result
 
 

@@ -282,6 +282,18 @@ QINT_SAMPLES = (
         (i(8, 1, 5, 5, 2),),
         COUNT_PAD | zero(-100) | window(padding=(1, 2, 1, 0), window=(3, 3)),
     ),
+    Sample(
+        qint.AveragePool2DOp,
+        "of unsigned bytes",
+        (i(8, 1, 6, 8, 3),),
+        {"offset": int32(128)} | window(strides=(2, 2), padding=(1, 0, 0, 1), window=(2, 2)),
+    ),
+    Sample(
+        qint.AveragePool2DOp,
+        "of unsigned bytes, counting padding",
+        (i(8, 1, 5, 5, 2),),
+        COUNT_PAD | zero(-100) | {"offset": int32(128)} | window(padding=(1, 1, 1, 0), window=(2, 2)),
+    ),
     Sample(qint.AveragePool2DOp, "dilated", (i(16, 1, 7, 7, 2),), window(dilations=(2, 3), window=(3, 2))),
     Sample(
         qint.AveragePool2DOp,

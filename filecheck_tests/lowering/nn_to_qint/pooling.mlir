@@ -16,6 +16,20 @@ func.func @pools(%x: tensor<1x4x4x2x!a>) -> tensor<1x1x1x2x!a> {
 
 // -----
 
+!u = !quant.uniform<u8:f32, 0.5:131>
+
+// Means of unsigned bytes round as unsigned ones do.
+// CHECK-LABEL: func.func @unsigned
+// CHECK: qint.average_pool2d %{{.*}} {{{.*}}zero_point = 3 : i32, offset = 128 : i32} : tensor<1x2x2x2xi8> -> tensor<1x1x1x2xi8>
+func.func @unsigned(%x: tensor<1x2x2x2xf32>) -> tensor<1x1x1x2xf32> {
+  %0 = quant.qcast %x : tensor<1x2x2x2xf32> to tensor<1x2x2x2x!u>
+  %1 = nn.average_pool2d %0 {window = array<i64: 2, 2>} : tensor<1x2x2x2x!u> -> tensor<1x1x1x2x!u>
+  %2 = quant.dcast %1 : tensor<1x1x1x2x!u> to tensor<1x1x1x2xf32>
+  func.return %2 : tensor<1x1x1x2xf32>
+}
+
+// -----
+
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<i8:f32, 0.25:-10>
 

@@ -56,15 +56,16 @@ class MaxPool2DOp(PoolOp):
 
 @irdl_op_definition
 class AveragePool2DOp(PoolOp):
-    """y = Σ x / count rounded to nearest, halves away from zero; padded elements count `zero_point`.
+    """y = Σ (x + offset) / count − offset rounded to nearest, halves away from −offset; padding counts `zero_point`.
 
     The sum runs over the stored integers, and count is the number of elements inside the image, or the window's size
-    with `count_include_pad`; the scale stays. This is the TFLite contract for average pools. The mean of no elements
-    is 0.
+    with `count_include_pad`; the scale stays. This is the TFLite contract for average pools, where `offset` is 128 for
+    data that the source model stores as u8. The mean of no elements is 0.
     """
 
     name = "qint.average_pool2d"
     zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    offset = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
     count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
     def counts(self) -> Array:
@@ -77,11 +78,11 @@ class AveragePool2DOp(PoolOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         fill = self.zero_point.value.data if bool(self.count_include_pad) else 0
-        total = sum(self.taps(x.astype(np.int64), self.window_values(), fill))
-        counts = self.counts()[None, :, :, None]
+        counts, offset = self.counts()[None, :, :, None], self.offset.value.data
+        total = sum(self.taps(x.astype(np.int64), self.window_values(), fill)) + offset * counts
         half = counts // 2
         magnitude = (np.abs(total) + half) // counts
-        return ((np.sign(total) * magnitude).astype(x.dtype),)
+        return ((np.sign(total) * magnitude - offset).astype(x.dtype),)
 
 
 @irdl_op_definition

@@ -9,7 +9,7 @@ from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.legality import uniform
-from qmlir.lowering.nn_to_qint.scales import requantize
+from qmlir.lowering.nn_to_qint.scales import displaced, requantize
 from qmlir.runtimes import Rounding
 
 
@@ -24,9 +24,12 @@ def lower_max_pool(op: nn.MaxPool2DOp, operands: Sequence[SSAValue], rounding: R
 
 
 def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """The mean of stored integers, in which padding counts as the zero point."""
-    zero_point = int32(uniform(op.x).zero_point)
-    return [qint.AveragePool2DOp.make(operands, _window_properties(op) | {"zero_point": zero_point})]
+    """The mean of stored integers, in which padding counts as the zero point.
+
+    Where the source model stores them unsigned, its runtime rounds unsigned means: halves up.
+    """
+    numbers = {"zero_point": int32(uniform(op.x).zero_point), "offset": int32(displaced(op))}
+    return [qint.AveragePool2DOp.make(operands, _window_properties(op) | numbers)]
 
 
 def lower_global_average_pool(

@@ -36,16 +36,18 @@ def _max_pool(code: TensorCode, op: MaxPool2DOp, x: SSAValue) -> SSAValue:
 
 
 def _average_pool(code: TensorCode, op: AveragePool2DOp, x: SSAValue) -> SSAValue:
-    """Sums in i64, then the division by each position's count, halves away from zero."""
+    """Sums in i64, then the division by each position's count, halves away from −offset."""
     fill = op.zero_point.value.data if bool(op.count_include_pad) else 0
     start = code.filled(0, shape_of(op.y), i64)
     sums = _pool(code, op, padded_image(code, op, x, fill), start, _sum)
-    counts = code.constant(op.counts()[:, :, None].astype(np.int64))  # [OH, OW, 1]
+    counts, offset = code.constant(op.counts()[:, :, None].astype(np.int64)), op.offset.value.data  # [OH, OW, 1]
 
     def mean(total: Value, count: Value) -> Value:
+        if offset:
+            total = total + count * offset
         sign = total >> 63  # −1 or 0
         magnitude = ((total ^ sign) - sign + count.logical_shift(1)).truncated_quotient(count)
-        return ((magnitude ^ sign) - sign).to(element_of(op.y))
+        return ((magnitude ^ sign) - sign - offset).to(element_of(op.y))
 
     return code.elementwise([sums, counts], tensor_type(op.y), mean)
 

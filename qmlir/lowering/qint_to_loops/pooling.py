@@ -36,16 +36,18 @@ class Maximum(Reduction):
 
 @dataclass(frozen=True)
 class Average(Reduction):
-    """The sum divided by a count, rounded half away from zero.
+    """The mean rounded half away from −offset.
 
-    accumulator   the type that holds every sum
+    accumulator   the type that holds every sum, also of elements with `offset` added
     size          elements of the window
+    offset        what is added to each element before it is rounded, and taken away after
     padding       with `include`, what an element outside the image counts; the count is then the window's size
     """
 
     element: IntegerType
     accumulator: IntegerType
     size: int
+    offset: int
     include: bool
     padding: int
 
@@ -64,10 +66,12 @@ class Average(Reduction):
             divisor = total.code.index(self.size).to(self.accumulator)
         else:
             divisor = count.maximum(1).to(self.accumulator)  # no element at all: 0 / 1
+        if self.offset:
+            total = total + divisor * self.offset
         half = divisor.logical_shift(1).spread(total.lanes)
         sign = total >> (self.accumulator.width.data - 1)
         away = (half ^ sign) - sign  # half with the total's sign
-        return (total + away).truncated_quotient(divisor).to(self.element)
+        return ((total + away).truncated_quotient(divisor) - self.offset).to(self.element)
 
 
 def _window(op: PoolOp) -> Window:
@@ -87,10 +91,10 @@ def _max_pool(state: MainLowering, op: MaxPool2DOp) -> None:
 def _average_pool(state: MainLowering, op: AveragePool2DOp) -> None:
     window, element = _window(op), _element(op)
     rows, columns = window.extent
-    zero_point, include = op.zero_point.value.data, bool(op.count_include_pad)
-    largest = max(1 << element.width.data - 1, abs(zero_point))
+    zero_point, include, offset = op.zero_point.value.data, bool(op.count_include_pad), op.offset.value.data
+    largest = max(1 << element.width.data - 1, abs(zero_point)) + abs(offset)
     fits = largest * rows * columns + rows * columns < 1 << 31
-    average = Average(element, i32 if fits else i64, rows * columns, include, zero_point if include else 0)
+    average = Average(element, i32 if fits else i64, rows * columns, offset, include, zero_point if include else 0)
     lower_pool(state, "qint_average_pool2d", window, average, state.buffer(op.x), op.y)
 
 

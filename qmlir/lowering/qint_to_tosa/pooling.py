@@ -56,7 +56,7 @@ def _side_by_side(code: TosaCode, op: MaxPool2DOp, x: SSAValue, number: int) -> 
 
 
 def _average_pool(code: TosaCode, op: AveragePool2DOp, x: SSAValue) -> SSAValue:
-    """(total ± count / 2) / count, with the total's sign, truncated toward zero.
+    """(total ± count / 2) / count − offset, with the sign of the total of x + offset, truncated toward zero.
 
     Padding that counts holds `fill`: each element is summed as x − fill, of which padding has none, and the window's
     size times `fill` is the bias.
@@ -68,10 +68,14 @@ def _average_pool(code: TosaCode, op: AveragePool2DOp, x: SSAValue) -> SSAValue:
     bias = code.constant(np.full(channels, fill * window[0] * window[1], np.int32))
     total = convolution(code, op, DepthwiseConv2DOp, x, ones, bias, fill)
     counts = op.counts()[None, :, :, None].astype(np.int32)
+    offset = op.offset.value.data
+    if offset:
+        total = code.combine(ADD, total, code.constant(counts * offset))
     half = code.constant(counts // 2)
     is_positive = code.compared(GREATER_EQUAL, total, code.number(0, total))
     rounded = code.chosen(is_positive, code.combine(ADD, total, half), code.combine(SUB, total, half))
-    return code.cast(code.combine(INTDIV, rounded, code.constant(counts)), element_of(op.y))
+    mean = code.combine(INTDIV, rounded, code.constant(counts))
+    return code.cast(code.combine(SUB, mean, code.number(offset, mean)) if offset else mean, element_of(op.y))
 
 
 def _global_sum_pool(code: TosaCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAValue:
