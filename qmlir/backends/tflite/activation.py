@@ -1,0 +1,194 @@
+"""Activations: those that TFLite has under a name, those that are several operators, and the changes of scale."""
+
+from collections.abc import Callable
+
+from qmlir.backends.tflite.clamps import Bounds
+from qmlir.backends.tflite.exporters import exports
+from qmlir.backends.tflite.graph import BOOL, Graph, Tensor
+from qmlir.backends.tflite.kernels import takes
+from qmlir.backends.tflite.pointwise import one, several
+from qmlir.backends.tflite.values import Values
+from qmlir.dialects import nn
+from qmlir.dialects.nn.pointwise import UnaryOp
+
+NAMED: dict[type[UnaryOp], str] = {
+    nn.SigmoidOp: "LOGISTIC",
+    nn.TanhOp: "TANH",
+    nn.HardSwishOp: "HARD_SWISH",
+}
+"""Operation → TFLite's operator."""
+
+CLAMPS: dict[Bounds, str] = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, None): "RELU"}
+"""The bounds of a clamp → TFLite's operator."""
+
+
+@exports(*NAMED)
+def named(op: UnaryOp, values: Values) -> None:
+    """An operation that is one operator."""
+    one(NAMED[type(op)], op, values)
+
+
+@exports(nn.GeluOp)
+def gelu(op: nn.GeluOp, values: Values) -> None:
+    """GELU."""
+    one("GELU", op, values, {"Approximate": bool(op.tanh)})
+
+
+@exports(nn.LeakyReluOp)
+def leaky_relu(op: nn.LeakyReluOp, values: Values) -> None:
+    """LEAKY_RELU."""
+    one("LEAKY_RELU", op, values, {"Alpha": op.alpha.value.data})
+
+
+@exports(nn.EluOp)
+def elu(op: nn.EluOp, values: Values) -> None:
+    """ELU, whose alpha is 1."""
+    if op.alpha.value.data == 1:
+        one("ELU", op, values)
+    else:
+        several(op, values, _elu, op.alpha.value.data)
+
+
+@exports(nn.ReluOp)
+def relu(op: nn.ReluOp, values: Values) -> None:
+    """RELU, or of integers a maximum."""
+    x = values.stored(op.x)
+    if takes("RELU", x.dtype, x.form.parameters is not None):
+        one("RELU", op, values)
+    elif op.unsigned:
+        values.hold(op.y, x)
+    else:
+        values.hold(op.y, values.graph.pointwise("MAXIMUM", x, values.graph.number(0, x)))
+
+
+@exports(nn.ClampOp)
+def clamp(op: nn.ClampOp, values: Values) -> None:
+    """One of TFLite's own clamps, or a change of scale with MAXIMUM and MINIMUM behind it."""
+    x, bounds = values.stored(op.x), op.bounds()
+    kind = CLAMPS.get(bounds)
+    if kind is not None and takes(kind, x.dtype, x.form.parameters is not None):
+        # It says all of the clamp itself.
+        values.hold(op.y, values.graph.operator(kind, [x], values.form(op.y)))
+    else:
+        values.define(op.y, x, bounds)
+
+
+@exports(nn.RequantizeOp)
+def requantize(op: nn.RequantizeOp, values: Values) -> None:
+    """QUANTIZE."""
+    values.define(op.y, values.stored(op.x))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Several operators on floats
+
+
+def _elu(graph: Graph, x: Tensor, alpha: float) -> Tensor:
+    """max(x, 0) + alpha · elu(min(x, 0))."""
+    below = graph.pointwise("ELU", graph.pointwise("MINIMUM", x, graph.number(0, x)))
+    scaled = graph.pointwise("MUL", below, graph.number(alpha, x))
+    return graph.pointwise("ADD", graph.pointwise("RELU", x), scaled)
+
+
+@exports(nn.SeluOp)
+def selu(op: nn.SeluOp, values: Values) -> None:
+    """gamma times an ELU."""
+
+    def form(graph: Graph, x: Tensor) -> Tensor:
+        return graph.pointwise("MUL", _elu(graph, x, op.alpha.value.data), graph.number(op.gamma.value.data, x))
+
+    several(op, values, form)
+
+
+@exports(nn.CeluOp)
+def celu(op: nn.CeluOp, values: Values) -> None:
+    """max(x, 0) + alpha · elu(min(x, 0) / alpha)."""
+    alpha = op.alpha.value.data
+
+    def form(graph: Graph, x: Tensor) -> Tensor:
+        scaled = graph.pointwise("MUL", x, graph.number(1 / alpha, x))
+        below = graph.pointwise("ELU", graph.pointwise("MINIMUM", scaled, graph.number(0, x)))
+        return graph.pointwise("ADD", graph.pointwise("RELU", x), graph.pointwise("MUL", below, graph.number(alpha, x)))
+
+    several(op, values, form)
+
+
+@exports(nn.HardSigmoidOp)
+def hard_sigmoid(op: nn.HardSigmoidOp, values: Values) -> None:
+    """max(0, min(1, alpha · x + beta))."""
+
+    def form(graph: Graph, x: Tensor) -> Tensor:
+        scaled = graph.pointwise("MUL", x, graph.number(op.alpha.value.data, x))
+        shifted = graph.pointwise("ADD", scaled, graph.number(op.beta.value.data, x))
+        return graph.pointwise("RELU", graph.pointwise("MINIMUM", shifted, graph.number(1, x)))
+
+    several(op, values, form)
+
+
+@exports(nn.SwishOp)
+def swish(op: nn.SwishOp, values: Values) -> None:
+    """x · sigmoid(alpha · x)."""
+
+    def form(graph: Graph, x: Tensor) -> Tensor:
+        scaled = graph.pointwise("MUL", x, graph.number(op.alpha.value.data, x))
+        return graph.pointwise("MUL", x, graph.pointwise("LOGISTIC", scaled))
+
+    several(op, values, form)
+
+
+def _softplus(graph: Graph, x: Tensor) -> Tensor:
+    """max(x, 0) + log(1 + e^−|x|)."""
+    rest = graph.pointwise("EXP", graph.pointwise("NEG", graph.pointwise("ABS", x)))
+    logarithm = graph.pointwise("LOG", graph.pointwise("ADD", rest, graph.number(1, x)))
+    return graph.pointwise("ADD", graph.pointwise("RELU", x), logarithm)
+
+
+def _softsign(graph: Graph, x: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return graph.pointwise("DIV", x, graph.pointwise("ADD", graph.pointwise("ABS", x), graph.number(1, x)))
+
+
+def _mish(graph: Graph, x: Tensor) -> Tensor:
+    """x · tanh(log(1 + e^x))."""
+    return graph.pointwise("MUL", x, graph.pointwise("TANH", _softplus(graph, x)))
+
+
+COMPOSED: dict[type[UnaryOp], Callable[[Graph, Tensor], Tensor]] = {
+    nn.SoftplusOp: _softplus,
+    nn.SoftsignOp: _softsign,
+    nn.MishOp: _mish,
+}
+"""Operation → what makes it of several operators."""
+
+
+@exports(*COMPOSED)
+def composed(op: UnaryOp, values: Values) -> None:
+    """An operation that is several operators."""
+    several(op, values, COMPOSED[type(op)])
+
+
+@exports(nn.ThresholdedReluOp)
+def thresholded_relu(op: nn.ThresholdedReluOp, values: Values) -> None:
+    """x where it is above alpha, else 0."""
+
+    def form(graph: Graph, x: Tensor) -> Tensor:
+        above = graph.pointwise("LESS", graph.number(op.alpha.value.data, x), x, dtype=BOOL)
+        return graph.pointwise("SELECT_V2", above, x, graph.number(0, x))
+
+    several(op, values, form)
+
+
+@exports(nn.ShrinkOp)
+def shrink(op: nn.ShrinkOp, values: Values) -> None:
+    """x moved toward 0 by the bias beyond a threshold, else 0."""
+    bias, threshold = op.bias.value.data, op.threshold.value.data
+
+    def form(graph: Graph, x: Tensor) -> Tensor:
+        above = graph.pointwise("LESS", graph.number(threshold, x), x, dtype=BOOL)
+        below = graph.pointwise("LESS", x, graph.number(-threshold, x), dtype=BOOL)
+        lowered = graph.pointwise("SUB", x, graph.number(bias, x))
+        raised = graph.pointwise("ADD", x, graph.number(bias, x))
+        high = graph.pointwise("SELECT_V2", above, lowered, graph.number(0, x))
+        return graph.pointwise("SELECT_V2", below, raised, high)
+
+    several(op, values, form)

@@ -1,0 +1,80 @@
+"""Between element types, and between real values and the integers that store them."""
+
+from typing import Any
+
+import tflite  # pyright: ignore[reportMissingTypeStubs]
+
+from qmlir.backends.forms import NoForm
+from qmlir.backends.tflite.exporters import exports
+from qmlir.backends.tflite.graph import Tensor
+from qmlir.backends.tflite.kernels import KERNELS
+from qmlir.backends.tflite.values import UINT8, Values, declared
+from qmlir.dialects import nn
+from qmlir.dialects.dtypes import is_numpys_own
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType, quantized_element
+
+
+@exports(nn.CastOp)
+def cast(op: nn.CastOp, values: Values) -> None:
+    """CAST, which leaves open what becomes of a float beyond the range of an integer."""
+    x, form = values.stored(op.x), values.form(op.y)
+    if not is_numpys_own(form.dtype) or form.dtype.name not in KERNELS["CAST"].plain.split():
+        raise NoForm("needs a result of a type that TFLite's CAST has", form.dtype.name, "cast it to another type")
+    codes: Any = vars(tflite.TensorType)
+    options = {"InDataType": codes[x.dtype.name.upper()], "OutDataType": codes[form.dtype.name.upper()]}
+    values.hold(op.y, values.graph.operator("CAST", [x], form, options))
+
+
+@exports(nn.BitcastOp)
+def bitcast(op: nn.BitcastOp, values: Values) -> None:
+    """BITCAST."""
+    values.hold(op.y, values.graph.operator("BITCAST", [values.stored(op.x)], values.form(op.y)))
+
+
+@exports(QuantizeCastOp)
+def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
+    """QUANTIZE, and what the storage takes besides."""
+    _require_uniform(op)
+    values.define(op.result, values.real(op.input))
+
+
+@exports(DequantizeCastOp)
+def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
+    """The value's DEQUANTIZE, which other readers share."""
+    _require_uniform(op)
+    values.hold(op.result, values.real(op.input))
+
+
+@exports(StorageCastOp)
+def storage_cast(op: StorageCastOp, values: Values) -> None:
+    """The same bits in a tensor of its own; a cast of a cast begins where the first one does."""
+    _require_uniform(op)
+    source = op.input.owner.input if isinstance(op.input.owner, StorageCastOp) else op.input
+    x, form = values.stored(source), values.form(op.result)
+    if values.is_moved(declared(source)) != values.is_moved(declared(op.result)):
+        raise NoForm("needs bytes of one sign in the network", str(source.type)[:160],
+                     "requantize to signed storage")  # fmt: skip
+    values.hold(op.result, _same_bits(values, x, op.result))
+    assert form.shape == x.shape
+
+
+def _same_bits(values: Values, x: Tensor, result: Any) -> Tensor:
+    form = values.form(result)
+    if x.form == form:
+        return x
+    if x.dtype == form.dtype:
+        return values.graph.operator("RESHAPE", [x, values.graph.indices(form.shape)], form,
+                                     {"NewShape": list(form.shape)})  # fmt: skip
+    if x.form.parameters is None or x.dtype == UINT8:
+        plain = values.graph.operator("RESHAPE", [x, values.graph.indices(form.shape)], form.typed(x.dtype),
+                                      {"NewShape": list(form.shape)})  # fmt: skip
+        return values.graph.operator("BITCAST", [plain], form)
+    raise NoForm("must keep the sign of its storage", str(result.type)[:160], "requantize to it")
+
+
+def _require_uniform(op: QuantizeCastOp | DequantizeCastOp | StorageCastOp) -> None:
+    found = quantized_element(op.input.type) or quantized_element(op.result.type)
+    if not isinstance(found, UniformType):
+        raise NoForm("needs integers with one scale, or one for each index of one axis", str(op.quantized_type),
+                     "quantize per axis")  # fmt: skip

@@ -1,0 +1,41 @@
+"""Comparisons, and the choice between two tensors by them."""
+
+import numpy as np
+
+from qmlir.backends.tflite.exporters import exports
+from qmlir.backends.tflite.graph import BOOL
+from qmlir.backends.tflite.pointwise import one
+from qmlir.backends.tflite.values import Values
+from qmlir.dialects import nn
+from qmlir.dialects.nn.pointwise import PointwiseOp
+
+NAMED: dict[type[PointwiseOp], str] = {
+    nn.EqualOp: "EQUAL",
+    nn.LessOp: "LESS",
+    nn.LessEqualOp: "LESS_EQUAL",
+    nn.WhereOp: "SELECT_V2",
+}
+"""Operation → TFLite's operator."""
+
+
+@exports(*NAMED)
+def named(op: PointwiseOp, values: Values) -> None:
+    """An operation that is one operator."""
+    one(NAMED[type(op)], op, values)
+
+
+@exports(nn.IsNaNOp)
+def is_nan(op: nn.IsNaNOp, values: Values) -> None:
+    """Only NaN differs from itself."""
+    x = values.stored(op.x)
+    values.hold(op.y, values.graph.pointwise("NOT_EQUAL", x, x, dtype=BOOL))
+
+
+@exports(nn.IsInfOp)
+def is_inf(op: nn.IsInfOp, values: Values) -> None:
+    """Equal to an infinity; to both by way of the magnitude."""
+    graph, x = values.graph, values.stored(op.x)
+    if bool(op.positive) and bool(op.negative):
+        x = graph.pointwise("ABS", x)
+    infinity = np.inf if bool(op.positive) else -np.inf
+    values.hold(op.y, graph.pointwise("EQUAL", x, graph.number(infinity, x), dtype=BOOL))

@@ -1,0 +1,101 @@
+"""Contractions: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED and BATCH_MATMUL."""
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i32, i64
+
+from qmlir.backends.forms import NoForm
+from qmlir.backends.tflite.exporters import exports
+from qmlir.backends.tflite.graph import Options, Parameters, Tensor
+from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values, constant
+from qmlir.backends.tflite.windows import VALID, dilations, padded, padding_name, strides
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.quant.types import UniformType
+
+GROUPED = 6
+"""The version of CONV_2D with groups."""
+
+WEIGHTS = {INT8: INT8, INT16: INT8, UINT8: UINT8}
+"""How weights are stored beside data."""
+
+
+@exports(nn.Conv2DOp)
+def conv2d(op: nn.Conv2DOp, values: Values) -> None:
+    """CONV_2D; weights are [O, KH, KW, C/G] in both, and fewer channels than the input's mean groups."""
+    _convolve(op, values, "CONV_2D", {})
+    if op.group_count() > 1:
+        made = [o for o in values.graph.operators if o.kind == "CONV_2D"][-1]
+        made.version = max(made.version, GROUPED)
+
+
+@exports(nn.DepthwiseConv2DOp)
+def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: Values) -> None:
+    """DEPTHWISE_CONV_2D; weights are [1, KH, KW, C·m] in both."""
+    _convolve(op, values, "DEPTHWISE_CONV_2D", {"DepthMultiplier": op.multiplier()})
+
+
+def _convolve(op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values, kind: str, options: Options) -> None:
+    inputs, (_, rows, columns, _) = weighted(op, values), shape_of(op.w)
+    named = padding_name(op, shape_of(op.x), (rows, columns))
+    if named is None:
+        inputs[0] = padded(values.graph, inputs[0], op)
+    window = {**strides(op), **dilations(op), "Padding": VALID if named is None else named}
+    values.finish(op, kind, [*inputs, bias(op, values)], {**options, **window})
+
+
+@exports(nn.FullyConnectedOp)
+def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
+    """FULLY_CONNECTED; weights are [O, I] in both."""
+    values.finish(op, "FULLY_CONNECTED", [*weighted(op, values), bias(op, values)])
+
+
+@exports(nn.MatMulOp)
+def matmul(op: nn.MatMulOp, values: Values) -> None:
+    """BATCH_MATMUL."""
+    values.compute(op, "BATCH_MATMUL", [op.lhs, op.rhs])
+
+
+def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
+    """The tensors of data and weights.
+
+    Raises:
+        NoForm: LiteRT has no kernel for weights like these.
+    """
+    x, w = values.stored(op.x), values.stored(op.w)
+    if x.form.parameters is None or w.form.parameters is None:
+        return [x, w]
+    if w.dtype != WEIGHTS[x.dtype]:
+        raise NoForm(f"needs weights of {WEIGHTS[x.dtype].name} beside data of {x.dtype.name}", w.dtype.name,
+                     "quantize the weights in 8 bits")  # fmt: skip
+    if w.dtype == INT8 and any(w.form.parameters.zero_points):
+        raise NoForm("needs weights of int8 with the zero point 0", str(element_of(op.w))[:160],
+                     "quantize the weights symmetrically")  # fmt: skip
+    if w.dtype == UINT8 and w.form.parameters.axis is not None:
+        raise NoForm("needs weights of uint8 with one scale", str(element_of(op.w))[:160],
+                     "quantize the weights per tensor")  # fmt: skip
+    return [x, w]
+
+
+def bias(op: WeightedOp, values: Values) -> Tensor | None:
+    """The bias, in steps of s_x · s_w beside quantized data: 32 bits, and 64 beside data of 16.
+
+    Raises:
+        NoForm: It is not in integers yet, or does not fit.
+    """
+    if op.b is None:
+        return None
+    x, w = values.form(op.x).parameters, values.form(op.w).parameters
+    if x is None or w is None:
+        return values.real(op.b)
+    element, array = element_of(op.b), constant(op.b)
+    storage = element.storage if isinstance(element, UniformType) else element
+    if element == f32 or storage not in (i32, i64) or array is None:
+        raise NoForm("needs a constant bias in integers", str(element)[:160], "run quantize-bias")
+    wide = np.dtype(np.int64 if values.form(op.x).dtype == INT16 else np.int32)
+    if np.abs(array.astype(object)).max(initial=0) > np.iinfo(wide).max:
+        raise NoForm("needs a bias of 32 bits", str(element)[:160], "quantize its activations to 16 bits")
+    steps = np.float32(x.scale) * np.array(w.scales, np.float32)
+    axis = None if w.axis is None else 0
+    parameters = Parameters(tuple(steps.astype(np.float64).tolist()), (0,) * len(steps), axis)
+    return values.graph.constant(array.astype(wide), parameters, values.name(op.b))

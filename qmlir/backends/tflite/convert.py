@@ -1,0 +1,64 @@
+"""A function on the nn level as a TFLite graph: one walk in program order."""
+
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
+
+from qmlir.backends.forms import refusing
+from qmlir.backends.tflite.exporters import exports
+from qmlir.backends.tflite.graph import Graph, Tensor
+from qmlir.backends.tflite.model import write_model
+from qmlir.backends.tflite.values import Values, declared, moves_bytes
+from qmlir.errors import FileError
+from qmlir.signature import signature_of
+
+FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)])
+                 if m.name != "convert")  # fmt: skip
+"""Every module of the package: importing an operator family enters its forms into the table."""
+
+
+def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
+    """Writes a network on the nn level, float or quantized, as a TFLite file.
+
+    Args:
+        function: Quantized values become integers with their parameters.
+        path: The .tflite file.
+
+    Returns:
+        The file written.
+
+    Raises:
+        FileError: The path is no .tflite file, or cannot be written.
+        LoweringError: An operation or a type has no form in it.
+    """
+    if path.suffix != ".tflite":
+        raise FileError(path, "must be the name of a .tflite file", remedy="let it end in .tflite")
+    graph = Graph()
+    values = Values(graph, moves_bytes(function))
+    with refusing(function):
+        for argument in function.body.block.args:
+            _enter(argument, values)
+
+    def scope(name: str) -> None:
+        graph.scope = name
+
+    results = exports.walk(function, values, scope)
+    with refusing(function):
+        outputs = [_leave(value, values) for value in results]
+    return write_model(graph, outputs, signature_of(function), path)
+
+
+def _enter(argument: SSAValue, values: Values) -> None:
+    """An input of the network on the type that the signature says."""
+    outside, inside = declared(argument), values.form(argument)
+    x = values.graph.input(outside)
+    values.hold(argument, x if outside == inside else values.graph.operator("QUANTIZE", [x], inside))
+
+
+def _leave(value: SSAValue, values: Values) -> Tensor:
+    """A result of the network on the type that the signature says."""
+    y, outside = values.stored(value), declared(value)
+    return y if y.form == outside else values.graph.operator("QUANTIZE", [y], outside)

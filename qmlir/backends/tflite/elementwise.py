@@ -1,0 +1,72 @@
+"""Arithmetic on the elements of two operands."""
+
+import numpy as np
+
+from qmlir.backends.forms import NoForm
+from qmlir.backends.tflite.exporters import exports
+from qmlir.backends.tflite.graph import BOOL, Graph, Tensor
+from qmlir.backends.tflite.pointwise import one, several
+from qmlir.backends.tflite.values import Values, constant
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.pointwise import OperandPairOp
+
+NAMED: dict[type[OperandPairOp], str] = {
+    nn.AddOp: "ADD",
+    nn.SubOp: "SUB",
+    nn.MulOp: "MUL",
+    nn.MaximumOp: "MAXIMUM",
+    nn.MinimumOp: "MINIMUM",
+}
+"""Operation → TFLite's operator."""
+
+
+@exports(*NAMED)
+def named(op: OperandPairOp, values: Values) -> None:
+    """An operation that is one operator."""
+    one(NAMED[type(op)], op, values)
+
+
+@exports(nn.DivOp)
+def div(op: nn.DivOp, values: Values) -> None:
+    """DIV, of integers by constants other than 0."""
+    _without_zeros(op, values)
+    one("DIV", op, values)
+
+
+@exports(nn.ModOp)
+def mod(op: nn.ModOp, values: Values) -> None:
+    """FLOOR_MOD, of integers by constants other than 0."""
+    if bool(op.truncated):
+        raise NoForm("must have the divisor's sign", "the dividend's", "TFLite has no truncated remainder")
+    _without_zeros(op, values)
+    one("FLOOR_MOD", op, values)
+
+
+def _without_zeros(op: OperandPairOp, values: Values) -> None:
+    divisors = constant(op.rhs)
+    if values.form(op.rhs).dtype.kind in "iu" and (divisors is None or not divisors.all()):
+        raise NoForm("needs divisors that are constant and not 0", "others", "TFLite fails on a division by 0")
+
+
+@exports(nn.PowOp)
+def pow(op: nn.PowOp, values: Values) -> None:
+    """POW, of integers by constants that are not negative."""
+    exponents = constant(op.rhs)
+    if values.form(op.rhs).dtype.kind in "iu" and (exponents is None or (exponents < 0).any()):
+        raise NoForm("needs exponents that are constant and not negative", "others", "TFLite fails on negative ones")
+    one("POW", op, values)
+
+
+@exports(nn.PReluOp)
+def prelu(op: nn.PReluOp, values: Values) -> None:
+    """PRELU, where it is the slopes that broadcast."""
+    if shape_of(op.lhs) == shape_of(op.y):
+        one("PRELU", op, values)
+    else:
+        several(op, values, _choice)
+
+
+def _choice(graph: Graph, x: Tensor, slope: Tensor) -> Tensor:
+    negative = graph.pointwise("LESS", x, graph.constant(np.zeros((), x.dtype)), dtype=BOOL)
+    return graph.pointwise("SELECT_V2", negative, graph.pointwise("MUL", x, slope), x)

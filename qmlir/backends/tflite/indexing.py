@@ -1,0 +1,91 @@
+"""Selection: slices, and elements at places that are given by indices."""
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from qmlir.backends.forms import NoForm
+from qmlir.backends.tflite.exporters import exports
+from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Graph, Tensor
+from qmlir.backends.tflite.shape import moved
+from qmlir.backends.tflite.values import Values, constant
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import Array, shape_of
+from qmlir.dialects.nn.indexing import places
+
+MOST_RANK = 5
+"""Dimensions that LiteRT's slices take."""
+
+
+@exports(nn.SliceOp)
+def slice_(op: nn.SliceOp, values: Values) -> None:
+    """SLICE, or STRIDED_SLICE where it steps over elements."""
+    graph, steps = values.graph, op.steps()
+    if len(steps) > MOST_RANK:
+        raise NoForm(f"needs at most {MOST_RANK} dimensions", str(len(steps)), "reshape before and behind it")
+    if all(stride == 1 for _, _, stride in steps):
+        parts = [graph.indices([offset for offset, _, _ in steps]), graph.indices([size for _, size, _ in steps])]
+        moved(op, values, "SLICE", parts, {})
+        return
+    if 0 in shape_of(op.y):
+        raise NoForm("needs elements to step to", str(list(shape_of(op.y))), "leave the empty slice out")
+    ends = [offset + size * stride for offset, size, stride in steps]
+    bounds = [graph.indices(part) for part in ([s[0] for s in steps], [max(e, 0) for e in ends], [s[2] for s in steps])]
+    to_the_end = sum(1 << i for i, end in enumerate(ends) if end < 0)
+    moved(op, values, "STRIDED_SLICE", bounds, {"EndMask": to_the_end})
+
+
+@exports(nn.GatherOp)
+def gather(op: nn.GatherOp, values: Values) -> None:
+    """GATHER."""
+    axis = op.axis.value.data
+    sizes = np.array(shape_of(op.x)[axis])
+    moved(op, values, "GATHER", [_places(op.indices, sizes, values)], {"Axis": axis})
+
+
+@exports(nn.GatherNDOp)
+def gather_nd(op: nn.GatherNDOp, values: Values) -> None:
+    """GATHER_ND."""
+    depth = shape_of(op.indices)[-1]
+    if not depth:
+        raise NoForm("needs indices that name a dimension", str(list(shape_of(op.indices))), "broadcast instead")
+    sizes = np.array(shape_of(op.x)[:depth])
+    moved(op, values, "GATHER_ND", [_places(op.indices, sizes, values)], {})
+
+
+def _places(indices: SSAValue, sizes: Array, values: Values) -> Tensor:
+    """Places inside: TFLite knows no negative ones and fails on those outside."""
+    array, graph = constant(indices), values.graph
+    if array is not None:
+        return graph.constant(places(array, sizes).astype(INDEX))
+    x = values.stored(indices)
+    last = graph.constant((sizes - 1).astype(x.dtype))
+    negative = graph.pointwise("LESS", x, graph.number(0, x), dtype=BOOL)
+    from_end = graph.pointwise("ADD", x, graph.constant(sizes.astype(x.dtype)))
+    counted = graph.pointwise("SELECT_V2", negative, from_end, x)
+    return graph.pointwise("MINIMUM", graph.pointwise("MAXIMUM", counted, graph.number(0, x)), last)
+
+
+@exports(nn.TopKOp)
+def top_k(op: nn.TopKOp, values: Values) -> None:
+    """The places that TOPK_V2 finds along the last axis; the least of numbers are the greatest of their negatives."""
+    graph, x, axis = values.graph, values.stored(op.x), op.axis.value.data
+    if not bool(op.largest):
+        if x.dtype.kind != "f":
+            raise NoForm("must look for the greatest elements", "the least", "TFLite has no other; negate floats")
+        x = graph.pointwise("NEG", x)
+    order = [*(i for i in range(len(x.shape)) if i != axis), axis]
+    back = [order.index(i) for i in range(len(order))]
+    wide = graph.transposed(x, order)
+    form = Form((*wide.shape[:-1], op.k.value.data), x.dtype)
+    _, found = graph.several("TOPK_V2", [wide, graph.index(op.k.value.data)], [form, form.typed(INDEX)])
+    values.hold(op.y, _wide(graph, graph.transposed(found, back)))
+
+
+def _wide(graph: Graph, x: Tensor) -> Tensor:
+    return graph.operator("CAST", [x], x.form.typed(np.dtype(np.int64)), {"InDataType": 2, "OutDataType": 4})
+
+
+@exports(nn.ScatterNDOp, nn.ScatterReduceNDOp)
+def scatter(op: nn.ScatterNDOp | nn.ScatterReduceNDOp, values: Values) -> None:
+    """TFLite's SCATTER_ND adds up in a tensor of zeros."""
+    raise NoForm("must be an operation that TFLite has", op.name, "concatenate slices instead")

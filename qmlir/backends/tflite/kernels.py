@@ -1,0 +1,156 @@
+"""What LiteRT's kernels take: for each operator its options, element types and versions.
+
+The types are those that LiteRT 2.3.0 was seen to run with its reference kernels, as far as they say what `nn` says;
+ELU, CEIL and ROUND have kernels among the default ones only. `quantized` are the types of integers that stand for real
+numbers. Versions are those that TFLite's own converter writes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from qmlir.dialects.dtypes import is_numpys_own
+
+PROBABILITY = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
+UNIT = {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of LiteRT.
+
+    options    the schema's table of its options; empty for none
+    plain      types of plain numbers, by numpy's names
+    quantized  types that store real numbers
+    result     the scale and the zero point that a quantized result must have, by type
+    versions   of the operator by the type of its data, where it is not 1
+    wide       the version for data of more than four dimensions, where that needs one
+    data       which input's type counts
+    keeps      whether a quantized result has the parameters of the first input
+    """
+
+    options: str = ""
+    plain: str = "float32"
+    quantized: str = ""
+    result: Mapping[str, tuple[float, int]] = field(default_factory=dict[str, tuple[float, int]])
+    versions: Mapping[str, int] = field(default_factory=dict[str, int])
+    wide: int = 1
+    data: int = 0
+    keeps: bool = False
+
+    def version(self, dtype: str, rank: int) -> int:
+        """The version for data of a type and a number of dimensions."""
+        return max(self.versions.get(dtype, 1), self.wide if rank > 4 else 1)
+
+
+BYTES = "int8 uint8"
+ALL = "int8 uint8 int16"
+NUMBERS = "float32 int32 int64"
+MOVED = "float32 float16 int8 uint8 int16 int32 int64 bool"
+"""What most operators move that only move."""
+ANYTHING = "float32 float16 float64 int8 uint8 int16 int32 int64 uint16 uint32 uint64 bool"
+SECOND_THIRD = {"int8": 2, "int16": 3}
+SECOND = {"int8": 2}
+
+KERNELS: Mapping[str, Kernel] = {
+    # Contractions
+    "CONV_2D": Kernel("Conv2DOptions", quantized=ALL, versions={"int8": 3, "int16": 4}),
+    "DEPTHWISE_CONV_2D": Kernel("DepthwiseConv2DOptions", quantized=ALL, versions={"int8": 3, "int16": 5}),
+    "FULLY_CONNECTED": Kernel("FullyConnectedOptions", quantized=ALL, versions={"int8": 4, "int16": 7}),
+    "BATCH_MATMUL": Kernel("BatchMatMulOptions", quantized="int8 int16", versions=SECOND_THIRD),
+    # Two operands
+    "ADD": Kernel("AddOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 3, "int64": 4}),
+    "SUB": Kernel("SubOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 5, "int64": 4}, wide=3),
+    "MUL": Kernel("MulOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 4, "int64": 5}),
+    "DIV": Kernel("DivOptions", "float32 int32", "uint8", wide=2),
+    "MAXIMUM": Kernel("MaximumMinimumOptions", f"{NUMBERS} {ALL}", ALL, versions={"int8": 2, "int16": 4}, wide=3,
+                      keeps=True),
+    "MINIMUM": Kernel("MaximumMinimumOptions", f"{NUMBERS} {ALL}", ALL, versions={"int8": 2, "int16": 4}, wide=3,
+                      keeps=True),
+    "POW": Kernel("PowOptions", "float32 int32"),
+    "FLOOR_MOD": Kernel("FloorModOptions", f"{NUMBERS} int8 int16", versions={"int8": 2, "int16": 2}),
+    "PRELU": Kernel(quantized=BYTES),
+    "SQUARED_DIFFERENCE": Kernel("SquaredDifferenceOptions", "float32 int32", "int8", versions=SECOND),
+    "LOGICAL_AND": Kernel("LogicalAndOptions", "bool"),
+    "LOGICAL_OR": Kernel("LogicalOrOptions", "bool"),
+    "BITWISE_XOR": Kernel("BitwiseXorOptions", "int8 uint8 int16 int32 uint16 uint32"),
+    # One operand
+    "RELU": Kernel("", "float32", ALL, versions={"int8": 2, "uint8": 2, "int16": 3}),
+    "RELU6": Kernel("", "float32", ALL, versions=SECOND_THIRD),
+    "RELU_N1_TO_1": Kernel("", "float32", BYTES),
+    "LOGISTIC": Kernel("", "float32", ALL, PROBABILITY, SECOND_THIRD),
+    "TANH": Kernel("", "float32", ALL, UNIT, SECOND_THIRD),
+    "HARD_SWISH": Kernel("HardSwishOptions", "float32", BYTES),
+    "LEAKY_RELU": Kernel("LeakyReluOptions", "float32", ALL, versions={"int16": 2}),
+    "GELU": Kernel("GeluOptions", "float32", "int8", versions=SECOND),
+    "ELU": Kernel(),
+    "EXP": Kernel("ExpOptions", "float32", "int8", versions={"int8": 2}),
+    "LOG": Kernel("", "float32", "int8", versions={"int8": 2}),
+    "RSQRT": Kernel("", "float32", "int8", versions=SECOND),
+    "SQRT": Kernel(),
+    "SIN": Kernel(),
+    "COS": Kernel("CosOptions"),
+    "ABS": Kernel("AbsOptions", "float32 int32", versions={"int32": 5}),
+    "NEG": Kernel("NegOptions", "float32 int8 int16 int32 int64"),
+    "FLOOR": Kernel(),
+    "CEIL": Kernel(),
+    "ROUND": Kernel(),
+    "SIGN": Kernel("SignOptions", "float32 float64 int32", versions={"int32": 2}),
+    "LOGICAL_NOT": Kernel("LogicalNotOptions", "bool"),
+    # Along axes
+    "SOFTMAX": Kernel("SoftmaxOptions", "float32", ALL, PROBABILITY, SECOND_THIRD),
+    "L2_NORMALIZATION": Kernel("L2NormOptions", "float32", BYTES, UNIT, SECOND),
+    "LOCAL_RESPONSE_NORMALIZATION": Kernel("LocalResponseNormalizationOptions"),
+    "MEAN": Kernel("ReducerOptions", "float32", ALL, versions=SECOND_THIRD),
+    "SUM": Kernel("ReducerOptions", NUMBERS, versions=SECOND),
+    "REDUCE_PROD": Kernel("ReducerOptions", NUMBERS),
+    "REDUCE_MAX": Kernel("ReducerOptions", f"{NUMBERS} {ALL}", ALL, versions=SECOND_THIRD, keeps=True),
+    "REDUCE_MIN": Kernel("ReducerOptions", f"{NUMBERS} {ALL}", ALL, versions=SECOND_THIRD, keeps=True),
+    "REDUCE_ANY": Kernel("ReducerOptions", "bool"),
+    "REDUCE_ALL": Kernel("ReducerOptions", "bool"),
+    "ARG_MAX": Kernel("ArgMaxOptions", "float32 int8 uint8 int32", versions=SECOND),
+    "ARG_MIN": Kernel("ArgMinOptions", "float32 int8 uint8 int32", versions=SECOND),
+    "CUMSUM": Kernel("CumsumOptions", NUMBERS),
+    "TOPK_V2": Kernel("TopKV2Options", f"{NUMBERS} {ALL}", versions=SECOND_THIRD),
+    # Windows
+    "AVERAGE_POOL_2D": Kernel("Pool2DOptions", "float32", ALL, versions=SECOND_THIRD, keeps=True),
+    "MAX_POOL_2D": Kernel("Pool2DOptions", f"float32 {ALL}", ALL, versions=SECOND_THIRD, keeps=True),
+    "RESIZE_BILINEAR": Kernel("ResizeBilinearOptions", "float32", BYTES, versions={"int8": 2, "int16": 4}, keeps=True),
+    "RESIZE_NEAREST_NEIGHBOR": Kernel("ResizeNearestNeighborOptions", "float32", BYTES,
+                                      versions={"int8": 2, "int16": 4}, keeps=True),
+    # Choices
+    "EQUAL": Kernel("EqualOptions", f"{NUMBERS} int16 bool", versions={"int16": 5}),
+    "NOT_EQUAL": Kernel("NotEqualOptions", f"{NUMBERS} int16 bool", versions={"int16": 4}),
+    "LESS": Kernel("LessOptions", f"{NUMBERS} int16"),
+    "LESS_EQUAL": Kernel("LessEqualOptions", f"{NUMBERS} int16"),
+    "SELECT_V2": Kernel("SelectV2Options", ANYTHING, data=1),
+    # Movement
+    "RESHAPE": Kernel("ReshapeOptions", ANYTHING, ALL),
+    "TRANSPOSE": Kernel("TransposeOptions", ANYTHING, ALL, versions={"int8": 2, "bool": 3, "int16": 5}, wide=4,
+                        keeps=True),
+    "PAD": Kernel("PadOptions", MOVED, ALL, versions={"int8": 2, "int16": 3, "bool": 5}, wide=4, keeps=True),
+    "PADV2": Kernel("PadV2Options", MOVED, ALL, versions={"int8": 2, "int16": 3, "bool": 5}, wide=4, keeps=True),
+    "SLICE": Kernel("SliceOptions", ANYTHING, ALL, versions={"int8": 2, "int16": 4, "uint32": 6}, wide=5, keeps=True),
+    "STRIDED_SLICE": Kernel("StridedSliceOptions", ANYTHING, ALL, versions={"int8": 2, "bool": 3, "uint32": 7}, wide=4,
+                            keeps=True),
+    "CONCATENATION": Kernel("ConcatenationOptions", f"{MOVED} uint32", ALL,
+                            versions={"int8": 2, "int16": 3, "uint32": 4}, keeps=True),
+    "GATHER": Kernel("GatherOptions", MOVED, ALL, versions={"int8": 2, "bool": 3, "int16": 4}, keeps=True),
+    "GATHER_ND": Kernel("GatherNdOptions", MOVED, ALL, versions={"int16": 3, "bool": 5}, keeps=True),
+    "BROADCAST_TO": Kernel("BroadcastToOptions", ANYTHING, ALL, versions=dict.fromkeys(ANYTHING.split(), 2),
+                           keeps=True),
+    "REVERSE_V2": Kernel("ReverseV2Options", MOVED, ALL, versions={"int8": 3, "bool": 2}, keeps=True),
+    # Casts
+    "QUANTIZE": Kernel("QuantizeOptions", "float32", ALL, versions={"int16": 2}),
+    "DEQUANTIZE": Kernel("DequantizeOptions", "float16", ALL, versions={"int8": 2, "int16": 3, "float16": 3}),
+    "CAST": Kernel("CastOptions", ANYTHING),
+    "BITCAST": Kernel("BitcastOptions", ANYTHING),
+}  # fmt: skip
+"""Operator → its kernel."""
+
+
+def takes(kind: str, dtype: np.dtype[np.generic], quantized: bool) -> bool:
+    """Whether an operator has a kernel for data of a type."""
+    kernel = KERNELS[kind]
+    return is_numpys_own(dtype) and dtype.name in (kernel.quantized if quantized else kernel.plain).split()

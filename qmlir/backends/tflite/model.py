@@ -1,0 +1,218 @@
+"""A finished graph as a file: what is needed of it, names for everything, and the flatbuffer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
+import numpy as np
+import tflite  # pyright: ignore[reportMissingTypeStubs]
+
+from qmlir.backends.tflite.graph import Graph, Operator, Parameters, Tensor
+from qmlir.backends.tflite.kernels import KERNELS
+from qmlir.errors import FileError, QmlirError
+from qmlir.files import write_whole
+from qmlir.signature import Signature, TensorSpec
+
+schema: Any = tflite
+"""The bindings, which carry no types."""
+
+VERSION = 3
+IDENTIFIER = b"TFL3"
+SIGNATURE = "serving_default"
+PRODUCER = "qmlir"
+ABSENT = -1
+"""The index of an optional input that is left out."""
+
+ALIGNMENT = 16
+"""Where constants begin, as the schema asks."""
+
+LARGEST = 2**31 - 2**24
+"""Bytes of constants that a file may hold; a flatbuffer ends at 2^31."""
+
+OLD_CODES = 127
+"""What stands in the byte that once held an operator's number, where that is more."""
+
+
+def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path) -> list[Path]:
+    """Writes a graph.
+
+    Args:
+        graph: Its inputs are the signature's, in order.
+        outputs: One tensor for each output of the signature.
+        signature: The names of both.
+        path: The file.
+
+    Returns:
+        The file written.
+
+    Raises:
+        FileError: It cannot be written, or would be too large for a flatbuffer.
+    """
+    ends = _ends(graph, outputs, signature)
+    operators = _needed(graph.operators, ends)
+    read = [t for o in operators for t in (*o.inputs, *o.outputs) if t is not None]
+    tensors = list(dict.fromkeys([*graph.inputs, *read, *ends]))
+    if sum(t.data.nbytes for t in tensors if t.data is not None) > LARGEST:
+        raise FileError(path, "must hold less than 2 GB of constants", remedy="quantize the network")
+    names = _names(graph.inputs, ends, tensors, signature)
+    write_whole(path, _Writer(tensors, names).model(operators, graph.inputs, ends, signature))
+    return [path]
+
+
+def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list[Tensor]:
+    """A tensor for each output: one that is an input, a constant or another output too is copied."""
+    ends: list[Tensor] = []
+    for tensor, spec in zip(outputs, signature.outputs, strict=True):
+        graph.scope = spec.name
+        ends.append(graph.copied(tensor) if not tensor.made or tensor in ends else tensor)
+    return ends
+
+
+def _needed(operators: Sequence[Operator], ends: Sequence[Tensor]) -> list[Operator]:
+    """The operators that an output needs, in order."""
+    wanted, found = set[Tensor | None](ends), list[Operator]()
+    for operator in reversed(operators):
+        if wanted & set(operator.outputs):
+            found.append(operator)
+            wanted |= set(operator.inputs)
+    return found[::-1]
+
+
+def _names(
+    inputs: Sequence[Tensor], ends: Sequence[Tensor], tensors: Sequence[Tensor], signature: Signature
+) -> dict[Tensor, str]:
+    """The name of each tensor; an output that is called as an input is yields."""
+    names, taken = dict[Tensor, str](), set[str]()
+    specs: list[tuple[Tensor, TensorSpec]] = [
+        *zip(inputs, signature.inputs, strict=True), *zip(ends, signature.outputs, strict=True)
+    ]  # fmt: skip
+    wishes = [*((t, spec.name) for t, spec in specs), *((t, t.wanted) for t in tensors)]
+    for tensor, wanted in wishes:
+        if tensor not in names:
+            name, n = wanted, 1
+            while name in taken:
+                name, n = f"{wanted}.{n}", n + 1
+            taken.add(name)
+            names[tensor] = name
+    return names
+
+
+class _Writer:
+    """The writing of one file: everything in a flatbuffer is written before what refers to it."""
+
+    def __init__(self, tensors: Sequence[Tensor], names: Mapping[Tensor, str]):
+        size = sum(t.data.nbytes for t in tensors if t.data is not None)
+        self.builder: Any = flatbuffers.Builder(size + 4096)
+        self.tensors, self.names = tensors, names
+        self.numbers = {tensor: i for i, tensor in enumerate(tensors)}
+
+    def model(
+        self, operators: Sequence[Operator], inputs: Sequence[Tensor], ends: Sequence[Tensor], signature: Signature
+    ) -> bytes:
+        """The file."""
+        codes = list(dict.fromkeys((o.kind, o.version) for o in operators))
+        buffers, places = [self.table("Buffer", {})], list[int]()  # the first buffer is empty, as the schema asks
+        for tensor in self.tensors:
+            places.append(0 if tensor.data is None else len(buffers))
+            if tensor.data is not None:
+                buffers.append(self.table("Buffer", {"Data": self.content(tensor)}))
+        tensors = [self.tensor(t, place) for t, place in zip(self.tensors, places, strict=True)]
+        ops = [self.operator(o, codes.index((o.kind, o.version))) for o in operators]
+        subgraph = self.table("SubGraph", {
+            "Tensors": self.offsets(tensors), "Inputs": self.indices(inputs), "Outputs": self.indices(ends),
+            "Operators": self.offsets(ops), "Name": self.builder.CreateString("main"),
+        })  # fmt: skip
+        root = self.table("Model", {
+            "Version": VERSION, "OperatorCodes": self.offsets([self.code(*c) for c in codes]),
+            "Subgraphs": self.offsets([subgraph]), "Description": self.builder.CreateString(PRODUCER),
+            "Buffers": self.offsets(buffers), "SignatureDefs": self.offsets([self.signature(inputs, ends, signature)]),
+        })  # fmt: skip
+        self.builder.Finish(root, file_identifier=IDENTIFIER)
+        return bytes(self.builder.Output())
+
+    def content(self, tensor: Tensor) -> int:
+        """The bytes of a constant."""
+        assert tensor.data is not None
+        data = tensor.data.tobytes()
+        self.builder.Prep(ALIGNMENT, len(data))
+        return self.builder.CreateByteVector(data)
+
+    def tensor(self, tensor: Tensor, buffer: int) -> int:
+        parameters = tensor.form.parameters
+        return self.table("Tensor", {
+            "Shape": self.ints(tensor.shape), "Type": type_code(tensor), "Buffer": buffer,
+            "Name": self.builder.CreateString(self.names[tensor]), "HasRank": True,
+            **({} if parameters is None else {"Quantization": self.quantization(parameters)}),
+        })  # fmt: skip
+
+    def quantization(self, parameters: Parameters) -> int:
+        return self.table("QuantizationParameters", {
+            "Scale": self.builder.CreateNumpyVector(np.array(parameters.scales, np.float32)),
+            "ZeroPoint": self.builder.CreateNumpyVector(np.array(parameters.zero_points, np.int64)),
+            "QuantizedDimension": parameters.axis or 0,
+        })  # fmt: skip
+
+    def operator(self, operator: Operator, code: int) -> int:
+        """An operator; options that are lists are vectors of int32."""
+        kind, given = KERNELS[operator.kind].options, dict[str, Any]()
+        if kind:
+            values = {k: self.ints(v) if isinstance(v, list) else v for k, v in operator.options.items()}  # pyright: ignore[reportUnknownArgumentType]
+            given = {"BuiltinOptionsType": getattr(schema.BuiltinOptions, kind),
+                     "BuiltinOptions": self.table(kind, values)}  # fmt: skip
+        return self.table("Operator", {
+            "OpcodeIndex": code, "Inputs": self.indices(operator.inputs), "Outputs": self.indices(operator.outputs),
+            **given,
+        })  # fmt: skip
+
+    def code(self, kind: str, version: int) -> int:
+        number = getattr(schema.BuiltinOperator, kind)
+        values = {"DeprecatedBuiltinCode": min(number, OLD_CODES), "BuiltinCode": number, "Version": version}
+        return self.table("OperatorCode", values)
+
+    def signature(self, inputs: Sequence[Tensor], ends: Sequence[Tensor], signature: Signature) -> int:
+        def entries(tensors: Sequence[Tensor], specs: Sequence[TensorSpec]) -> int:
+            return self.offsets([
+                self.table("TensorMap", {"Name": self.builder.CreateString(s.name), "TensorIndex": self.numbers[t]})
+                for t, s in zip(tensors, specs, strict=True)
+            ])  # fmt: skip
+
+        return self.table("SignatureDef", {
+            "Inputs": entries(inputs, signature.inputs), "Outputs": entries(ends, signature.outputs),
+            "SignatureKey": self.builder.CreateString(SIGNATURE), "SubgraphIndex": 0,
+        })  # fmt: skip
+
+    # The bindings' functions
+
+    def table(self, kind: str, values: Mapping[str, Any]) -> int:
+        """A table of the schema with the fields given."""
+        function: Callable[[str], Any] = lambda name: getattr(schema, f"{kind}{name}")  # noqa: E731
+        function("Start")(self.builder)
+        for name, value in values.items():
+            function(f"Add{name}")(self.builder, value)
+        return function("End")(self.builder)
+
+    def ints(self, values: Sequence[int]) -> int:
+        return self.builder.CreateNumpyVector(np.array(values, np.int32))
+
+    def indices(self, tensors: Sequence[Tensor | None]) -> int:
+        return self.ints([ABSENT if t is None else self.numbers[t] for t in tensors])
+
+    def offsets(self, values: Sequence[int]) -> int:
+        self.builder.StartVector(4, len(values), 4)
+        for value in reversed(values):
+            self.builder.PrependUOffsetTRelative(value)
+        return self.builder.EndVector()
+
+
+def type_code(tensor: Tensor) -> int:
+    """The schema's number of a tensor's element type.
+
+    Raises:
+        QmlirError: It has none.
+    """
+    code = getattr(schema.TensorType, tensor.dtype.name.upper(), None)
+    if code is None:
+        raise QmlirError("must have elements that TFLite has", where=f'tensor "{tensor.wanted}"',
+                         got=tensor.dtype.name, remedy="cast them to a type that it has")  # fmt: skip
+    return code

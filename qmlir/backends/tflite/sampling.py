@@ -1,0 +1,14 @@
+"""What TFLite has no form of: samples at computed places, and the places of a pool's maxima."""
+
+from xdsl.ir import Operation
+
+from qmlir.backends.forms import NoForm
+from qmlir.backends.tflite.exporters import exports
+from qmlir.backends.tflite.values import Values
+from qmlir.dialects import nn
+
+
+@exports(nn.SampleOp, nn.MaxPoolIndices2DOp)
+def missing(op: Operation, values: Values) -> None:
+    """Refused."""
+    raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")
