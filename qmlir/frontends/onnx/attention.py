@@ -11,8 +11,8 @@ from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.windows import sliced
 from qmlir.frontends.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.windows import sliced
 
 SINCE = 23
 """The operator set in which ONNX has both."""

@@ -30,8 +30,8 @@ from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
 from qmlir.frontends.builder import Node
-from qmlir.frontends.onnx.windows import sliced
 from qmlir.frontends.values import Value
+from qmlir.frontends.windows import sliced
 
 Weights: TypeAlias = tuple[Value, Value | None]
 """Weights and bias of a fully connected layer."""

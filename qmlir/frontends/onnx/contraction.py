@@ -8,8 +8,8 @@ from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.windows import sliced
 from qmlir.frontends.values import Constant, Refusal, Value
+from qmlir.frontends.windows import sliced
 
 
 @converts("Gemm")

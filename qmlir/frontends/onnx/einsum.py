@@ -23,8 +23,8 @@ from qmlir.dialects.nn.reduction import ReduceSumOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.windows import sliced
 from qmlir.frontends.values import Constant, Value
+from qmlir.frontends.windows import sliced
 
 Label = str
 """A letter, or `.0`, `.1`, … for the dimensions of an ellipsis, the last one first."""

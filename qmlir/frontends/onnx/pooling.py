@@ -24,11 +24,12 @@ from qmlir.dialects.nn.pooling import (
 )
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
+from qmlir.frontends.convolution import convolved
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.convolution import convolved
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.onnx.windows import Geometry, cropped, geometry, padded
+from qmlir.frontends.onnx.windows import geometry
 from qmlir.frontends.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.windows import Geometry, cropped, padded
 
 
 @converts("MaxPool")

@@ -20,8 +20,8 @@ from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.windows import sliced
 from qmlir.frontends.values import Constant, Floats, Refusal, Value
+from qmlir.frontends.windows import sliced
 
 MOST_STEPS = 1024
 """Steps of all directions together."""
