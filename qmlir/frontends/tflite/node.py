@@ -148,6 +148,11 @@ class TFLiteNode(Node):
             y = self._activated(y, low, high)
         return self.finished(y)
 
+    def activated(self, y: SSAValue, code: int) -> SSAValue:
+        """A computed result behind a fused activation."""
+        low, high = self.activation(code)
+        return y if (low, high) == (None, None) else self._activated(y, low, high)
+
     def is_real(self, inputs: Sequence[Value]) -> bool:
         """Whether inputs stand for real numbers, which can be clamped."""
         return all(self.is_quantized(x) or self.element(x).startswith(("f", "bf")) for x in inputs)

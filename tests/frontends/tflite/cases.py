@@ -43,7 +43,7 @@ class Case:
     version   of the operator
     source    the element type of the inputs where the format does not say it
     results   element types of several outputs; None is the format's
-    shape     a constant behind everything
+    shape     a constant behind everything else
     steps     how far a quantized result may lie from LiteRT's reference kernel, whose rounding is another
     positive  inputs are above 0
     """
@@ -382,6 +382,29 @@ def _scatters() -> Iterator[Case]:
                formats=("float32", "int32"))  # fmt: skip
 
 
+def _volumes() -> Iterator[Case]:
+    random = np.random.default_rng(3)
+
+    def weights(*shape: int) -> list[T]:
+        outputs = shape[4] if shape[0] == 2 else shape[3]
+        return [constant("w", random.standard_normal(shape), np.float32),
+                constant("b", random.standard_normal(outputs), np.float32)]  # fmt: skip
+
+    volume, steps = (1, 5, 6, 4, 3), {"StrideD": 2, "StrideH": 1, "StrideW": 2}
+    dilated = {"DilationDFactor": 2, "DilationHFactor": 1, "DilationWFactor": 1}
+    none = {k: 1 for k in dilated}
+    yield Case("CONV_3D", [volume], [(1, 3, 6, 2, 4)], ("Conv3DOptions", {"Padding": 0, ACT: 1, **steps, **none}),
+               weights(2, 3, 2, 3, 4), formats=FLOAT)  # fmt: skip
+    yield Case("CONV_3D", [volume], [(1, 3, 4, 3, 4)],
+               ("Conv3DOptions", {"Padding": 1, ACT: 0, "StrideD": 1, "StrideH": 1, "StrideW": 1, **dilated}),
+               weights(2, 3, 2, 3, 4), formats=FLOAT, label="dilated")  # fmt: skip
+    for label, padding, shape in (("", 0, (1, 10, 6, 8, 4)), ("valid", 1, (1, 11, 8, 8, 4))):
+        w, b = weights(3, 3, 2, 4, 3)
+        yield Case("CONV_3D_TRANSPOSE", [volume], [shape],
+                   ("Conv3DOptions", {"Padding": padding, ACT: 0, **steps, **none}), [i32("shape", shape), w],
+                   first=True, shape=b, formats=FLOAT, label=label)  # fmt: skip
+
+
 def _casts() -> Iterator[Case]:
     for source in ("float32", "int8", "uint8", "int16"):
         made = ("int8", "int16") if source == "int16" else ("int8", "uint8", "int16")
@@ -395,6 +418,6 @@ def _casts() -> Iterator[Case]:
 
 
 SOURCES: Sequence[Callable[[], Iterator[Case]]] = (
-    _pairs, _functions, _windows, _reductions, _movement, _others, _integers, _choices, _scatters, _casts
+    _pairs, _functions, _windows, _reductions, _movement, _others, _integers, _choices, _scatters, _volumes, _casts
 )  # fmt: skip
 CASES = [case for source in SOURCES for case in source()]
