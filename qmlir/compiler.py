@@ -84,7 +84,7 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
 
-EXPORT_FORMATS = ("onnx-qdq",)
+EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator")
 """What `export` writes."""
 
 VERIFY_LOOPS = False
@@ -330,7 +330,8 @@ def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opse
     Args:
         module: A network; it stays as it was.
         path: The file.
-        format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized.
+        format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized;
+            "onnx-qoperator": one with operators on integers, QLinearConv and the like, where there are some.
         opset: The version of ONNX's operators; the newest that onnxruntime runs by default.
 
     Returns:
@@ -344,7 +345,8 @@ def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opse
     from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
 
     refuse_opaque(module, "the network")
-    return export_onnx(main_function(module), Path(path), opset=DEFAULT_OPSET if opset is None else opset)
+    version, integers = DEFAULT_OPSET if opset is None else opset, format == "onnx-qoperator"
+    return export_onnx(main_function(module), Path(path), opset=version, integers=integers)
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:

@@ -8,6 +8,7 @@ The other files are the operator families. Every quantized tensor is a QuantizeL
 zero point, every reader of its real values a DequantizeLinear; only what moves elements works on the integers.
 """
 
-from qmlir.backends.onnx_qdq.convert import DEFAULT_OPSET, EXPORTS, export_onnx
+from qmlir.backends.onnx_qdq.convert import DEFAULT_OPSET, export_onnx
+from qmlir.backends.onnx_qdq.exporters import EXPORTS
 
 __all__ = ["DEFAULT_OPSET", "EXPORTS", "export_onnx"]

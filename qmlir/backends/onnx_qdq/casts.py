@@ -1,7 +1,8 @@
 """Between element types, and between real values and the integers that store them."""
 
+from qmlir.backends.forms import NoForm
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import NoForm, tensor_type
+from qmlir.backends.onnx_qdq.graph import tensor_type
 from qmlir.backends.onnx_qdq.values import Values, stored_dtype
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp

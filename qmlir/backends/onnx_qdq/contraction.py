@@ -3,8 +3,9 @@
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 
+from qmlir.backends.forms import NoForm
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import Attributes, NoForm, Tensor
+from qmlir.backends.onnx_qdq.graph import Attributes, Tensor
 from qmlir.backends.onnx_qdq.values import Permutation, Values, channels_first
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import element_of, shape_of

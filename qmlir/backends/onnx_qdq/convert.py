@@ -6,15 +6,14 @@ from pkgutil import iter_modules
 
 import onnx
 from xdsl.dialects import func
-from xdsl.ir import Operation
 
-from qmlir.backends.onnx_qdq.exporters import EXPORTS
-from qmlir.backends.onnx_qdq.graph import Graph, NoForm
+from qmlir.backends.forms import refusing
+from qmlir.backends.onnx_qdq.exporters import exports
+from qmlir.backends.onnx_qdq.graph import Graph
 from qmlir.backends.onnx_qdq.model import write_model
+from qmlir.backends.onnx_qdq.qoperator import on_integers
 from qmlir.backends.onnx_qdq.values import Values
-from qmlir.dialects.calib import ObserveOp
-from qmlir.errors import FileError, LoweringError, OptionError
-from qmlir.rewriting import node_name
+from qmlir.errors import FileError, OptionError
 from qmlir.signature import signature_of
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)])
@@ -31,13 +30,14 @@ DEFAULT_OPSET = min(26, NEWEST_OPSET)
 """The newest that onnxruntime 1.31 runs."""
 
 
-def export_onnx(function: func.FuncOp, path: Path, *, opset: int = DEFAULT_OPSET) -> list[Path]:
+def export_onnx(function: func.FuncOp, path: Path, *, opset: int = DEFAULT_OPSET, integers: bool = False) -> list[Path]:
     """Writes a network on the nn level, float or quantized, as an ONNX file.
 
     Args:
         function: Quantized values become integers between QuantizeLinear and DequantizeLinear.
         path: The .onnx file; weights of more than 2 GB go to a file beside it.
         opset: The version of ONNX's operators.
+        integers: Whether what is quantized becomes operators on integers where there are some.
 
     Returns:
         The files written, all or none.
@@ -56,20 +56,11 @@ def export_onnx(function: func.FuncOp, path: Path, *, opset: int = DEFAULT_OPSET
     signature = signature_of(function)
     for argument, spec in zip(function.body.block.args, signature.inputs, strict=True):
         values.hold(argument, graph.input(spec.dtype))
-    for op in function.body.block.ops:
-        graph.scope = node_name(op)
-        try:
-            if isinstance(op, func.ReturnOp):
-                return write_model(graph, [values.stored(o) for o in op.operands], signature, path)
-            _export(op, values)
-        except NoForm as why:
-            raise LoweringError(op.name, node_name(op), why.need, got=why.got, remedy=why.remedy) from None
-    raise LoweringError("func.func", function.sym_name.data, "must end with func.return")
 
+    def enter(name: str) -> None:
+        graph.scope = name
 
-def _export(op: Operation, values: Values) -> None:
-    if isinstance(op, ObserveOp):
-        return
-    if (form := EXPORTS.get(type(op))) is None:
-        raise NoForm("must be one of nn or a cast to or from quantized types", op.name, "export before nn-to-qint")
-    form(op, values)
+    results = (on_integers() if integers else exports).walk(function, values, enter)
+    assert function.body.block.last_op is not None
+    with refusing(function.body.block.last_op):
+        return write_model(graph, [values.stored(o) for o in results], signature, path)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from qmlir.backends.forms import NoForm
 from qmlir.dialects.interfaces import Array
 
 Attributes = dict[str, Any]
@@ -23,13 +24,8 @@ INDEX = np.dtype(np.int64)
 BOOL = np.dtype(bool)
 """What comparisons yield."""
 
-
-class NoForm(Exception):
-    """Something that the chosen operator set cannot say: a sentence without its subject, and what to do."""
-
-    def __init__(self, need: str, got: str, remedy: str):
-        super().__init__(need)
-        self.need, self.got, self.remedy = need, got, remedy
+MICROSOFT = "com.microsoft"
+"""The domain of the operators that onnxruntime adds to ONNX's."""
 
 
 @dataclass(eq=False)
@@ -55,6 +51,7 @@ class Node:
     outputs: list[Tensor]
     attributes: Attributes
     wanted: str = ""
+    domain: str = ""
 
 
 @dataclass
@@ -96,29 +93,43 @@ class Graph:
         """A constant list of sizes, places or axes."""
         return self.constant(np.array(list(values), INDEX))
 
-    def node(self, kind: str, *inputs: Tensor | None, dtype: np.dtype[Any] | None = None, **attributes: Any) -> Tensor:
+    def node(
+        self,
+        kind: str,
+        *inputs: Tensor | None,
+        dtype: np.dtype[Any] | None = None,
+        domain: str = "",
+        **attributes: Any,
+    ) -> Tensor:
         """The first result of a new node.
 
         Args:
             kind: The operator.
             inputs: As it declares them.
             dtype: Of the result; by default the first input's.
+            domain: Whose operator it is; ONNX's own by default.
             attributes: Those that are not left at their defaults; `None` counts as that.
 
         Raises:
             NoForm: The operator set has none such, or none for these types.
         """
-        return self.several(kind, inputs, [dtype], **attributes)[0]
+        return self.several(kind, inputs, [dtype], domain, **attributes)[0]
 
     def several(
-        self, kind: str, inputs: Sequence[Tensor | None], dtypes: Sequence[np.dtype[Any] | None], **attributes: Any
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[np.dtype[Any] | None],
+        domain: str = "",
+        **attributes: Any,
     ) -> list[Tensor]:
         """All results of a new node, of the types given."""
         given = {name: value for name, value in attributes.items() if value is not None}
-        _check(kind, self.opset, [None if t is None else t.dtype for t in inputs], given)
+        if not domain:
+            _check(kind, self.opset, [None if t is None else t.dtype for t in inputs], given)
         first = next(t.dtype for t in inputs if t is not None)
         outputs = [Tensor(dtype or first, f"{self.scope}/{kind}") for dtype in dtypes]
-        node = Node(kind, list(inputs), outputs, given, f"{self.scope}/{kind}")
+        node = Node(kind, list(inputs), outputs, given, f"{self.scope}/{kind}", domain)
         for output in outputs:
             output.node = node
         self.nodes.append(node)

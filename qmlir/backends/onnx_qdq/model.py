@@ -61,8 +61,9 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
         initializers,
     )
     opsets = [onnx.helper.make_opsetid("", graph.opset)]
+    opsets += [onnx.helper.make_opsetid(d, 1) for d in sorted({node.domain for node in graph.nodes} - {""})]
     model = onnx.helper.make_model(
-        body, opset_imports=opsets, producer_name=PRODUCER, ir_version=onnx.helper.find_min_ir_version_for(opsets)
+        body, opset_imports=opsets, producer_name=PRODUCER, ir_version=onnx.helper.find_min_ir_version_for(opsets[:1])
     )
     writers: dict[Path, Callable[[Path], object]] = {path: lambda file: file.write_bytes(model.SerializeToString())}
     if external:
@@ -98,7 +99,8 @@ def _node(node: Node, names: dict[Tensor, str]) -> onnx.NodeProto:
     inputs = ["" if t is None else names[t] for t in node.inputs]
     while inputs and not inputs[-1]:
         inputs.pop()
-    return onnx.helper.make_node(node.kind, inputs, [names[t] for t in node.outputs], node.wanted, **node.attributes)
+    outputs = [names[t] for t in node.outputs]
+    return onnx.helper.make_node(node.kind, inputs, outputs, node.wanted, domain=node.domain, **node.attributes)
 
 
 def _info(name: str, spec: TensorSpec) -> onnx.ValueInfoProto:

@@ -11,9 +11,7 @@ from qmlir.backends.onnx_qdq.exporters import exports
 from qmlir.backends.onnx_qdq.values import Permutation, Values, constant, identity
 from qmlir.dialects import nn
 from qmlir.dialects.dtypes import is_numpys_own
-from qmlir.dialects.interfaces import Shape, element_of, shape_of
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.interfaces import Shape, shape_of
 
 
 @exports(nn.ConstantOp)
@@ -67,12 +65,7 @@ def concat(op: nn.ConcatOp, values: Values) -> None:
 @exports(nn.PadOp)
 def pad(op: nn.PadOp, values: Values) -> None:
     """Pad; what is quantized is padded with the real number that its integers can say."""
-    order, element = values.order(op.x), element_of(op.y)
-    fill = np.array(op.value.value.data)
-    if isinstance(element, UniformType):
-        limits = element.storage_min, element.storage_max
-        nearest = numerics.quantize(fill, element.scale, element.zero_point, *limits, np.int64)
-        fill = numerics.dequantize(nearest, element.scale, element.zero_point)
+    order, fill = values.order(op.x), values.number(op.y, op.value.value.data)
     x, low, high = values.real(op.x, order), op.low.get_values(), op.high.get_values()
     number = fill.astype(x.dtype) if is_numpys_own(x.dtype) else fill.astype(np.float32).astype(x.dtype)
     amounts = values.graph.indices([*(low[p] for p in order), *(high[p] for p in order)])

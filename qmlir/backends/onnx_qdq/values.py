@@ -14,7 +14,8 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.onnx_qdq.graph import Graph, NoForm, Tensor
+from qmlir.backends.forms import NoForm
+from qmlir.backends.onnx_qdq.graph import Graph, Tensor
 from qmlir.dialects import nn
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Array, element_of, shape_of
@@ -135,8 +136,7 @@ class Values:
 
     def bounded(self, value: SSAValue, x: Tensor) -> Tensor:
         """Real values between the bounds that an operation's clamp and its result's storage set."""
-        op, element = value.owner, element_of(value)
-        low, high = op.bounds() if isinstance(op, Clamped) else (None, None)
+        element, (low, high) = element_of(value), _clamp(value)
         if isinstance(element, UniformType):
             low, high = _limits(element, low, high)
         if low is None and high is None:
@@ -175,18 +175,25 @@ class Values:
     def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
         """The integers that store real values."""
         dtype = _storage(element)
-        return self.graph.node("QuantizeLinear", x, *self._parameters(element, dtype), dtype=dtype,
+        return self.graph.node("QuantizeLinear", x, *self.parameters(element, dtype), dtype=dtype,
                                axis=_axis(element, permutation))  # fmt: skip
 
     def dequantized(self, q: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
         """The real values of stored integers."""
         if element.expressed != f32:
             raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
-        scale, points = self._parameters(element, q.dtype)
+        scale, points = self.parameters(element, q.dtype)
         return self.graph.node("DequantizeLinear", q, scale, points, dtype=np.dtype(np.float32),
                                axis=_axis(element, permutation))  # fmt: skip
 
-    def _parameters(self, element: UniformType, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor]:
+    def number(self, value: SSAValue, real: float) -> Array:
+        """A real number as `real` reads a value's: of a quantized one, the nearest that its integers can say."""
+        element = element_of(value)
+        if not isinstance(element, UniformType):
+            return np.array(real)
+        return numerics.dequantize(np.array(nearest(real, element)), element.scale, element.zero_point)
+
+    def parameters(self, element: UniformType, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor]:
         """Scale and zero point; one of each, or lists along an axis."""
         limits = np.iinfo(dtype)
         if not all(limits.min <= z <= limits.max for z in element.zero_points):
@@ -196,6 +203,41 @@ class Values:
         if element.axis is None:
             scales, points = scales.reshape(()), points.reshape(())
         return self.graph.constant(scales), self.graph.constant(points)
+
+
+class StoredValues(Values):
+    """Values for operations on integers: what is real to others is what is stored here."""
+
+    def __init__(self, values: Values):
+        super().__init__(values.graph)
+        self._stored = values._stored
+
+    def real(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
+        """The stored integers."""
+        return self.stored(value, permutation)
+
+    def dequantized(self, q: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
+        """The integers as they are."""
+        return q
+
+    def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
+        return x
+
+    def bounded(self, value: SSAValue, x: Tensor) -> Tensor:
+        """Integers between those that an operation's clamp and its result's storage set."""
+        element = element_of(value)
+        if not isinstance(element, UniformType):
+            return super().bounded(value, x)
+        limits = _stored_limits(element, *_clamp(value))
+        if limits == (None, None):
+            return x
+        return self.graph.node("Clip", x, *(None if q is None else self.graph.constant(np.array(q, x.dtype))
+                                            for q in limits))  # fmt: skip
+
+    def number(self, value: SSAValue, real: float) -> Array:
+        """The stored integer nearest to a real number."""
+        element = element_of(value)
+        return np.array(nearest(real, element) if isinstance(element, UniformType) else real)
 
 
 def constant(value: SSAValue) -> Array | None:
@@ -234,13 +276,25 @@ def _storage(element: UniformType) -> np.dtype[Any]:
     return element.numpy_dtype
 
 
+def _clamp(value: SSAValue) -> tuple[float | None, float | None]:
+    """The real bounds that the operation behind a value sets."""
+    op = value.owner
+    return op.bounds() if isinstance(op, Clamped) else (None, None)
+
+
+def _stored_limits(element: UniformType, low: float | None, high: float | None) -> tuple[int | None, int | None]:
+    """The stored integers that bounds are, or else the ends of the storage; None for those that saturating keeps."""
+    dtype = np.iinfo(_storage(element))
+    least = element.storage_min if low is None else nearest(low, element)
+    most = element.storage_max if high is None else nearest(high, element)
+    return None if least == dtype.min else least, None if most == dtype.max else most
+
+
 def _limits(element: UniformType, low: float | None, high: float | None) -> tuple[float | None, float | None]:
     """The real bounds that QuantizeLinear does not keep by itself, by saturating."""
-    dtype = np.iinfo(_storage(element))
     bounds: list[float | None] = []
-    for bound, storage, saturated in ((low, element.storage_min, dtype.min), (high, element.storage_max, dtype.max)):
-        q = storage if bound is None else _nearest(bound, element)
-        if q == saturated:
+    for bound, q in zip((low, high), _stored_limits(element, low, high), strict=True):
+        if q is None:
             bounds.append(None)
         elif element.axis is not None:
             raise NoForm("must use all of its storage, being quantized per axis", str(element), "widen its range")
@@ -253,7 +307,7 @@ def _limits(element: UniformType, low: float | None, high: float | None) -> tupl
     return bounds[0], bounds[1]
 
 
-def _nearest(real: float, element: UniformType) -> int:
+def nearest(real: float, element: UniformType) -> int:
     """The stored integer nearest to a real number."""
     limits = element.storage_min, element.storage_max
     return int(numerics.quantize(np.array(real), element.scale, element.zero_point, *limits, np.dtype(np.int64)))

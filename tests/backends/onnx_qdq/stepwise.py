@@ -66,10 +66,10 @@ def showing_all(module: ModuleOp) -> ModuleOp:
     return shown
 
 
-def compare(module: ModuleOp, path: Path, samples: Iterable[Array]) -> Steps:
+def compare(module: ModuleOp, path: Path, samples: Iterable[Array], format: str = "onnx-qdq") -> Steps:
     """Compares every quantized value of a network of one input; `path` is where the exported file goes."""
     shown = showing_all(module)
-    qmlir.export(shown, path)
+    qmlir.export(shown, path, format=format)
     loaded = session(path)
     integers = main_function(to_integers(shown))
     steps = Steps()

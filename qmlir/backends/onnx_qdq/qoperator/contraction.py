@@ -1,0 +1,116 @@
+"""Contractions: QLinearConv, QGemm and QLinearMatMul, whose sums are exact on every processor.
+
+Where data are unsigned, so are the weights: onnxruntime adds products of u8 by s8 in pairs that saturate on processors
+without VNNI, but none of u8 by u8 or of s8 by s8. 128 more, with a zero point of 128 more, they mean the same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from qmlir.backends.onnx_qdq.contraction import DEPTHWISE_FILTERS, IMAGES, window_attributes
+from qmlir.backends.onnx_qdq.graph import MICROSOFT, Tensor
+from qmlir.backends.onnx_qdq.qoperator.forms import NoOperator, computes, scale_and_point
+from qmlir.backends.onnx_qdq.values import Permutation, StoredValues, constant, identity
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.legality import NoIntegerForm, is_accumulator, stored_bias, uniform
+from qmlir.rewriting import tensor_name
+
+
+@computes(nn.Conv2DOp)
+def conv2d(op: nn.Conv2DOp, values: StoredValues) -> None:
+    """QLinearConv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
+    _convolve(op, values, IMAGES, shape_of(op.w)[1:3], op.group_count())
+
+
+@computes(nn.DepthwiseConv2DOp)
+def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: StoredValues) -> None:
+    """QLinearConv with as many groups as channels."""
+    _convolve(op, values, DEPTHWISE_FILTERS, shape_of(op.w)[1:3], shape_of(op.x)[3])
+
+
+def _convolve(
+    op: nn.Conv2DOp | nn.DepthwiseConv2DOp,
+    values: StoredValues,
+    filters: Permutation,
+    kernel: Sequence[int],
+    groups: int,
+) -> None:
+    bias = _bias(op, values)
+    weights = _factor(op, op.w, values, filters)
+    y = values.graph.node(
+        "QLinearConv",
+        values.real(op.x, IMAGES),
+        *scale_and_point(op.x, values),
+        *weights,
+        *scale_and_point(op.y, values),
+        bias,
+        kernel_shape=list(kernel),
+        group=groups if groups != 1 else None,
+        **window_attributes(op),
+    )
+    values.define(op.y, y, IMAGES)
+
+
+@computes(nn.FullyConnectedOp)
+def fully_connected(op: nn.FullyConnectedOp, values: StoredValues) -> None:
+    """QGemm; its weights are [O, I] in both."""
+    bias = _bias(op, values)
+    weights = _factor(op, op.w, values, identity(2))
+    data, result = scale_and_point(op.x, values), scale_and_point(op.y, values)
+    x = values.real(op.x)
+    values.define(op.y, values.graph.node("QGemm", x, *data, *weights, bias, *result, domain=MICROSOFT, transB=1))
+
+
+@computes(nn.MatMulOp)
+def matmul(op: nn.MatMulOp, values: StoredValues) -> None:
+    """QLinearMatMul."""
+    if is_accumulator(op.y, op):
+        raise NoOperator
+    rhs = _factor(op, op.rhs, values, identity(len(shape_of(op.rhs))))
+    lhs = values.real(op.lhs), *scale_and_point(op.lhs, values)
+    values.define(op.y, values.graph.node("QLinearMatMul", *lhs, *rhs, *scale_and_point(op.y, values)))
+
+
+def _factor(
+    op: WeightedOp | nn.MatMulOp, w: SSAValue, values: StoredValues, permutation: Permutation
+) -> Sequence[Tensor]:
+    """The second factor, its scale and its zero point: stored as the data are, signed or not.
+
+    Raises:
+        NoOperator: Its zero points differ, or it is computed and of another sign than the data.
+    """
+    element, unsigned = uniform(w), not uniform(op.operands[0]).is_signed
+    if len(set(element.zero_points)) != 1:
+        raise NoOperator
+    if element.is_signed != unsigned:
+        return values.real(w, permutation), *scale_and_point(w, values)
+    array, moved = constant(w), 128 if unsigned else -128
+    if array is None:
+        raise NoOperator
+    dtype = np.dtype(np.uint8 if unsigned else np.int8)
+    stored = (array.astype(np.int16) + moved).astype(dtype).transpose(permutation)
+    scale, _ = scale_and_point(w, values)
+    point = np.full(1 if element.axis is None else len(element.scales), element.zero_points[0] + moved, dtype)
+    zero_point = values.graph.constant(point.reshape(() if element.axis is None else (-1,)))
+    return values.graph.constant(stored, tensor_name(w)), scale, zero_point
+
+
+def _bias(op: WeightedOp, values: StoredValues) -> Tensor | None:
+    """The bias in steps of s_x · s_w.
+
+    Raises:
+        NoOperator: It has no such form, or the result is the sums themselves.
+    """
+    if is_accumulator(op.y, op):
+        raise NoOperator
+    try:
+        stored = stored_bias(op)
+    except NoIntegerForm:
+        raise NoOperator from None
+    if stored is None or op.b is None:
+        return None
+    return values.graph.constant(stored.astype(np.int32), tensor_name(op.b))

@@ -1,0 +1,29 @@
+"""What moves or compares integers of one scale: the operators that move real values, on the integers themselves."""
+
+from xdsl.ir import Operation
+
+from qmlir.backends.onnx_qdq.exporters import EXPORTS
+from qmlir.backends.onnx_qdq.qoperator.forms import NoOperator, computes
+from qmlir.backends.onnx_qdq.values import StoredValues
+from qmlir.dialects import nn
+from qmlir.legality import data_values, uniform
+
+
+@computes(
+    nn.MaxPool2DOp,
+    nn.ReduceMaxOp,
+    nn.ReduceMinOp,
+    nn.ReshapeOp,
+    nn.ConcatOp,
+    nn.PadOp,
+    nn.BroadcastOp,
+    nn.SliceOp,
+    nn.GatherOp,
+    nn.GatherNDOp,
+    nn.ScatterNDOp,
+)
+def move(op: Operation, values: StoredValues) -> None:
+    """The form on real values, which sees integers."""
+    if len({uniform(value) for value in data_values(op)}) != 1:
+        raise NoOperator
+    EXPORTS[type(op)](op, values)

@@ -1,0 +1,18 @@
+"""Normalizations: QLinearSoftmax."""
+
+from qmlir.backends.onnx_qdq.graph import MICROSOFT
+from qmlir.backends.onnx_qdq.qoperator.forms import computes, scale_and_point
+from qmlir.backends.onnx_qdq.values import StoredValues
+from qmlir.dialects import nn
+
+
+@computes(nn.SoftmaxOp)
+def softmax(op: nn.SoftmaxOp, values: StoredValues) -> None:
+    """QLinearSoftmax, along one axis since operator set 13."""
+    order = values.order(op.x)
+    parameters = (*scale_and_point(op.x, values), *scale_and_point(op.y, values))
+    axis = order.index(op.axis.value.data)
+    x = values.real(op.x, order)
+    values.define(
+        op.y, values.graph.node("QLinearSoftmax", x, *parameters, domain=MICROSOFT, axis=axis, opset=13), order
+    )
