@@ -13,9 +13,10 @@ LiteRT computes one model in three ways, and what is listed was measured against
 reference kernels (`litert-reference`: BUILTIN_REF), with XNNPACK as it does by default (`litert-xnnpack`), and with its
 optimized kernels (`litert-builtin`: BUILTIN_WITHOUT_DEFAULT_DELEGATES). Of a convolution, also a transposed one, the
 reference rounds twice, half up and then half away from zero; the optimized kernels twice half up; XNNPACK once, half to
-even, in float32. A fully connected layer the reference rounds once, half up. Depthwise convolutions on unsigned
-integers have one kernel in all three, and it rounds as the reference. A quantization divides in float32 and rounds
-halves away from zero in the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even.
+even, in float32. A fully connected layer the reference rounds once, half up. On unsigned integers the optimized
+depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from zero in
+the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all round
+halves away from zero, of stored integers without regard to their zero point.
 A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
 rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products.
 """
@@ -119,7 +120,6 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.conv2d/u8": replace(UPUP, product32=True),
     "nn.depthwise_conv2d": UPUP,
     "quant.qcast": Rounding("float32_away"),
-    "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul": DOUBLE,
     "nn.add": Rounding("double", operands="single"),
