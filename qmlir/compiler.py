@@ -84,7 +84,7 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
 
-EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator")
+EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "tflite")
 """What `export` writes."""
 
 VERIFY_LOOPS = False
@@ -331,7 +331,8 @@ def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opse
         module: A network; it stays as it was.
         path: The file.
         format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized;
-            "onnx-qoperator": one with operators on integers, QLinearConv and the like, where there are some.
+            "onnx-qoperator": one with operators on integers, QLinearConv and the like, where there are some;
+            "tflite": a .tflite file, quantized tensors as their integers.
         opset: The version of ONNX's operators; the newest that onnxruntime runs by default.
 
     Returns:
@@ -342,9 +343,15 @@ def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opse
     if format not in EXPORT_FORMATS:
         remedy = near_misses(format, EXPORT_FORMATS) or f"known: {', '.join(EXPORT_FORMATS)}"
         raise OptionError("format", "there is no such format", got=format, remedy=remedy)
+    refuse_opaque(module, "the network")
+    if format == "tflite":
+        from qmlir.backends.tflite import export_tflite
+
+        if opset is not None:
+            raise OptionError("opset", "is for ONNX's formats", got=str(opset), remedy="leave it out")
+        return export_tflite(main_function(module), Path(path))
     from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
 
-    refuse_opaque(module, "the network")
     version, integers = DEFAULT_OPSET if opset is None else opset, format == "onnx-qoperator"
     return export_onnx(main_function(module), Path(path), opset=version, integers=integers)
 

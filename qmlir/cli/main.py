@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
-FORMATS = ("onnx-qdq", "onnx-qoperator")
+FORMATS = ("onnx-qdq", "onnx-qoperator", "tflite")
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 
@@ -143,7 +143,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
     sub.add_argument("--format", **_one_of(FORMATS), help="what to write (default: onnx-qdq)")
     sub.add_argument("--opset", type=_count, help="version of ONNX's operators (default: what onnxruntime runs)")
-    sub.add_argument("-o", "--output", type=_path(".onnx"), required=True, help="the .onnx file to write")
+    sub.add_argument("-o", "--output", type=_path(".onnx", ".tflite"), required=True, help="the file to write")
 
     sub = command("run", _run, "run a network on samples")
     sub.add_argument("--data", type=Path, required=True, help="inputs: .npy, .npz or FILE.npz:ARRAY")
@@ -165,10 +165,10 @@ def _one_of(values: Sequence[str]) -> dict[str, Any]:
     return {"type": value, "default": values[0], "metavar": "{" + ",".join(values) + "}"}
 
 
-def _path(suffix: str) -> Callable[[str], Path]:
+def _path(*suffixes: str) -> Callable[[str], Path]:
     def path(text: str) -> Path:
-        if Path(text).suffix != suffix:
-            raise argparse.ArgumentTypeError(f"must be a file name that ends in {suffix}, got {text}")
+        if Path(text).suffix not in suffixes:
+            raise argparse.ArgumentTypeError(f"must be a file name that ends in {' or '.join(suffixes)}, got {text}")
         return Path(text)
 
     return path

@@ -11,6 +11,7 @@ import qmlir
 from qmlir.cli import main as driver
 from qmlir.cli.main import FORMATS
 from qmlir.compiler import EXPORT_FORMATS
+from tests.backends.tflite.runtime import LiteRT
 from tests.cli.small import Small, write_small
 
 
@@ -53,13 +54,26 @@ def test_a_float_network(small: Small) -> None:
     assert [n.op_type for n in model.graph.node] == ["Conv", "Relu", "MaxPool", "Transpose", "Reshape", "Gemm"]
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_tflite_file(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("export", small.onnx, "--format=tflite", "-o", small / "f.tflite") == 0
+    assert f"{small / 'f.tflite'}: written\n" in capsys.readouterr().out
+    theirs, ours = LiteRT(small / "f.tflite"), qmlir.compile(qmlir.load(small.onnx))
+    for sample in small.samples:
+        np.testing.assert_allclose(theirs.run([sample[None]])[0], ours(sample[None]), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--format=onnx-qdx", "-o", "x.onnx"), "must be one of its values, got onnx-qdx; did you mean onnx-qdq?"),
         (("--opset=12", "-o", "x.onnx"), "opset: must lie in 13 … "),
         (("--opset=x", "-o", "x.onnx"), "must be a positive number, got x"),
-        (("-o", "x.tflite"), "must be a file name that ends in .onnx, got x.tflite"),
+        (("-o", "x.pb"), "must be a file name that ends in .onnx or .tflite, got x.pb"),
+        (("-o", "x.tflite"), "x.tflite: must be the name of an .onnx file; let it end in .onnx"),
+        (("--format=tflite", "-o", "x.onnx"), "x.onnx: must be the name of a .tflite file; let it end in .tflite"),
+        (("--format=tflite", "--opset=17", "-o", "x.tflite"), "opset: is for ONNX's formats, got 17; leave it out"),
+        (("--format=tflite", "-o", "nowhere/x.tflite"), "must be writable, got no such file or directory"),
         (("-o", "nowhere/x.onnx"), "must be writable, got no such file or directory"),
     ],
 )

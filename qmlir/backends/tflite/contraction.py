@@ -1,7 +1,8 @@
 """Contractions: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED and BATCH_MATMUL."""
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
@@ -9,9 +10,10 @@ from qmlir.backends.tflite.graph import Options, Parameters, Tensor
 from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values, constant
 from qmlir.backends.tflite.windows import VALID, dilations, padded, padding_name, strides
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.rewriting import tensor_name
 
 GROUPED = 6
 """The version of CONV_2D with groups."""
@@ -77,25 +79,30 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
     return [x, w]
 
 
-def bias(op: WeightedOp, values: Values) -> Tensor | None:
-    """The bias, in steps of s_x · s_w beside quantized data: 32 bits, and 64 beside data of 16.
+def bias(op: WeightedOp, values: Values) -> Tensor:
+    """The bias, zeros where there is none: CONV_2D wants one. Integers are in steps of s_x · s_w beside quantized data.
+
+    They have 32 bits, and 64 beside data of 16.
 
     Raises:
         NoForm: It is not in integers yet, or does not fit.
     """
-    if op.b is None:
-        return None
-    x, w = values.form(op.x).parameters, values.form(op.w).parameters
-    if x is None or w is None:
-        return values.real(op.b)
-    element, array = element_of(op.b), constant(op.b)
-    storage = element.storage if isinstance(element, UniformType) else element
-    if element == f32 or storage not in (i32, i64) or array is None:
-        raise NoForm("needs a constant bias in integers", str(element)[:160], "run quantize-bias")
-    wide = np.dtype(np.int64 if values.form(op.x).dtype == INT16 else np.int32)
+    x, w, shape = values.form(op.x), values.form(op.w), (op.output_channels(),)
+    if x.parameters is None or w.parameters is None:
+        return values.real(op.b) if op.b is not None else values.graph.constant(np.zeros(shape, x.dtype))
+    wide = np.dtype(np.int64 if x.dtype == INT16 else np.int32)
+    array = np.zeros(shape, wide) if op.b is None else _integers(op.b)
     if np.abs(array.astype(object)).max(initial=0) > np.iinfo(wide).max:
-        raise NoForm("needs a bias of 32 bits", str(element)[:160], "quantize its activations to 16 bits")
-    steps = np.float32(x.scale) * np.array(w.scales, np.float32)
-    axis = None if w.axis is None else 0
+        raise NoForm("needs a bias of 32 bits", str(array.dtype), "quantize its activations to 16 bits")
+    steps = np.float32(x.parameters.scale) * np.array(w.parameters.scales, np.float32)
+    axis = None if w.parameters.axis is None else 0
     parameters = Parameters(tuple(steps.astype(np.float64).tolist()), (0,) * len(steps), axis)
-    return values.graph.constant(array.astype(wide), parameters, values.name(op.b))
+    return values.graph.constant(array.astype(wide), parameters, "" if op.b is None else tensor_name(op.b))
+
+
+def _integers(b: SSAValue) -> Array:
+    element, array = element_of(b), constant(b)
+    storage = element.storage if isinstance(element, UniformType) else element
+    if storage not in (i32, i64) or array is None:
+        raise NoForm("needs a constant bias in integers", str(element)[:160], "run quantize-bias")
+    return array

@@ -88,10 +88,10 @@ class Tensor:
 
 @dataclass(eq=False)
 class Operator:
-    """An operator on tensors; `None` stands for an optional input that is absent."""
+    """An operator on tensors."""
 
     kind: str
-    inputs: list[Tensor | None]
+    inputs: list[Tensor]
     outputs: list[Tensor]
     options: Options
     version: int
@@ -127,14 +127,12 @@ class Graph:
         """A constant list of sizes, places or axes."""
         return self.constant(np.array(values, INDEX))
 
-    def operator(
-        self, kind: str, inputs: Sequence[Tensor | None], form: Form, options: Options | None = None
-    ) -> Tensor:
+    def operator(self, kind: str, inputs: Sequence[Tensor], form: Form, options: Options | None = None) -> Tensor:
         """The only result of a new operator."""
         return self.several(kind, inputs, [form], options)[0]
 
     def several(
-        self, kind: str, inputs: Sequence[Tensor | None], forms: Sequence[Form], options: Options | None = None
+        self, kind: str, inputs: Sequence[Tensor], forms: Sequence[Form], options: Options | None = None
     ) -> list[Tensor]:
         """The results of a new operator.
 
@@ -149,7 +147,6 @@ class Graph:
         """
         kernel = KERNELS[kind]
         data = inputs[kernel.data]
-        assert data is not None, f"{kind} without data"
         quantized = data.form.parameters is not None
         if not takes(kind, data.dtype, quantized):
             known = kernel.quantized if quantized else kernel.plain

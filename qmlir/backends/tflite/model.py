@@ -21,9 +21,6 @@ VERSION = 3
 IDENTIFIER = b"TFL3"
 SIGNATURE = "serving_default"
 PRODUCER = "qmlir"
-ABSENT = -1
-"""The index of an optional input that is left out."""
-
 ALIGNMENT = 16
 """Where constants begin, as the schema asks."""
 
@@ -51,7 +48,7 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
     """
     ends = _ends(graph, outputs, signature)
     operators = _needed(graph.operators, ends)
-    read = [t for o in operators for t in (*o.inputs, *o.outputs) if t is not None]
+    read = [t for o in operators for t in (*o.inputs, *o.outputs)]
     tensors = list(dict.fromkeys([*graph.inputs, *read, *ends]))
     if sum(t.data.nbytes for t in tensors if t.data is not None) > LARGEST:
         raise FileError(path, "must hold less than 2 GB of constants", remedy="quantize the network")
@@ -71,7 +68,7 @@ def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list
 
 def _needed(operators: Sequence[Operator], ends: Sequence[Tensor]) -> list[Operator]:
     """The operators that an output needs, in order."""
-    wanted, found = set[Tensor | None](ends), list[Operator]()
+    wanted, found = set(ends), list[Operator]()
     for operator in reversed(operators):
         if wanted & set(operator.outputs):
             found.append(operator)
@@ -195,8 +192,8 @@ class _Writer:
     def ints(self, values: Sequence[int]) -> int:
         return self.builder.CreateNumpyVector(np.array(values, np.int32))
 
-    def indices(self, tensors: Sequence[Tensor | None]) -> int:
-        return self.ints([ABSENT if t is None else self.numbers[t] for t in tensors])
+    def indices(self, tensors: Sequence[Tensor]) -> int:
+        return self.ints([self.numbers[t] for t in tensors])
 
     def offsets(self, values: Sequence[int]) -> int:
         self.builder.StartVector(4, len(values), 4)

@@ -11,6 +11,8 @@ from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pooling import WindowPoolOp, least
 
+KIND = "AVERAGE_POOL_2D"
+
 
 def _options(op: WindowPoolOp, padding: int) -> Options:
     if op.dilation_values() != (1, 1):
@@ -35,17 +37,19 @@ def max_pool2d(op: nn.MaxPool2DOp, values: Values) -> None:
 def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
     """AVERAGE_POOL_2D, whose padding does not count; where it does, it is zeros around the image.
 
-    Raises:
-        NoForm: The padding does not count and has no name.
+    Padding that does not count and has no name is zeros too, on floats: means of all are made means of those inside.
     """
-    x, named = values.stored(op.x), padding_name(op, shape_of(op.x), op.window_values())
-    if bool(op.count_include_pad) and named != VALID:
-        values.finish(op, "AVERAGE_POOL_2D", [padded(values.graph, x, op)], _options(op, VALID))
-        return
-    if named is None:
-        raise NoForm("needs padding that is SAME or VALID, or that counts", str(list(op.padding_values())),
-                     "TFLite has no other mean over what lies inside; let the padding count")  # fmt: skip
-    values.finish(op, "AVERAGE_POOL_2D", [x], _options(op, named))
+    named = padding_name(op, shape_of(op.x), op.window_values())
+    if named == VALID or (named is not None and not bool(op.count_include_pad)):
+        values.compute(op, KIND, [op.x], _options(op, named))
+    elif bool(op.count_include_pad):
+        values.finish(op, KIND, [padded(values.graph, values.stored(op.x), op)], _options(op, VALID))
+    else:
+        graph, form = values.graph, values.form(op.y)
+        x = padded(graph, values.real(op.x), op)
+        means = graph.operator(KIND, [x], form.typed(x.dtype), _options(op, VALID))
+        shares = np.prod(op.window_values()) / op.counts()[None, :, :, None]
+        values.define(op.y, graph.pointwise("MUL", means, graph.constant(shares.astype(x.dtype))))
 
 
 @exports(nn.GlobalAveragePoolOp)

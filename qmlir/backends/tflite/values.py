@@ -92,10 +92,6 @@ class Values:
                 self._real[value].wanted = tensor_name(value) and f"{tensor_name(value)}_real"
         return self._real[value]
 
-    def name(self, value: SSAValue) -> str:
-        """The name of a value's tensor, empty where it has none."""
-        return tensor_name(value)
-
     # -----------------------------------------------------------------------------------------------------------
     # Writing
 
@@ -111,7 +107,7 @@ class Values:
         kind: str,
         operands: Sequence[SSAValue],
         options: Options | None = None,
-        extra: Sequence[Tensor | None] = (),
+        extra: Sequence[Tensor] = (),
     ) -> None:
         """The only result of an operation as one operator: on stored integers where LiteRT has a kernel for them.
 
@@ -139,12 +135,11 @@ class Values:
         own = form.parameters.scale, form.parameters.zero_point
         return kernel.result.get(form.dtype.name, own) == own
 
-    def finish(self, op: Operation, kind: str, inputs: Sequence[Tensor | None], options: Options | None = None) -> None:
+    def finish(self, op: Operation, kind: str, inputs: Sequence[Tensor], options: Options | None = None) -> None:
         """The only result of an operation as an operator on tensors, and whatever is to follow it."""
         value = op.results[0]
         form, kernel = self.form(value), KERNELS[kind]
         data = inputs[kernel.data]
-        assert data is not None
         plain = data.form.parameters is None
         target = Form(form.shape, FLOAT) if plain and form.parameters is not None else form
         if kernel.keeps and not plain:
