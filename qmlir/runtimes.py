@@ -39,13 +39,14 @@ class Rounding:
     """How the result of an operation is rounded.
 
     contract  a name in numerics.CONTRACTS; of `quant.qcast` one in numerics.QUANTIZATIONS
-    float32   whether factors between scales, divisions and functions of one element are computed in float32
+    float32   whether factors between scales and divisions are computed in float32
     product32 whether the product of the scales of data and of weights with one scale is rounded to float32
     pairs     whether products of u8 by s8 are added in pairs that saturate at 16 bits, where the source model's
               operator is one on integers
     operands  the contract by which a sum's operands are brought to one scale before they are added; none where they
               are added first and rounded once
     bits      of the larger multiplier of a sum that is rounded once
+    function  how tables of functions of one element are made, a name of lowering/nn_to_qint/tables.py
     """
 
     contract: str
@@ -54,6 +55,7 @@ class Rounding:
     pairs: bool = False
     operands: str | None = None
     bits: int = 30
+    function: str = "exact"
 
 
 FLOAT = Rounding("float_even", float32=True)
@@ -76,7 +78,7 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.add": FLOAT,
     "nn.mul": Rounding("float_sum", float32=True),
     "quant.qcast": Rounding("float32"),
-    **dict.fromkeys((f"nn.{function}" for function in _FUNCTIONS), FLOAT),
+    **dict.fromkeys((f"nn.{function}" for function in _FUNCTIONS), replace(FLOAT, function="float32")),
 }
 
 SINGLE, DOUBLE, UPUP = Rounding("single"), Rounding("double"), Rounding("upup")
@@ -84,7 +86,21 @@ DOUBLE_FLOAT = Rounding("double", float32=True)
 THRICE = Rounding("double", operands="double")
 SHORT = Rounding("single", float32=True, bits=21)
 
+LITERT_FUNCTIONS: Mapping[str, Rounding] = {
+    **dict.fromkeys(("nn.relu", "nn.clamp"), DOUBLE_FLOAT),
+    **dict.fromkeys(
+        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.hard_swish"), replace(DOUBLE_FLOAT, function="fixed_point")
+    ),
+    **dict.fromkeys(
+        ("nn.sigmoid", "nn.tanh", "nn.exp", "nn.log", "nn.gelu", "nn.elu"),
+        replace(DOUBLE_FLOAT, function="float32_away"),
+    ),
+    "nn.sqrt": replace(DOUBLE_FLOAT, function="float32_truncated"),
+}
+"""Functions of one element in all three ways of LiteRT's, unless XNNPACK has its own."""
+
 LITERT_REFERENCE: Mapping[str, Rounding] = {
+    **LITERT_FUNCTIONS,
     "nn.conv2d": DOUBLE,
     "nn.depthwise_conv2d": DOUBLE,
     "nn.conv2d/u8": replace(DOUBLE, product32=True),
@@ -95,12 +111,13 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
     "nn.global_average_pool": DOUBLE,
-    "nn.relu": DOUBLE,
-    "nn.clamp": DOUBLE,
     "nn.requantize": DOUBLE,
 }
 
 LITERT_XNNPACK: Mapping[str, Rounding] = {
+    **LITERT_FUNCTIONS,
+    "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
+    **dict.fromkeys(("nn.sigmoid", "nn.tanh", "nn.elu"), replace(DOUBLE_FLOAT, function="float32_shifted")),
     "nn.conv2d": FLOAT,
     "nn.depthwise_conv2d": FLOAT,
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
@@ -116,6 +133,7 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
 }
 
 LITERT_BUILTIN: Mapping[str, Rounding] = {
+    **LITERT_FUNCTIONS,
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),
     "nn.depthwise_conv2d": UPUP,
@@ -126,8 +144,6 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
     "nn.global_average_pool": DOUBLE,
-    "nn.relu": DOUBLE,
-    "nn.clamp": DOUBLE,
     "nn.requantize": UPUP,
 }
 

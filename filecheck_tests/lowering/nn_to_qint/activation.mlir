@@ -68,3 +68,20 @@ func.func @islands(%x: tensor<4x!w>, %y: tensor<4x!b>) -> (tensor<4x!w>, tensor<
   %1 = nn.relu %y : tensor<4x!b> -> tensor<4x!a>
   func.return %0, %1 : tensor<4x!w>, tensor<4x!a>
 }
+
+// -----
+
+// LiteRT computes factors in float32 and rounds twice; a leaky relu is a table that does so, with a factor for each sign.
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.3:-10>
+
+module attributes {qmlir.numerics = "litert-reference"} {
+// CHECK-LABEL: func.func @litert
+// CHECK: qint.requantize {{.*}}multiplier = array<i32: 1789569664>, shift = array<i32: 1>, contract = "double"
+// CHECK: qint.lookup
+func.func @litert(%x: tensor<4x!a>) -> (tensor<4x!b>, tensor<4x!b>) {
+  %0 = nn.relu %x : tensor<4x!a> -> tensor<4x!b>
+  %1 = nn.leaky_relu %x {alpha = 0.25 : f32} : tensor<4x!a> -> tensor<4x!b>
+  func.return %0, %1 : tensor<4x!b>, tensor<4x!b>
+}
+}

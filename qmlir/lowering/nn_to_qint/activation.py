@@ -6,12 +6,11 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import NoIntegerForm, uniform
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
+from qmlir.lowering.nn_to_qint.tables import linear_table, table
 from qmlir.runtimes import Rounding
 
 
@@ -20,8 +19,8 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
     data = uniform(op.x)
     if data.storage != data.storage_type or uniform(op.y).storage != uniform(op.y).storage_type:
         return _change_storage(op, operands)
-    if rounding.float32 and data.storage_width == 8:
-        return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(_linear_table(op))})]
+    if rounding.function == "float32" and data.storage_width == 8:
+        return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(linear_table(op))})]
     low, high = limits(op)
     if isinstance(op, nn.ReluOp):
         low = stored(0.0, uniform(op.y))
@@ -29,9 +28,8 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
 
 
 def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Any other function of one element: the 256 results, correctly rounded."""
-    entries = float32_table(op) if rounding.float32 else table(op)
-    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
+    """Any other function of one element: the 256 results."""
+    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(table(op, rounding))})]
 
 
 def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
@@ -43,36 +41,3 @@ def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation
     q = bits if data.is_signed else bits & 255
     moved = np.clip(q - data.zero_point + result.zero_point, result.storage_min, result.storage_max)
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr((moved & 255).astype(np.uint8).view(np.int8))})]
-
-
-def _linear_table(op: UnaryOp) -> Array:
-    """A clamped change of scale as `float32_table` has it."""
-    data, result = uniform(op.x), uniform(op.y)
-    low, high = limits(op)
-    if isinstance(op, nn.ReluOp):
-        low = stored(0.0, result)
-    real = numerics.dequantize(np.arange(-128, 128), data.scale, data.zero_point)
-    return numerics.quantize_in_float32(real, result.scale, result.zero_point, low, high, result.numpy_dtype)
-
-
-def float32_table(op: FunctionOp) -> Array:
-    """`table` with every step in float32: what is read, the function's value, and its quotient by the scale."""
-    data, result = uniform(op.x), uniform(op.y)
-    real = numerics.dequantize(np.arange(-128, 128), data.scale, data.zero_point)
-    value = op.scalar(real.astype(np.float64)).astype(np.float32)
-    limits = result.storage_min, result.storage_max
-    return numerics.quantize_in_float32(value, result.scale, result.zero_point, *limits, result.numpy_dtype)
-
-
-def table(op: FunctionOp) -> Array:
-    """The stored results of a function for each stored i8: f((q − z)·s), quantized as its result is; [256]."""
-    data, result = uniform(op.x), uniform(op.y)
-    return numerics.lookup_table(
-        op.scalar,
-        data.scale,
-        data.zero_point,
-        result.scale,
-        result.zero_point,
-        out_range=(result.storage_min, result.storage_max),
-        dtype=result.numpy_dtype,
-    )

@@ -1,0 +1,164 @@
+"""Tables of functions of one element: how exact each entry is, and which runtime's it is.
+
+An entry is the stored result for one stored element, in the order of the elements. `Rounding.function` names the way:
+
+    exact              in f64 but for the argument and the result, rounded once
+    float32            arguments, values and quotients by the scale in float32, half to even: onnxruntime
+    float32_away       values in float32, times the reciprocal of the scale, half away from zero: LiteRT
+    float32_shifted    the same, the zero point added before it is rounded half to even: XNNPACK
+    float32_truncated  the same, rounded toward zero before the zero point is added: LiteRT's square root
+    fixed_point        in integers, by the contract: what LiteRT has no float form of (fixed_point.py)
+    fixed_point_short  the same with factors of 8 bits behind the point: XNNPACK
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import Array
+from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.types import UniformType
+from qmlir.legality import uniform
+from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, SHORT
+from qmlir.lowering.nn_to_qint.scales import Limits, displaced, limits, stored
+from qmlir.runtimes import Rounding
+
+
+def table(op: FunctionOp, rounding: Rounding) -> Array:
+    """The stored results of a function for each stored element, [256]."""
+    return _WAYS[rounding.function](op, rounding)
+
+
+def linear_table(op: UnaryOp) -> Array:
+    """A clamped change of scale, in float32: relu, clamp and requantize."""
+    data, result = uniform(op.x), uniform(op.y)
+    low, high = limits(op)
+    if isinstance(op, nn.ReluOp):
+        low = stored(0.0, result)
+    return numerics.quantize_in_float32(_real32(data), result.scale, result.zero_point, low, high, result.numpy_dtype)
+
+
+def _elements(data: UniformType) -> Array:
+    """Every integer of the storage, int64."""
+    half = 1 << data.storage_width - 1
+    return np.arange(-half, half)
+
+
+def _real32(data: UniformType) -> Array:
+    """The numbers that these integers stand for, float32."""
+    return numerics.dequantize(_elements(data), data.scale, data.zero_point)
+
+
+def _bounds(result: UniformType) -> Limits:
+    return result.storage_min, result.storage_max
+
+
+def _exact(op: FunctionOp, rounding: Rounding) -> Array:
+    data, result = uniform(op.x), uniform(op.y)
+    elements = _elements(data)
+    return numerics.lookup_table(
+        op.scalar,
+        data.scale,
+        data.zero_point,
+        result.scale,
+        result.zero_point,
+        in_range=(int(elements[0]), int(elements[-1])),
+        out_range=_bounds(result),
+        dtype=result.numpy_dtype,
+    )
+
+
+def _float32(op: FunctionOp, rounding: Rounding) -> Array:
+    result = uniform(op.y)
+    value = op.scalar(_real32(uniform(op.x)).astype(np.float64)).astype(np.float32)
+    limits = _bounds(result)
+    return numerics.quantize_in_float32(value, result.scale, result.zero_point, *limits, result.numpy_dtype)
+
+
+def _steps(op: FunctionOp) -> Array:
+    """A function's values in steps of the result's scale: float32 values, times its reciprocal in float32."""
+    data, result = uniform(op.x), uniform(op.y)
+    x = np.float32(data.scale) * (_elements(data) - data.zero_point).astype(np.float32)
+    with np.errstate(all="ignore"):
+        values = _IN_FLOAT32.get(type(op), _nearest)(op, x)
+        return values * (np.float32(1) / np.float32(result.scale))
+
+
+def _float32_away(op: FunctionOp, rounding: Rounding) -> Array:
+    result = uniform(op.y)
+    steps = np.nan_to_num(_steps(op).astype(np.float64))
+    rounded = np.trunc(steps + np.copysign(0.5, steps)) + result.zero_point
+    return np.clip(rounded, *_bounds(result)).astype(result.numpy_dtype)
+
+
+def _float32_shifted(op: FunctionOp, rounding: Rounding) -> Array:
+    result, moved = uniform(op.y), displaced(op)
+    shifted = np.nan_to_num(_steps(op) + np.float32(result.zero_point + moved))
+    return np.clip(np.rint(shifted.astype(np.float64)) - moved, *_bounds(result)).astype(result.numpy_dtype)
+
+
+def _float32_truncated(op: FunctionOp, rounding: Rounding) -> Array:
+    result = uniform(op.y)
+    truncated = np.trunc(np.nan_to_num(_steps(op).astype(np.float64))) + result.zero_point
+    return np.clip(truncated, *_bounds(result)).astype(result.numpy_dtype)
+
+
+def _fixed_point(op: FunctionOp, rounding: Rounding) -> Array:
+    return _clamped(op, FIXED_POINT, rounding)
+
+
+def _fixed_point_short(op: FunctionOp, rounding: Rounding) -> Array:
+    return _clamped(op, SHORT, rounding)
+
+
+def _clamped(op: FunctionOp, ways: Mapping[type[FunctionOp], Callable[..., Array | None]], rounding: Rounding) -> Array:
+    """What an algorithm on integers gives; the exact table where it does not take such scales."""
+    data, result = uniform(op.x), uniform(op.y)
+    values = ways[type(op)](op, _elements(data) - data.zero_point, rounding.contract)
+    if values is None:
+        return _exact(op, rounding)
+    return np.clip(values + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
+
+
+# Functions that LiteRT takes several steps for, each rounded to float32.
+
+
+def _nearest(op: FunctionOp, x: Array) -> Array:
+    return op.scalar(x.astype(np.float64)).astype(np.float32)
+
+
+def _sigmoid(op: FunctionOp, x: Array) -> Array:
+    one = np.float32(1)
+    return one / (one + np.exp(-x.astype(np.float64)).astype(np.float32))
+
+
+def _gelu(op: nn.GeluOp, x: Array) -> Array:
+    if bool(op.tanh):
+        return _nearest(op, x)
+    wide = np.where(x == 0, 1.0, x.astype(np.float64))
+    return np.float32(0.5) * x * (2 * op.scalar(wide) / wide).astype(np.float32)  # x/2 · 2Φ(x)
+
+
+def _logarithm(op: FunctionOp, x: Array) -> Array:
+    result = uniform(op.y)
+    least = np.float32(_bounds(result)[0] - result.zero_point) * np.float32(result.scale)
+    return np.where(x <= 0, least, _nearest(op, x))
+
+
+_IN_FLOAT32: Mapping[type[FunctionOp], Callable[..., Array]] = {
+    nn.SigmoidOp: _sigmoid,
+    nn.GeluOp: _gelu,
+    nn.LogOp: _logarithm,
+}
+
+_WAYS: Mapping[str, Callable[[FunctionOp, Rounding], Array]] = {
+    "exact": _exact,
+    "float32": _float32,
+    "float32_away": _float32_away,
+    "float32_shifted": _float32_shifted,
+    "float32_truncated": _float32_truncated,
+    "fixed_point": _fixed_point,
+    "fixed_point_short": _fixed_point_short,
+}

@@ -1,0 +1,153 @@
+"""Operators on integers under each of LiteRT's numerics: bit for bit, with scales that make ties and with others."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.frontends.tflite import load_tflite
+from qmlir.runtimes import follow
+from tests.frontends.tflite.files import RESOLVERS, Op, T, interpreter, model, run
+
+Parameters = tuple[float, int]
+Draw = Callable[[np.random.Generator, str], tuple[list[Parameters], Parameters]]
+
+TIES = (0.25, 0.5, 1, 1.5, 0.75, 1 / 3, 2, 3)
+"""Ratios of scales with which results fall between two integers, and one more."""
+
+DRAWS = 8
+"""Files of each operator, each with scales of its own."""
+
+
+def parameters(random: np.random.Generator, format: str) -> Parameters:
+    """A scale in [1/1000, 1/3] and a zero point."""
+    limits = np.iinfo(format)
+    point = 0 if format == "int16" else int(random.integers(limits.min, limits.max + 1))
+    return float(np.float32(10 ** random.uniform(-3, -0.5))), point
+
+
+def tied(random: np.random.Generator, like: Parameters, format: str) -> Parameters:
+    """Parameters whose scale is a simple multiple of another's."""
+    return float(np.float32(like[0] * random.choice(TIES))), parameters(random, format)[1]
+
+
+def alike(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+    """Two operands and a result within a factor of 3."""
+    first = parameters(random, format)
+    if random.random() < 0.5:
+        return [first, tied(random, first, format)], tied(random, first, format)
+    (_, a), (_, b) = parameters(random, format), parameters(random, format)
+    near = [float(np.float32(first[0] * 10 ** random.uniform(-0.5, 0.5))) for _ in range(2)]
+    return [first, (near[0], a)], (near[1], b)
+
+
+def product(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+    """Two operands and the scale of their product."""
+    (left, right), (_, point) = alike(random, format)
+    spread = 2.0 ** random.integers(8 if format == "int16" else 2, 13 if format == "int16" else 6)
+    return [left, right], (float(np.float32(left[0] * right[0] * spread)), point)
+
+
+def single(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+    """One operand and a result."""
+    (first, _), result = alike(random, format)
+    return [first], result
+
+
+def fixed(scale: float, above_least: int) -> Draw:
+    """One operand, and the result that LiteRT wants."""
+
+    def draw(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+        (first, _), _ = alike(random, format)
+        return [first], (scale, np.iinfo(format).min + above_least)
+
+    return draw
+
+
+def positive(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+    """An operand that no stored integer makes negative."""
+    ((scale, _), _), result = alike(random, format)
+    return [(scale, int(np.iinfo(format).min))], result
+
+
+def symmetric(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+    """An operand and a result of one scale with the zero point 0."""
+    scale, _ = parameters(random, format)
+    return [(scale, 0)], (scale, 0)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An operator on flat tensors.
+
+    without  the numerics, or formats and numerics, that LiteRT has no kernel for or that qmlir does not follow
+    """
+
+    kind: str
+    draw: Draw
+    formats: tuple[str, ...] = ("int8", "uint8")
+    options: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
+    version: int = 1
+    without: tuple[str, ...] = ()
+
+
+ALL, SIGNED = ("int8", "uint8", "int16"), ("int8",)
+FLOORED = ("uint8 litert-builtin",)
+"""That kernel rounds the operands of unsigned sums half up and then down, by a contract which qmlir has not."""
+
+ACT = "FusedActivationFunction"
+SUBJECTS = (
+    *(Subject("SUB", alike, ALL, ("SubOptions", {ACT: act})) for act in (0, 3)),
+    *(Subject("ADD", alike, ALL, ("AddOptions", {ACT: act}), without=FLOORED) for act in (0, 3)),
+    *(Subject("MUL", product, ALL, ("MulOptions", {ACT: act})) for act in (0, 1)),
+    *(Subject(kind, single) for kind in ("RELU", "RELU6", "RELU_N1_TO_1")),
+    Subject("LEAKY_RELU", single, options=("LeakyReluOptions", {"Alpha": 0.2})),
+    Subject("HARD_SWISH", single, options=("HardSwishOptions", {})),
+    Subject("ABS", single, SIGNED, ("AbsOptions", {})),
+    Subject("NEG", symmetric, SIGNED, ("NegOptions", {})),
+    Subject("EXP", single, SIGNED, ("ExpOptions", {})),
+    Subject("LOG", single, SIGNED),
+    Subject("SQRT", positive, SIGNED),
+    Subject("ELU", single, SIGNED, without=("litert-reference",)),
+    *(Subject("GELU", single, options=("GeluOptions", {"Approximate": tanh})) for tanh in (False, True)),
+    Subject("LOGISTIC", fixed(1 / 256, 0)),
+    Subject("TANH", fixed(1 / 128, 128)),
+)
+CASES = [
+    pytest.param(s, f, n, id=f"{s.kind} {dict(s.options[1]) or ''} {f} {n}")
+    for s in SUBJECTS for f in s.formats for n in RESOLVERS if not {n, f"{f} {n}"} & {*s.without}
+]  # fmt: skip
+
+
+def written(subject: Subject, format: str, of: list[Parameters], result: Parameters, size: int) -> bytes:
+    """The file of one draw."""
+    tensors = [T(f"x{i}", (1, size), format, None, [s], [z]) for i, (s, z) in enumerate(of)]
+    tensors.append(T("y", (1, size), format, None, [result[0]], [result[1]]))
+    op = Op(subject.kind, range(len(of)), [len(of)], *subject.options, subject.version)
+    return model(tensors, [op], range(len(of)), [len(of)])
+
+
+@pytest.mark.parametrize(("subject", "format", "numerics"), CASES)
+@pytest.mark.filterwarnings("ignore")
+def test_equals_litert(subject: Subject, format: str, numerics: str) -> None:
+    limits, random = np.iinfo(format), np.random.default_rng(0)
+    for draw in range(DRAWS):
+        of, result = subject.draw(random, format)
+        every = np.arange(limits.min, limits.max + 1).astype(format)[None] if len(of) == 1 else None
+        size = 4096 if every is None else every.size
+        arrays = [random.integers(limits.min, limits.max + 1, (1, size)).astype(format) for _ in of]
+        inputs = arrays if every is None else [every]
+        data = written(subject, format, of, result, size)
+        module = load_tflite(data)
+        follow(module, numerics)
+        (want,) = run(interpreter(data, numerics), inputs)
+        meaning = qmlir.reference(module)
+        named = dict(zip([s.name for s in meaning.signature.inputs], inputs, strict=True))
+        (got,) = meaning.run(named)
+        np.testing.assert_array_equal(got, want, f"{of} {result}")
+        if draw == 0:
+            np.testing.assert_array_equal(qmlir.compile(module).run(named)[0], got)
