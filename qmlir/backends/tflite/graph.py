@@ -143,7 +143,7 @@ class Graph:
             options: Those that are not left at their defaults.
 
         Raises:
-            NoForm: LiteRT has no kernel for data of this type.
+            NoForm: LiteRT has no kernel for data of this type or so many dimensions.
         """
         kernel = KERNELS[kind]
         data = inputs[kernel.data]
@@ -155,6 +155,9 @@ class Graph:
                 f"needs {what}{', '.join(known.split()) or 'floats'} as data of TFLite's {kind}",
                 f"{what}{data.dtype.name}", "cast it to one of these",
             )  # fmt: skip
+        if len(data.shape) > kernel.most:
+            raise NoForm(f"needs at most {kernel.most} dimensions for TFLite's {kind}", str(len(data.shape)),
+                         "reshape before and behind it")  # fmt: skip
         outputs = [Tensor(form, f"{self.scope}/{kind}", made=True) for form in forms]
         version = kernel.version(data.dtype.name, len(data.shape))
         self.operators.append(Operator(kind, list(inputs), outputs, options or {}, version))

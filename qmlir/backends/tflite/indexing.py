@@ -12,16 +12,11 @@ from qmlir.dialects import nn
 from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn.indexing import places
 
-MOST_RANK = 5
-"""Dimensions that LiteRT's slices take."""
-
 
 @exports(nn.SliceOp)
 def slice_(op: nn.SliceOp, values: Values) -> None:
     """SLICE, or STRIDED_SLICE where it steps over elements."""
     graph, steps = values.graph, op.steps()
-    if len(steps) > MOST_RANK:
-        raise NoForm(f"needs at most {MOST_RANK} dimensions", str(len(steps)), "reshape before and behind it")
     if all(stride == 1 for _, _, stride in steps):
         parts = [graph.indices([offset for offset, _, _ in steps]), graph.indices([size for _, size, _ in steps])]
         moved(op, values, "SLICE", parts, {})

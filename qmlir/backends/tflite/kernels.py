@@ -28,6 +28,7 @@ class Kernel:
     wide       the version for data of more than four dimensions, where that needs one
     data       which input's type counts
     keeps      whether a quantized result has the parameters of the first input
+    most       dimensions of its data
     """
 
     options: str = ""
@@ -38,6 +39,7 @@ class Kernel:
     wide: int = 1
     data: int = 0
     keeps: bool = False
+    most: int = 8
 
     def version(self, dtype: str, rank: int) -> int:
         """The version for data of a type and a number of dimensions."""
@@ -58,7 +60,7 @@ KERNELS: Mapping[str, Kernel] = {
     "CONV_2D": Kernel("Conv2DOptions", quantized=ALL, versions={"int8": 3, "int16": 4}),
     "DEPTHWISE_CONV_2D": Kernel("DepthwiseConv2DOptions", quantized=ALL, versions={"int8": 3, "int16": 5}),
     "FULLY_CONNECTED": Kernel("FullyConnectedOptions", quantized=ALL, versions={"int8": 4, "int16": 7}),
-    "BATCH_MATMUL": Kernel("BatchMatMulOptions", quantized="int8 int16", versions=SECOND_THIRD),
+    "BATCH_MATMUL": Kernel("BatchMatMulOptions", quantized="int8 int16", versions=SECOND_THIRD, most=5),
     # Two operands
     "ADD": Kernel("AddOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 3, "int64": 4}),
     "SUB": Kernel("SubOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 5, "int64": 4}, wide=3),
@@ -85,13 +87,13 @@ KERNELS: Mapping[str, Kernel] = {
     "LEAKY_RELU": Kernel("LeakyReluOptions", "float32", ALL, versions={"int16": 2}),
     "GELU": Kernel("GeluOptions", "float32", "int8", versions=SECOND),
     "ELU": Kernel(),
-    "EXP": Kernel("ExpOptions", "float32", "int8", versions={"int8": 2}),
-    "LOG": Kernel("", "float32", "int8", versions={"int8": 2}),
-    "RSQRT": Kernel("", "float32", "int8", versions=SECOND),
-    "SQRT": Kernel(),
+    "EXP": Kernel("ExpOptions", "float32", "int8 int16", versions={"int8": 2, "int16": 2}),
+    "LOG": Kernel("", "float32", "int8 int16", versions={"int8": 2, "int16": 2}),
+    "RSQRT": Kernel("", "float32", "int8 int16", versions=SECOND_THIRD),
+    "SQRT": Kernel("", "float32", "int8 int16"),
     "SIN": Kernel(),
     "COS": Kernel("CosOptions"),
-    "ABS": Kernel("AbsOptions", "float32 int32", versions={"int32": 5}),
+    "ABS": Kernel("AbsOptions", "float32 int32", "int8 int16", versions={"int8": 2, "int16": 3}),
     "NEG": Kernel("NegOptions", "float32 int8 int16 int32 int64"),
     "FLOOR": Kernel(),
     "CEIL": Kernel(),
@@ -129,8 +131,9 @@ KERNELS: Mapping[str, Kernel] = {
     "RESHAPE": Kernel("ReshapeOptions", ANYTHING, ALL),
     "TRANSPOSE": Kernel("TransposeOptions", ANYTHING, ALL, versions={"int8": 2, "bool": 3, "int16": 5}, wide=4,
                         keeps=True),
-    "PAD": Kernel("PadOptions", MOVED, ALL, versions={"int8": 2, "int16": 3, "bool": 5}, wide=4, keeps=True),
-    "PADV2": Kernel("PadV2Options", MOVED, ALL, versions={"int8": 2, "int16": 3, "bool": 5}, wide=4, keeps=True),
+    "PAD": Kernel("PadOptions", MOVED, ALL, versions={"int8": 2, "int16": 3, "bool": 5}, wide=4, keeps=True, most=5),
+    "PADV2": Kernel("PadV2Options", MOVED, ALL, versions={"int8": 2, "int16": 3, "bool": 5}, wide=4, keeps=True,
+                    most=5),
     "SLICE": Kernel("SliceOptions", ANYTHING, ALL, versions={"int8": 2, "int16": 4, "uint32": 6}, wide=5, keeps=True),
     "STRIDED_SLICE": Kernel("StridedSliceOptions", ANYTHING, ALL, versions={"int8": 2, "bool": 3, "uint32": 7}, wide=4,
                             keeps=True),

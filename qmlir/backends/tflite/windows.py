@@ -1,8 +1,12 @@
 """Padding of windows: SAME and VALID, which TFLite has names for, and any other as an operator of its own."""
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 
 from qmlir.backends.tflite.graph import Graph, Options, Tensor
+from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.windows import WindowOp
 
@@ -41,11 +45,26 @@ def pad(graph: Graph, x: Tensor, amounts: list[tuple[int, int]], fill: float | N
         amounts: Elements before and after, for each dimension.
         fill: The element, a stored integer of a quantized tensor; None for real zeros.
     """
-    form = x.form.shaped(tuple(low + size + high for size, (low, high) in zip(x.shape, amounts, strict=True)))
-    inputs = [x, graph.indices(amounts)]
+    shape = tuple(low + size + high for size, (low, high) in zip(x.shape, amounts, strict=True))
+    groups = _groups(amounts) if len(amounts) > KERNELS["PAD"].most else [[i] for i in range(len(amounts))]
+    narrow = graph.reshaped(x, tuple(prod(x.shape[i] for i in group) for group in groups))
+    form = x.form.shaped(tuple(prod(shape[i] for i in group) for group in groups))
+    inputs = [narrow, graph.indices([amounts[group[0]] for group in groups])]
     if fill is None:
-        return graph.operator("PAD", inputs, form)
-    return graph.operator("PADV2", [*inputs, graph.constant(np.array(fill, x.dtype), x.form.parameters)], form)
+        return graph.reshaped(graph.operator("PAD", inputs, form), shape)
+    filling = graph.constant(np.array(fill, x.dtype), x.form.parameters)
+    return graph.reshaped(graph.operator("PADV2", [*inputs, filling], form), shape)
+
+
+def _groups(amounts: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Dimensions, neighbours without padding together."""
+    groups: list[list[int]] = []
+    for i, amount in enumerate(amounts):
+        if groups and amount == (0, 0) == amounts[groups[-1][0]]:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return groups
 
 
 def strides(op: WindowOp) -> Options:
