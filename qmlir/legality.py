@@ -3,7 +3,8 @@
 The quantizer asks before it promises one, nn-to-qint before it builds one: both ask here, so the ledger cannot say
 "quantized" of an operation that ends up float. The target's file says which operations it computes on which storage
 types (target.py). What is checked here besides follows from arithmetic and holds on every target: weights count from
-zero, sums fit a 32-bit accumulator, changes of scale fit a multiplier and a shift.
+zero, sums fit an accumulator, changes of scale fit a multiplier and a shift. Sums of products that may exceed 32 bits
+with the actual weights have an i64 accumulator, where the target has contracts for it.
 """
 
 import math
@@ -31,10 +32,13 @@ Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 
 ACCUMULATOR_MAX = 2**31 - 1
-"""The largest magnitude of a sum, and of a bias."""
+"""The largest magnitude of a sum in an i32 accumulator."""
 
-FACTOR_LIMIT = 2.0**30
+FACTOR_LIMIT = 2.0**numerics.MAX_SHIFT
 """A factor between scales is below this, as a multiplier and a shift can say (dialects/quant/numerics.py)."""
+
+WIDE_FACTOR_LIMIT = 2.0 ** numerics.CONTRACTS["single64"].max_shift
+"""The same for an i64 accumulator."""
 
 SAME_SCALE = 2.0**-20
 """Two scales that differ by less than this, relatively, are meant to be the same: float32 has 24 bits."""
@@ -119,7 +123,7 @@ def require_integer_form(op: Operation, target: Target) -> None:
             raise NoIntegerForm("target", "activations with a scale for each channel have no integer form")
     if isinstance(op, WeightedOp):
         _require_weights(op)
-    _require_accumulator(op)
+    _require_accumulator(op, target)
     _require_factors(op)
 
 
@@ -129,7 +133,12 @@ def is_accumulator(value: SSAValue, op: Operation) -> bool:
         return False
     result = uniform(value)
     plain = result.storage_width == 32 and result.is_signed and result.zero_points == (0,)
-    return plain and not result.is_per_axis and bool((factors(op) == 1).all())
+    return plain and not result.is_per_axis and bool((factors(op) == 1).all()) and fits_32_bits(op)
+
+
+def fits_32_bits(op: Operation) -> bool:
+    """Whether an operation's sums fit an i32 accumulator, whatever its data are."""
+    return _accumulator(op)[0] <= ACCUMULATOR_MAX
 
 
 def _require_weights(op: WeightedOp) -> None:
@@ -137,10 +146,12 @@ def _require_weights(op: WeightedOp) -> None:
         raise NoIntegerForm("target", "computed weights with a zero point have no integer form")
 
 
-def _require_accumulator(op: Operation) -> None:
+def _require_accumulator(op: Operation, target: Target) -> None:
     bound, what = _accumulator(op)
-    if bound > ACCUMULATOR_MAX:
-        raise NoIntegerForm("accumulator", f"{what} can reach {bound}, more than a 32-bit accumulator holds")
+    bits = target.sum_bits if isinstance(op, WeightedOp | nn.MatMulOp) else 32
+    # Below zero an accumulator has one number more, which the bound leaves out; contracts of 64-bit sums have not.
+    if bound > min((1 << bits - 1) - 1, numerics.WIDE_LIMIT - 1):
+        raise NoIntegerForm("accumulator", f"{what} can reach {bound}, more than a {bits}-bit accumulator holds")
 
 
 def _accumulator(op: Operation) -> tuple[int, str]:
@@ -185,7 +196,7 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
     """An operation's bias in steps of its accumulator, s_x · s_w; None where it has none.
 
     Raises:
-        NoIntegerForm: It is computed at run time, or does not fit 32 bits.
+        NoIntegerForm: It is computed at run time, or does not fit 48 bits.
     """
     if op.b is None:
         return None
@@ -194,21 +205,23 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
         raise NoIntegerForm("bias", "its bias is computed at run time; only a constant bias can be quantized")
     array = constant.value.array
     if not is_float(op.b):
-        if array.dtype != np.int32:
-            raise NoIntegerForm("bias", f"its bias is stored as {array.dtype.name}; accumulators are int32")
-        return array.astype(np.int64)
+        return _fitting(op, array.astype(np.int64))
     ratios = bias_ratios(op)
     exact = np.abs(ratios - 1) < SAME_SCALE
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        stored = np.rint(array.astype(np.float64) * np.where(exact, 1.0, ratios))
-    fits = (stored <= ACCUMULATOR_MAX) & (stored >= -ACCUMULATOR_MAX - 1)  # false for NaN too
+        return _fitting(op, np.rint(array.astype(np.float64) * np.where(exact, 1.0, ratios)))
+
+
+def _fitting(op: WeightedOp, stored: Array) -> Int64s:
+    """A bias in steps of its accumulator as integers."""
+    fits = np.abs(stored) <= numerics.WIDE_LIMIT  # false for NaN too
     if not fits.all():
-        channel = int((~fits).argmax())
-        step = (uniform(op.x).scale * np.array(uniform(op.w).scales))[channel % len(uniform(op.w).scales)]
+        channel, scales = int((~fits).argmax()), uniform(op.w).scales
+        step = uniform(op.x).scale * scales[channel % len(scales)]
         raise NoIntegerForm(
             "bias",
-            f"its bias {array[channel] * ratios[channel % len(ratios)] * step:g} in channel {channel} does not fit "
-            f"32 bits in steps of {step:g}; widen that channel's weight scale",
+            f"its bias {stored[channel] * step:g} in channel {channel} does not fit "
+            f"{numerics.WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}; widen that channel's weight scale",
         )
     return stored.astype(np.int64)
 
@@ -272,7 +285,7 @@ def _require_factors(op: Operation) -> None:
         exponent = math.frexp(float(found.max()))[1]
         fits = SUM_EXPONENTS[0] <= exponent <= SUM_EXPONENTS[1]
     else:
-        fits = bool((found < FACTOR_LIMIT).all())
+        fits = bool((found < (FACTOR_LIMIT if fits_32_bits(op) else WIDE_FACTOR_LIMIT)).all())
     if not fits:
         raise NoIntegerForm(
             "factor", f"its scales are a factor of {float(found.max()):g} apart, which no 32-bit multiplier bridges"

@@ -19,6 +19,13 @@ the reference; elsewhere it multiplies by the reciprocal in float32 and rounds h
 halves away from zero, of stored integers without regard to their zero point.
 A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
 rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products.
+
+Of 16-bit data LiteRT sums products in 64 bits in all three ways: beside an int64 bias or none, but for the optimized
+fully connected layer, which needs the bias for that. Convolutions and matrix products then round by the upper half of
+their multiplier, fully connected layers by all of it. Beside an int32 bias,
+if the file says in `quantized_bias_type` that it is one, convolutions and fully connected layers sum in 32 bits and
+round as those of 8 bits do. If the file does not say so, convolutions and the reference's fully connected layers read
+the int32 bias as int64, past its end: what they yield then is no number of the model, and is not followed.
 """
 
 from collections.abc import Mapping
@@ -46,7 +53,11 @@ class Rounding:
     operands  the contract by which a sum's operands are brought to one scale before they are added; none where they
               are added first and rounded once
     bits      of the larger multiplier of a sum that is rounded once
-    function  how tables of functions of one element are made, a name of lowering/nn_to_qint/tables.py
+    function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py, and
+              softmax, which has a fixed_point form of its own
+    wide      the contract of sums of products that are taken in 64 bits, unless their bias has 32, and factors are
+              then in f64; None where sums have 32 bits if these are enough
+    unbiased  whether that holds without a bias too
     """
 
     contract: str
@@ -56,6 +67,8 @@ class Rounding:
     operands: str | None = None
     bits: int = 30
     function: str = "exact"
+    wide: str | None = None
+    unbiased: bool = True
 
 
 FLOAT = Rounding("float_even", float32=True)
@@ -99,8 +112,21 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
 }
 """Functions of one element in all three ways of LiteRT's, unless XNNPACK has its own."""
 
+
+def _of_16_bits(convolution: str, fully_connected: Rounding) -> dict[str, Rounding]:
+    """LiteRT's contractions of 16-bit data; the contracts given are for sums of 32 bits."""
+    return {
+        "nn.conv2d/i16": Rounding(convolution, wide="reduced16"),
+        "nn.depthwise_conv2d/i16": Rounding(convolution, wide="reduced16"),
+        "nn.fully_connected/i16": replace(fully_connected, wide="single64"),
+        "nn.matmul/i16": Rounding("reduced16", wide="reduced16"),
+    }
+
+
 LITERT_REFERENCE: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    "nn.softmax": replace(DOUBLE, function="fixed_point"),
+    **_of_16_bits("double", SINGLE),
     "nn.conv2d": DOUBLE,
     "nn.depthwise_conv2d": DOUBLE,
     "nn.conv2d/u8": replace(DOUBLE, product32=True),
@@ -112,15 +138,16 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.mul": DOUBLE_FLOAT,
     "nn.global_average_pool": DOUBLE,
     "nn.requantize": DOUBLE,
+    "quant.qcast": Rounding("float32_away"),
 }
 
 LITERT_XNNPACK: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
     "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
     **dict.fromkeys(("nn.sigmoid", "nn.tanh", "nn.elu"), replace(DOUBLE_FLOAT, function="float32_shifted")),
+    **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": FLOAT,
     "nn.depthwise_conv2d": FLOAT,
-    "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": FLOAT,
     "nn.matmul": FLOAT,
     "nn.add": SHORT,
@@ -130,14 +157,16 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.mul": FLOAT,
     "nn.mul/i16": DOUBLE_FLOAT,
     "nn.global_average_pool": SINGLE,
+    "quant.qcast": Rounding("float32_reciprocal"),
 }
 
 LITERT_BUILTIN: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),
     "nn.depthwise_conv2d": UPUP,
-    "quant.qcast": Rounding("float32_away"),
+    "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul": DOUBLE,
     "nn.add": Rounding("double", operands="single"),
@@ -145,13 +174,13 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.mul": DOUBLE_FLOAT,
     "nn.global_average_pool": DOUBLE,
     "nn.requantize": UPUP,
+    "quant.qcast": Rounding("float32_reciprocal"),
 }
 
 RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
     "default": {},
     "onnxruntime": ONNXRUNTIME,
     "onnxruntime-vnni": {operation: replace(rounding, pairs=False) for operation, rounding in ONNXRUNTIME.items()},
-    "quant.qcast": Rounding("float32_reciprocal"),
     "litert-reference": LITERT_REFERENCE,
     "litert-xnnpack": LITERT_XNNPACK,
     "litert-builtin": LITERT_BUILTIN,
@@ -169,12 +198,16 @@ def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8"
     Args:
         operation: Its name.
         runtime: A key of `RUNTIMES`.
-    "quant.qcast": Rounding("float32_reciprocal"),
         contract: The target's, which holds for what the runtime's table does not list.
         storage: How the source model stores the operation's data: `i8`, `u8`, `i16`, …
     """
     table = RUNTIMES[runtime]
     return table.get(f"{operation}/{storage}", table.get(operation, Rounding(contract)))
+
+
+def quantization_of(runtime: str) -> str:
+    """How a runtime quantizes floats: a name in numerics.QUANTIZATIONS."""
+    return rounding_of("quant.qcast", runtime, "exact").contract
 
 
 def runtime_of(module: ModuleOp) -> str:
@@ -200,11 +233,6 @@ def follow(module: ModuleOp, runtime: str) -> None:
         OptionError: There is no such runtime; names near misses.
     """
     known = get_args(Runtime)
-def quantization_of(runtime: str) -> str:
-    """How a runtime quantizes floats: a name in numerics.QUANTIZATIONS."""
-    return rounding_of("quant.qcast", runtime, "exact").contract
-
-
     if runtime not in known:
         raise OptionError(
             "numerics", f"must be one of {', '.join(known)}", got=runtime, remedy=near_misses(runtime, list(known))

@@ -20,12 +20,14 @@ class Target:
     contract  the rounding contract of its requantizations
     integer   operation name → storage types ("i8", "u8", "i16") of its data that have an integer form
     floating  operation name → why it has no integer form
+    sum_bits  of the largest sums of products that it can bring to another scale
     """
 
     name: str
     contract: str
     integer: dict[str, tuple[str, ...]]
     floating: dict[str, str]
+    sum_bits: int = 32
 
     def why_float(self, operation: str, storage: str) -> str | None:
         """Why an operation cannot run in integers on data of this storage type; None if it can."""
@@ -47,4 +49,4 @@ def load_target(name: str = "cpu") -> Target:
         raise OptionError("target", f"must be one of {', '.join(known)}", got=name)
     data: dict[str, Any] = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     integer = {op: tuple(types) for op, types in data["integer"].items()}
-    return Target(data["name"], data["contract"], integer, dict(data["float"]))
+    return Target(data["name"], data["contract"], integer, dict(data["float"]), data.get("sum_bits", 32))

@@ -5,7 +5,7 @@ that is not its default. Families with many have a file of their own.
 """
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i8, i16, i32
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i8, i16, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
@@ -36,6 +36,7 @@ from tests.ops.sample import (
     pads,
     rescaled,
     scaled,
+    shares,
     summed,
     weights,
     window,
@@ -48,6 +49,8 @@ __all__ = ["MOVEMENT_SAMPLES", "NN_SAMPLES", "OPERATIONS", "QINT_SAMPLES", "SAMP
 SQUARES = weights([min(127, (q // 8) ** 2 - 128) for q in range(-128, 128)], np.int8)
 WIDE_TABLE = weights([q**3 for q in range(-128, 128)], np.int32)
 COUNT_PAD: dict[str, Attribute | None] = {"count_include_pad": BoolAttr.from_bool(True)}
+FALLING = weights([round(2**30 * 0.95**d) for d in range(256)], np.int32)
+WIDE_FALLING = weights([round(2**30 * 0.9998**d) for d in range(1 << 16)], np.int32)
 HALF, MOST = 1 << 30, (1 << 31) - 1
 
 NN_SAMPLES = (
@@ -170,6 +173,31 @@ QINT_SAMPLES = (
     Sample(
         qint.FullyConnectedOp, "i16 data and weights", (i(16, 2, 9, most=8000), i(16, 3, 9, most=8000), b(3)), zero(1)
     ),
+    Sample(
+        qint.Conv2DOp,
+        "sums of 64 bits",
+        (i(16, 1, 5, 5, 6), i(8, 6, 3, 2, 3), i(64, 6, most=1 << 40)),
+        groups(2) | window(padding=(1, 0, 1, 1)),
+        i64,
+    ),
+    Sample(
+        qint.Conv2DOp, "i16 weights, 64 bits", (i(16, 1, 3, 3, 8), i(16, 5, 2, 2, 8), i(64, 5, most=1 << 40)), {}, i64
+    ),
+    Sample(
+        qint.DepthwiseConv2DOp,
+        "sums of 64 bits",
+        (i(16, 1, 4, 4, 5), i(8, 1, 3, 2, 10), i(64, 10, most=1 << 40)),
+        window((2, 1), (1, 1, 0, 1)) | zero(-3),
+        i64,
+    ),
+    Sample(qint.DepthwiseConv2DOp, "i16 weights, 64 bits", (i(16, 1, 4, 4, 5), i(16, 1, 3, 2, 5)), {}, i64),
+    Sample(
+        qint.FullyConnectedOp, "sums of 64 bits", (i(16, 2, 700), i(8, 5, 700), i(64, 5, most=1 << 40)), zero(2), i64
+    ),
+    Sample(qint.FullyConnectedOp, "few products, 64 bits", (i(16, 2, 9), i(8, 5, 9), i(64, 5, most=1 << 40)), {}, i64),
+    Sample(qint.FullyConnectedOp, "no bias, 64 bits", (i(16, 2, 9), i(8, 5, 9)), {}, i64),
+    Sample(qint.MatMulOp, "i16, 64 bits", (i(16, 3, 17), i(16, 17, 4)), {}, i64),
+    Sample(qint.MatMulOp, "i16 by i8, 64 bits", (i(16, 2, 3, 17), i(8, 17, 4)), zeros(0, 3), i64),
     Sample(qint.SaturatingFullyConnectedOp, "pairs", (i(8, 3, 16), i(8, 5, 16)), zero(-128)),
     Sample(qint.SaturatingFullyConnectedOp, "bias, odd", (i(8, 3, 7), i(8, 20, 7), b(20)), zero(-128)),
     Sample(qint.MatMulOp, "plain", (i(8, 3, 5), i(8, 5, 4))),

@@ -107,14 +107,18 @@ func.func @zero_points(%x: tensor<1x2x!u>) -> (tensor<1x2x!u>, tensor<1x2x!acc>)
 
 // -----
 
-// The proof that sums fit: from the weights' values where they are constant (2^31 − 1 exactly fits), else from types.
+// The proof that sums fit i32: from the weights' values where they are constant (2^31 − 1 exactly fits), else from types.
+// Where it fails the sums have 64 bits, the bias too, and the contract is that for these.
 !x = !quant.uniform<i8<-1:1>:f32, 1.0>
 !w = !quant.uniform<i8:f32, 1.0>
 !b = !quant.uniform<i32:f32, 1.0>
 
 // CHECK-LABEL: func.func @proof
-// CHECK: qint.fully_connected
-// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "accumulator", "the sum of products in channel 0 can reach 2147483648, more than a 32-bit accumulator holds">
+// CHECK: qint.fully_connected %{{.*}} : tensor<1x1xi8>, tensor<1x1xi8>, tensor<1xi32> -> tensor<1x1xi32>
+// CHECK-NEXT: qint.requantize %{{.*}}contract = "single",
+// CHECK: %[[B:.*]] = nn.constant <tensor<1xi64>, [2147483520]> : tensor<1xi64>
+// CHECK-NEXT: %[[A:.*]] = qint.fully_connected %{{.*}}, %{{.*}}, %[[B]] : tensor<1x1xi8>, tensor<1x1xi8>, tensor<1xi64> -> tensor<1x1xi64>
+// CHECK-NEXT: qint.requantize %[[A]] {multiplier = array<i32: 1073741824>, shift = array<i32: 1>, contract = "single64",
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">
 func.func @proof(%x: tensor<1x1x!x>, %c: tensor<1x!b>) -> (tensor<1x1x!x>, tensor<1x1x!x>, tensor<1x1x!x>) {
   %w = nn.constant <tensor<1x1xi8>, [127]> : tensor<1x1x!w>
@@ -132,8 +136,71 @@ func.func @proof(%x: tensor<1x1x!x>, %c: tensor<1x!b>) -> (tensor<1x1x!x>, tenso
 !y = !quant.uniform<i8:f32, 0.5:127>
 
 // CHECK-LABEL: func.func @deep_product
-// CHECK: nn.matmul %{{.*}}#qmlir.decision<float, "accumulator", "a sum of products can reach 2601000000, more than a 32-bit accumulator holds">
+// CHECK: qint.matmul %{{.*}} {lhs_zero_point = 127 : i32, rhs_zero_point = 127 : i32} : tensor<1x40000xi8>, tensor<40000x1xi8> -> tensor<1x1xi64>
+// CHECK-NEXT: qint.requantize %{{.*}}contract = "single64",
 func.func @deep_product(%a: tensor<1x40000x!x>, %b: tensor<40000x1x!y>) -> tensor<1x1x!y> {
   %0 = nn.matmul %a, %b : tensor<1x40000x!x>, tensor<40000x1x!y> -> tensor<1x1x!y>
   func.return %0 : tensor<1x1x!y>
+}
+
+// -----
+
+// 16-bit data. A bias of 64 bits where 32 are enough becomes one of 32.
+!x = !quant.uniform<i16:f32, 0.5>
+!w = !quant.uniform<i8<-127:127>:f32, 0.5>
+!y = !quant.uniform<i16:f32, 1.0>
+
+// CHECK-LABEL: func.func @enough
+// CHECK: %[[B:.*]] = nn.constant <tensor<2xi32>, [5, -5]> : tensor<2xi32>
+// CHECK-NEXT: qint.fully_connected %{{.*}}, %{{.*}}, %[[B]] : tensor<1x2xi16>, tensor<2x2xi8>, tensor<2xi32> -> tensor<1x2xi32>
+// CHECK-NEXT: qint.requantize %{{.*}}contract = "single",
+func.func @enough(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
+  %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!w>
+  %b = nn.constant <tensor<2xi64>, [5, -5]> : tensor<2xi64>
+  %0 = nn.fully_connected %x, %w, %b : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xi64> -> tensor<1x2x!y>
+  func.return %0 : tensor<1x2x!y>
+}
+
+// -----
+
+// LiteRT sums 16-bit data in 64 bits, always; beside an i32 bias in 32.
+!x = !quant.uniform<i16:f32, 0.5>
+!w = !quant.uniform<i8<-127:127>:f32, 0.5>
+!b = !quant.uniform<i32:f32, 0.25>
+!y = !quant.uniform<i16:f32, 1.0>
+
+// CHECK: builtin.module attributes {qmlir.numerics = "litert-reference"}
+// CHECK: qint.fully_connected %{{.*}} : tensor<1x2xi16>, tensor<2x2xi8>, tensor<2xi64> -> tensor<1x2xi64>
+// CHECK-NEXT: qint.requantize %{{.*}}contract = "single64",
+// CHECK: qint.conv2d %{{.*}} : tensor<1x1x1x2xi16>, tensor<2x1x1x2xi8>, tensor<2xi64> -> tensor<1x1x1x2xi64>
+// CHECK-NEXT: qint.requantize %{{.*}}contract = "reduced16",
+// CHECK: qint.conv2d %{{.*}} : tensor<1x1x1x2xi16>, tensor<2x1x1x2xi8>, tensor<2xi32> -> tensor<1x1x1x2xi32>
+// CHECK-NEXT: qint.requantize %{{.*}}contract = "double",
+builtin.module attributes {qmlir.numerics = "litert-reference"} {
+  func.func @runtime(%x: tensor<1x2x!x>) -> tensor<1x1x1x2x!y> {
+    %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!w>
+    %v = nn.constant <tensor<2x1x1x2xi8>, [1, 2, 3, 4]> : tensor<2x1x1x2x!w>
+    %b = nn.constant <tensor<2xi64>, [5, -5]> : tensor<2xi64>
+    %c = nn.constant <tensor<2xi32>, [5, -5]> : tensor<2x!b>
+    %0 = nn.fully_connected %x, %w, %b : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xi64> -> tensor<1x2x!x>
+    %1 = nn.reshape %0 {shape = array<i64: 1, 1, 1, 2>} : tensor<1x2x!x> -> tensor<1x1x1x2x!x>
+    %2 = nn.conv2d %1, %v, %b : tensor<1x1x1x2x!x>, tensor<2x1x1x2x!w>, tensor<2xi64> -> tensor<1x1x1x2x!x>
+    %3 = nn.conv2d %2, %v, %c : tensor<1x1x1x2x!x>, tensor<2x1x1x2x!w>, tensor<2x!b> -> tensor<1x1x1x2x!y>
+    func.return %3 : tensor<1x1x1x2x!y>
+  }
+}
+
+// -----
+
+// A bias of more than 48 bits.
+!x = !quant.uniform<i16:f32, 1.0>
+!w = !quant.uniform<i8:f32, 1.0>
+
+// CHECK-LABEL: func.func @beyond
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias 1.40737e+14 in channel 0 does not fit 48 bits in steps of 1; widen that channel's weight scale">
+func.func @beyond(%x: tensor<1x1x!x>) -> tensor<1x1x!x> {
+  %w = nn.constant <tensor<1x1xi8>, [127]> : tensor<1x1x!w>
+  %a = nn.constant <tensor<1xf32>, [1.40737488355328e14]> : tensor<1xf32>
+  %0 = nn.fully_connected %x, %w, %a : tensor<1x1x!x>, tensor<1x1x!w>, tensor<1xf32> -> tensor<1x1x!x>
+  func.return %0 : tensor<1x1x!x>
 }

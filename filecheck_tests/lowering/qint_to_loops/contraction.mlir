@@ -43,3 +43,35 @@ func.func @main(%x: tensor<1x4xi8>) -> (tensor<1x3xi32>, tensor<1x3xi8>) {
 // CHECK-NOT: simd
 // CHECK: arith.muli {{.*}} : vector<4xi32>
 // CHECK: func.func private @qint_requantize_0
+
+// -----
+
+// Sums of 64 bits that fit 32 with these weights are taken in 32; they are widened where the bias is added.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x4xi16>) -> tensor<1x2xi64> {
+  %w = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4xi8>
+  %b = nn.constant <tensor<2xi64>, [10000000000, 20]> : tensor<2xi64>
+  %acc = qint.fully_connected %x, %w, %b : tensor<1x4xi16>, tensor<2x4xi8>, tensor<2xi64> -> tensor<1x2xi64>
+  func.return %acc : tensor<1x2xi64>
+}
+// CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi16>, %w: memref<16xi8>, %p0: memref<4xi64>, %y: memref<1x1x2xi64>
+// CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
+// CHECK: %[[WIDE:.*]] = arith.extsi {{.*}} : vector<4xi32> to vector<4xi64>
+// CHECK: arith.addi %[[WIDE]], {{.*}} : vector<4xi64>
+
+// -----
+
+// Otherwise each pair of products is widened, or each product where a pair does not fit.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x4xi16>, %y: tensor<1x4xi16>, %m: tensor<4x2xi16>) -> (tensor<1x2xi64>, tensor<1x2xi64>) {
+  %w = nn.constant <tensor<2x4xi16>, [32767, 32767, 32767, 4, 5, 6, 7, 8]> : tensor<2x4xi16>
+  %0 = qint.fully_connected %x, %w : tensor<1x4xi16>, tensor<2x4xi16> -> tensor<1x2xi64>
+  %1 = qint.matmul %y, %m : tensor<1x4xi16>, tensor<4x2xi16> -> tensor<1x2xi64>
+  func.return %0, %1 : tensor<1x2xi64>, tensor<1x2xi64>
+}
+// CHECK: func.func private @qint_fully_connected_0
+// CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
+// CHECK-NEXT: arith.extsi {{.*}} : vector<4xi32> to vector<4xi64>
+// CHECK: func.func private @qint_matmul_0
+// CHECK-NOT: simd
+// CHECK: arith.muli {{.*}} : vector<4xi64>

@@ -239,3 +239,19 @@ func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
   %y = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
   func.return %y : tensor<4xi8>
 }
+
+// -----
+
+func.func @main(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>) -> tensor<1x2xi64> {
+  // expected-error @+1 {{has no form in tosa on elements of 64 bits, got tensor<1x2xi64>; use i32 or f32}}
+  %y = qint.fully_connected %x, %w : tensor<1x4xi8>, tensor<2x4xi8> -> tensor<1x2xi64>
+  func.return %y : tensor<1x2xi64>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {
+  // expected-error @+1 {{needs a contract of single, shift, double: tosa.rescale rounds in no other way, got reduced16; lower it with one of these}}
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "reduced16", min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  func.return %y : tensor<4xi8>
+}

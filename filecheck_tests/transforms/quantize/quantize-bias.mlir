@@ -53,18 +53,35 @@ func.func @tiny_scales(%x: tensor<1x1x!x>) -> tensor<1x1x!y> {
 
 // -----
 
+// A bias that 32 bits do not hold: plain i64, in the same steps.
+!x = !quant.uniform<i8:f32, 0.5>
+!w = !quant.uniform<i8<-127:127>:f32, 0.001>
+!y = !quant.uniform<i8:f32, 1.0>
+
+// CHECK-LABEL: func.func @wide
+// CHECK: %[[B:.*]] = nn.constant <tensor<2xi64>, [2000, 6000000000000]> : tensor<2xi64>
+// CHECK-NEXT: nn.fully_connected %x, %{{.*}}, %[[B]] : {{.*}}, tensor<2xi64> ->
+func.func @wide(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
+  %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!w>
+  %a = nn.constant <tensor<2xf32>, [1.0, 3.0e9]> : tensor<2xf32>
+  %0 = nn.fully_connected %x, %w, %a : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!y>
+  func.return %0 : tensor<1x2x!y>
+}
+
+// -----
+
 // Stays f32, and the operation is recorded as float: too large a bias, one that is computed, not a number.
 !x = !quant.uniform<i8:f32, 0.5>
 !w = !quant.uniform<i8<-127:127>:f32, 0.001>
 !y = !quant.uniform<i8:f32, 1.0>
 
 // CHECK-LABEL: func.func @non_matches
-// CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias 3e+09 in channel 1 does not fit 32 bits in steps of 0.0005; widen that channel's weight scale">{{.*}}, tensor<2xf32> ->
+// CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias 3e+12 in channel 1 does not fit 48 bits in steps of 0.0005; widen that channel's weight scale">{{.*}}, tensor<2xf32> ->
 // CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">{{.*}}, tensor<2xf32> ->
 // CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias nan in channel 0 does not fit
 func.func @non_matches(%x: tensor<1x2x!x>, %c: tensor<2xf32>) -> (tensor<1x2x!y>, tensor<1x2x!y>, tensor<1x2x!y>) {
   %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!w>
-  %a = nn.constant <tensor<2xf32>, [1.0, 3.0e9]> : tensor<2xf32>
+  %a = nn.constant <tensor<2xf32>, [1.0, 3.0e12]> : tensor<2xf32>
   %n = nn.constant <tensor<2xf32>, [0x7fc00000, 1.0]> : tensor<2xf32>
   %0 = nn.fully_connected %x, %w, %a : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!y>
   %1 = nn.fully_connected %x, %w, %c : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!y>

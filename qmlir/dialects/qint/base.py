@@ -1,13 +1,13 @@
 """What all qint operations share: integers only, and exact.
 
-The waist of the compiler: reference, CPU and simulator agree here bit for bit. An accumulator is i32; whoever
-builds an operation with one has proven that it cannot overflow (see lowering/nn_to_qint), so sums may be taken in
-any order.
+The waist of the compiler: reference, CPU and simulator agree here bit for bit. An accumulator is i32, or of a
+contraction i64; whoever builds an operation with one has proven that it cannot overflow (see legality.py), so sums may
+be taken in any order.
 """
 
 import abc
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i32
 from xdsl.ir import Attribute, SSAValue
@@ -55,10 +55,13 @@ class QIntOp(TensorOp, abc.ABC):
 
 
 class AccumulatingOp(QIntOp, abc.ABC):
-    """An operation whose results are i32 accumulators: exact sums of products of narrow integers.
+    """An operation whose result is an accumulator: exact sums of products of narrow integers.
 
     (Q2) what is multiplied or summed has at most 16 bits
     """
+
+    ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32,)
+    """What the result's elements may be; the first where nobody asks for another."""
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         for operand in self.narrow_operands():
@@ -66,7 +69,12 @@ class AccumulatingOp(QIntOp, abc.ABC):
                 raise VerifyException(
                     f"'{self.name}' multiplies integers of at most 16 bits, got {element_of(operand)}"
                 )
-        return [i32]
+        return [self.accumulator()]
+
+    def accumulator(self) -> Attribute:
+        """The type of the sums."""
+        own = element_of(self.results[0])
+        return own if own in self.ACCUMULATORS else self.ACCUMULATORS[0]
 
     def narrow_operands(self) -> Sequence[SSAValue]:
         """The operands that are multiplied or summed: all but a bias."""

@@ -1,17 +1,18 @@
-"""Integer contractions: i32 accumulators of zero-point-corrected products.
+"""Integer contractions: accumulators of zero-point-corrected products, i32 or, where these could overflow, i64.
 
 `evaluate` takes matrix products in floats, for which numpy's are compiled and for integers not. Every step is exact, in
-whatever order: products and sums stay below 2^24 in f32, or else below 2^53 in f64.
+whatever order: products and sums stay below 2^24 in f32, or else below 2^53 in f64, or else are taken in i64.
 """
 
 import abc
 from collections.abc import Sequence
 from math import prod
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i8, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i8, i32, i64
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -26,11 +27,33 @@ from qmlir.dialects.interfaces import (
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference
 from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 
+Exact: TypeAlias = type[np.float32 | np.float64 | np.int64]
+"""A type of numbers in which some sums are exact."""
 
-class WeightedOp(AccumulatingOp, abc.ABC):
-    """A contraction of data with weights, whose zero point is 0, and an optional i32 bias.
 
-    (C1) the bias is i32 with one element for each output channel
+class ContractionOp(AccumulatingOp, abc.ABC):
+    """Sums of products of two tensors, in 32 or 64 bits."""
+
+    ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32, i64)
+
+    @staticmethod
+    def exact(terms: int, lhs: int, rhs: int) -> Exact:
+        """A type in which a sum of so many products of numbers up to `lhs` and `rhs` is exact."""
+        largest = terms * lhs * rhs
+        return np.float32 if largest < 1 << 24 else np.float64 if largest < 1 << 53 else np.int64
+
+    def accumulate(self, products: Array, bias: Sequence[Array] = ()) -> Array:
+        """Exact sums, in whatever type, plus the bias, as accumulators."""
+        acc = products.astype(np.int64 if self.accumulator() == i64 else np.int32)
+        for b in bias:
+            acc += b
+        return acc
+
+
+class WeightedOp(ContractionOp, abc.ABC):
+    """A contraction of data with weights, whose zero point is 0, and an optional bias.
+
+    (C1) the bias is of the accumulators' type with one element for each output channel
     """
 
     x = operand_def(TensorType)
@@ -53,15 +76,13 @@ class WeightedOp(AccumulatingOp, abc.ABC):
         """Raises VerifyException if the bias does not fit the weights."""
         if self.b is None:
             return
-        if shape_of(self.b) != (self.output_channels(),) or element_of(self.b) != i32:  # C1
-            raise VerifyException(
-                f"'{self.name}' needs a bias of type tensor<{self.output_channels()}xi32>, got {self.b.type}"
-            )
+        needed = TensorType(self.accumulator(), (self.output_channels(),))
+        if self.b.type != needed:  # C1
+            raise VerifyException(f"'{self.name}' needs a bias of type {needed}, got {self.b.type}")
 
-    def exact_float(self, terms: int) -> type[np.float32 | np.float64]:
-        """A float type in which a sum of so many products is exact, whatever the data and the weights are."""
-        largest = terms * largest_difference(self.x, self.zero_point.value.data) * largest_difference(self.w, 0)
-        return np.float32 if largest < 1 << 24 else np.float64
+    def exact_type(self, terms: int) -> Exact:
+        """A type in which a sum of so many products is exact, whatever the data and the weights are."""
+        return self.exact(terms, largest_difference(self.x, self.zero_point.value.data), largest_difference(self.w, 0))
 
     def centred(self, x: Array, dtype: npt.DTypeLike) -> Array:
         """The data minus its zero point."""
@@ -69,23 +90,15 @@ class WeightedOp(AccumulatingOp, abc.ABC):
         centred -= self.zero_point.value.data
         return centred
 
-    @staticmethod
-    def accumulate(products: Array, bias: tuple[Array, ...]) -> Array:
-        """Exact sums, as floats, plus the bias: i32."""
-        acc = products.astype(np.int32)
-        if bias:
-            acc += bias[0]
-        return acc
-
 
 @irdl_op_definition
 class Conv2DOp(WeightedOp, GroupedWindowOp):
     """acc[n,h,w,o] = b[o] + Σ_{i,j,c} (x[n, h·s+i·d−top, w·s+j·d−left, c] − zero_point) · w[o,i,j,c].
 
-    x [N,H,W,C], w [O,KH,KW,C], b [O], acc [N,OH,OW,O] i32. Padded elements contribute nothing. With `groups` G > 1,
+    x [N,H,W,C], w [O,KH,KW,C], b [O], acc [N,OH,OW,O]. Padded elements contribute nothing. With `groups` G > 1,
     w is [O,KH,KW,C/G] and c counts within the output channel's group.
 
-    (C1) the bias is i32 with one element for each output channel
+    (C1) the bias is of the accumulators' type with one element for each output channel
     (C2) w has rank 4 and as many input channels as a group of x's has
     """
 
@@ -103,24 +116,24 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
         groups, terms = self.group_count(), prod(w.shape[1:])
-        dtype = self.exact_float(terms)
+        dtype = self.exact_type(terms)
         columns = w.reshape(groups, -1, terms).transpose(0, 2, 1).astype(dtype)
-        windows = self.windows(self.centred(x, dtype), (w.shape[1], w.shape[2]), 0.0)
+        windows = self.windows(self.centred(x, dtype), (w.shape[1], w.shape[2]), 0)
         # One product for each output row: small enough for numpy to stay on one thread, which is faster here.
         products = [
             windows[..., g * w.shape[3] : (g + 1) * w.shape[3]].reshape(*windows.shape[:3], terms) @ columns[g]
             for g in range(groups)
         ]
-        return (self.accumulate(np.concatenate(products, axis=3), tuple(bias)),)
+        return (self.accumulate(np.concatenate(products, axis=3), bias),)
 
 
 @irdl_op_definition
 class DepthwiseConv2DOp(WeightedOp, WindowOp):
     """acc[n,h,w,o] = b[o] + Σ_{i,j} (x[n, h·s+i·d−top, w·s+j·d−left, o div m] − zero_point) · w[0,i,j,o].
 
-    x [N,H,W,C], w [1,KH,KW,C·m], b [C·m], acc [N,OH,OW,C·m] i32. Padded elements contribute nothing.
+    x [N,H,W,C], w [1,KH,KW,C·m], b [C·m], acc [N,OH,OW,C·m]. Padded elements contribute nothing.
 
-    (C1) the bias is i32 with one element for each output channel
+    (C1) the bias is of the accumulators' type with one element for each output channel
     (C2) w has rank 4, first dimension 1 and a multiple of the input's channels last
     """
 
@@ -138,17 +151,16 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
         window = (w.shape[1], w.shape[2])
-        wide = np.repeat(self.centred(x, np.int32), w.shape[3] // x.shape[3], axis=3)
-        acc = np.zeros((x.shape[0], *self.window_output(x.shape, window), w.shape[3]), np.int32)
-        acc += bias[0] if bias else 0
+        acc = self.accumulate(np.zeros((x.shape[0], *self.window_output(x.shape, window), w.shape[3])), bias)
+        wide = np.repeat(self.centred(x, acc.dtype), w.shape[3] // x.shape[3], axis=3)
         # No matrix product here, so integers do: each product is added as it stands in the formula.
-        for tap, weight in zip(self.taps(wide, window, 0), w.reshape(-1, w.shape[3]).astype(np.int32), strict=True):
+        for tap, weight in zip(self.taps(wide, window, 0), w.reshape(-1, w.shape[3]).astype(acc.dtype), strict=True):
             acc += tap * weight
         return (acc,)
 
 
 class MatrixOp(WeightedOp, abc.ABC):
-    """A contraction of the rows of a matrix with those of another: x [N,I], w [O,I], b [O], acc [N,O] i32.
+    """A contraction of the rows of a matrix with those of another: x [N,I], w [O,I], b [O], acc [N,O].
 
     (C2) x and w have rank 2 and the same last dimension
     """
@@ -166,9 +178,9 @@ class MatrixOp(WeightedOp, abc.ABC):
 class FullyConnectedOp(MatrixOp):
     """acc[n,o] = b[o] + Σ_i (x[n,i] − zero_point) · w[o,i].
 
-    x [N,I], w [O,I], b [O], acc [N,O] i32.
+    x [N,I], w [O,I], b [O], acc [N,O].
 
-    (C1) the bias is i32 with one element for each output channel
+    (C1) the bias is of the accumulators' type with one element for each output channel
     (C2) x and w have rank 2 and the same last dimension
     """
 
@@ -176,8 +188,8 @@ class FullyConnectedOp(MatrixOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
-        dtype = self.exact_float(w.shape[1])
-        return (self.accumulate(self.centred(x, dtype) @ w.astype(dtype).T, tuple(bias)),)
+        dtype = self.exact_type(w.shape[1])
+        return (self.accumulate(self.centred(x, dtype) @ w.astype(dtype).T, bias),)
 
 
 @irdl_op_definition
@@ -193,6 +205,7 @@ class SaturatingFullyConnectedOp(MatrixOp):
     """
 
     name = "qint.saturating_fully_connected"
+    ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32,)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
@@ -210,10 +223,10 @@ class SaturatingFullyConnectedOp(MatrixOp):
 
 
 @irdl_op_definition
-class MatMulOp(AccumulatingOp):
+class MatMulOp(ContractionOp):
     """acc[…,m,n] = Σ_k (lhs[…,m,k] − lhs_zero_point) · (rhs[…,k,n] − rhs_zero_point).
 
-    lhs [B…,M,K], rhs [B…,K,N], acc [B…,M,N] i32; the leading dimensions broadcast.
+    lhs [B…,M,K], rhs [B…,K,N], acc [B…,M,N]; the leading dimensions broadcast.
 
     (C1) both have rank 2 or more and agree on K
     (C2) the leading dimensions broadcast
@@ -235,6 +248,10 @@ class MatMulOp(AccumulatingOp):
         return [matmul_shape(self, shape_of(self.lhs), shape_of(self.rhs))]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        lhs = inputs[0].astype(np.float64) - self.lhs_zero_point.value.data
-        rhs = inputs[1].astype(np.float64) - self.rhs_zero_point.value.data
-        return ((lhs @ rhs).astype(np.int32),)
+        left, right = self.lhs_zero_point.value.data, self.rhs_zero_point.value.data
+        largest = largest_difference(self.lhs, left), largest_difference(self.rhs, right)
+        dtype = self.exact(inputs[0].shape[-1], *largest)
+        lhs, rhs = inputs[0].astype(dtype), inputs[1].astype(dtype)
+        lhs -= left
+        rhs -= right
+        return (self.accumulate(lhs @ rhs),)

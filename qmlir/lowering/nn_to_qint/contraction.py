@@ -1,15 +1,24 @@
-"""Convolutions, fully connected layers and matrix products: i32 sums of products, then one requantization."""
+"""Convolutions, fully connected layers and matrix products: sums of products, then one requantization.
+
+The sums have 32 bits where these are enough, which the weights say, and else 64. A runtime that always sums products of
+16-bit data in 64 bits, and then rounds by another contract, is followed in that too.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qint.base import int32
-from qmlir.legality import NoIntegerForm, centred_weights, is_accumulator, uniform
+from qmlir.dialects.qint.base import int32, width_of
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.types import UniformType
+from qmlir.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, uniform
 from qmlir.lowering.nn_to_qint.saturation import lower_saturating, saturates
 from qmlir.lowering.nn_to_qint.scales import requantize
 from qmlir.runtimes import Rounding
@@ -25,14 +34,50 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
     """acc = Σ (x − z_x)·w + b, then y = z_y + acc · s_x·s_w / s_y."""
     if op.b is not None and is_float(op.b):
         raise NoIntegerForm("bias", "its bias is still float; run --quantize-bias")
-    if saturates(op, rounding):
+    if saturates(op, rounding) and fits_32_bits(op):
         return lower_saturating(op, operands, rounding)
     properties: dict[str, Attribute] = {"zero_point": int32(uniform(op.x).zero_point)}
     properties |= {k: op.properties[k] for k in ("strides", "padding", "dilations", "groups") if k in op.properties}
     x, w, *b = operands
-    centred = _centred(op)
-    sums = _INTEGER_FORM[type(op)].make([x, w if centred is None else centred.y, b], properties)
-    return [*([] if centred is None else [centred]), *_ended(op, sums, sums.acc, rounding)]
+    new: list[Operation] = []
+    if (centred := _centred(op)) is not None:
+        new.append(centred)
+        w = centred.y
+    accumulator, contract = _sums(op, rounding)
+    if b and element_of(b[0]) != accumulator:
+        assert isinstance(b[0].owner, nn.ConstantOp)
+        bias = nn.ConstantOp(b[0].owner.value.array.astype(f"i{accumulator.width.data // 8}"))
+        new.append(bias)
+        b = [bias.y]
+    sums = _INTEGER_FORM[type(op)].make([x, w, b], properties, element=accumulator)
+    return [*new, *_ended(op, sums, sums.acc, contract)]
+
+
+def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType, Rounding]:
+    """The accumulators' type, and how they are rounded.
+
+    Raises:
+        NoIntegerForm: The contract is for no sums of this size, or not for a factor of that size.
+    """
+    if rounding.wide is not None and _bias_width(op) in ((None, 64) if rounding.unbiased else (64,)):
+        wide = rounding.wide
+    elif fits_32_bits(op):
+        return i32, rounding
+    else:
+        wide = numerics.CONTRACTS[rounding.contract].wide
+    if wide is None:
+        raise NoIntegerForm("accumulator", f"its sums may need 64 bits, which contract {rounding.contract} has not")
+    if factors(op).max() >= 2.0 ** numerics.CONTRACTS[wide].max_shift:
+        raise NoIntegerForm("factor", f"its scales are a factor of {factors(op).max():g} apart, too far for {wide}")
+    return i64, replace(rounding, contract=wide, product32=False)
+
+
+def _bias_width(op: WeightedOp | nn.MatMulOp) -> int | None:
+    """The bits of a bias; None where there is none."""
+    if isinstance(op, nn.MatMulOp) or op.b is None:
+        return None
+    bias = element_of(op.b)
+    return bias.storage_width if isinstance(bias, UniformType) else width_of(op.b)
 
 
 def _centred(op: WeightedOp) -> nn.ConstantOp | None:
@@ -46,13 +91,14 @@ def _centred(op: WeightedOp) -> nn.ConstantOp | None:
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:
     """The sums and their requantization, if the result is not the sums themselves."""
-    return [sums] if is_accumulator(op.y, op) else [sums, requantize(acc, op, rounding)]
+    itself = is_accumulator(op.y, op) and element_of(acc) == i32
+    return [sums] if itself else [sums, requantize(acc, op, rounding)]
 
 
 def lower_matmul(op: nn.MatMulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """acc = Σ (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
     lhs, rhs = uniform(op.lhs), uniform(op.rhs)
-    sums = qint.MatMulOp.make(
-        operands, {"lhs_zero_point": int32(lhs.zero_point), "rhs_zero_point": int32(rhs.zero_point)}
-    )
-    return _ended(op, sums, sums.acc, rounding)
+    accumulator, contract = _sums(op, rounding)
+    zero_points = {"lhs_zero_point": int32(lhs.zero_point), "rhs_zero_point": int32(rhs.zero_point)}
+    sums = qint.MatMulOp.make(operands, zero_points, element=accumulator)
+    return _ended(op, sums, sums.acc, contract)

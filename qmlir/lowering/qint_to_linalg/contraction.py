@@ -1,10 +1,10 @@
-"""Convolutions, fully connected layers and matrix products: i32 sums that start as the bias."""
+"""Convolutions, fully connected layers and matrix products: sums, of 32 or 64 bits, that start as the bias."""
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,
     DepthwiseConv2DOp,
@@ -30,25 +30,25 @@ def padded_image(code: TensorCode, op: WindowOp, x: SSAValue, number: int) -> SS
 
 
 def products(lhs_zero_point: int, rhs_zero_point: int = 0) -> Formula:
-    """acc + (lhs − z_l) · (rhs − z_r) in i32."""
+    """acc + (lhs − z_l) · (rhs − z_r), in the accumulator's type."""
 
     def formula(lhs: Value, rhs: Value, acc: Value) -> Value:
-        return acc + centred(lhs, lhs_zero_point) * centred(rhs, rhs_zero_point)
+        return acc + centred(lhs, lhs_zero_point, acc.element) * centred(rhs, rhs_zero_point, acc.element)
 
     return formula
 
 
-def centred(x: Value, zero_point: int) -> Value:
-    """An integer minus its zero point, in i32."""
-    wide = x.to(i32)
+def centred(x: Value, zero_point: int, element: Attribute = i32) -> Value:
+    """An integer minus its zero point, in another type."""
+    wide = x.to(element)
     return wide - zero_point if zero_point else wide
 
 
-def _start(code: TensorCode, bias: SSAValue | None, shape: tuple[int, ...]) -> SSAValue:
-    """The accumulators before the first product: the bias along the last dimensions, or zeros."""
+def _start(code: TensorCode, acc: SSAValue, bias: SSAValue | None, shape: tuple[int, ...]) -> SSAValue:
+    """The accumulators `acc` before the first product: the bias along the last dimensions, or zeros."""
     if bias is None:
-        return code.filled(0, shape, i32)
-    into = (code.empty(shape, i32), loops(len(shape)))
+        return code.filled(0, shape, element_of(acc))
+    into = (code.empty(shape, element_of(acc)), loops(len(shape)))
     return code.generic([(bias, broadcast_place(shape_of(bias), shape))], into, len(shape), copied)
 
 
@@ -62,7 +62,7 @@ def _conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValu
         (image, [n, *tap(op, row, column, i, j), c]),
         (w, [o, i, j, c]),
     ]
-    into = (_start(code, b, shape_of(op.acc)), [n, row, column, o])
+    into = (_start(code, op.acc, b, shape_of(op.acc)), [n, row, column, o])
     return code.generic(read, into, 7, products(zero_point))
 
 
@@ -73,7 +73,7 @@ def _grouped_conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b:
     outputs, height, width, channels = shape_of(w)
     split = (groups, outputs // groups)
     bias = None if b is None else code.reshape(b, split)
-    start = _start(code, bias, (*shape_of(op.acc)[:3], *split))
+    start = _start(code, op.acc, bias, (*shape_of(op.acc)[:3], *split))
     n, row, column, g, o, i, j, c = loops(8)
     read: list[tuple[SSAValue, Place]] = [
         (code.reshape(image, (*shape_of(image)[:3], groups, channels)), [n, *tap(op, row, column, i, j), g, c]),
@@ -93,7 +93,7 @@ def _depthwise(
     _, height, width, outputs = shape_of(w)
     split = (channels, outputs // channels)
     bias = None if b is None else code.reshape(b, split)
-    start = _start(code, bias, (*shape_of(op.acc)[:3], *split))
+    start = _start(code, op.acc, bias, (*shape_of(op.acc)[:3], *split))
     n, row, column, c, m, i, j = loops(7)
     read: list[tuple[SSAValue, Place]] = [
         (image, [n, *tap(op, row, column, i, j), c]),
@@ -107,7 +107,7 @@ def _fully_connected(
     code: TensorCode, op: FullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
     n, o, i = loops(3)
-    into = (_start(code, b, shape_of(op.acc)), [n, o])
+    into = (_start(code, op.acc, b, shape_of(op.acc)), [n, o])
     return code.generic([(x, [n, i]), (w, [o, i])], into, 3, products(op.zero_point.value.data))
 
 
@@ -127,7 +127,7 @@ def _saturating(
     read: list[tuple[SSAValue, Place]] = [
         (matrix, [row, pair, AffineExpr.constant(second)]) for matrix, row in ((x, n), (w, o)) for second in (0, 1)
     ]
-    return code.generic(read, (_start(code, b, shape_of(op.acc)), [n, o]), 3, saturated)
+    return code.generic(read, (_start(code, op.acc, b, shape_of(op.acc)), [n, o]), 3, saturated)
 
 
 def _matmul(code: TensorCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
@@ -139,7 +139,7 @@ def _matmul(code: TensorCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSA
 
     return code.generic(
         [(lhs, place(lhs, m, k)), (rhs, place(rhs, k, n))],
-        (code.filled(0, shape, i32), [*batch, m, n]),
+        (code.filled(0, shape, element_of(op.acc)), [*batch, m, n]),
         len(shape) + 1,
         products(op.lhs_zero_point.value.data, op.rhs_zero_point.value.data),
     )

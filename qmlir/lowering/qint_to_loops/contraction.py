@@ -1,18 +1,22 @@
 """Integer contractions, fused with the requantization that follows.
 
-Accumulators are exact modulo 2^32 and whoever built the operation proved that sums fit i32, so the order is free:
-where data minus zero point and weights fit i16, a step multiplies two channels at once (`simd.dot_i16_pairs`).
+Accumulators are exact modulo 2^32 or 2^64 and whoever built the operation proved that sums fit them, so the order is
+free: where data minus zero point and weights fit i16, a step multiplies two channels at once (`simd.dot_i16_pairs`).
+
+An i64 accumulator costs twice the registers, so the products are summed in i32 wherever the weights let them fit; the
+bias is added, and the sum becomes i64, at the end.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import i16, i32
+from xdsl.dialects.builtin import i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.loops import is_integer
+from qmlir.dialects.qint.base import largest_difference
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,
     DepthwiseConv2DOp,
@@ -69,6 +73,17 @@ class SaturatingPairs(Pairs):
 
 
 @dataclass(frozen=True)
+class WidePairs(Pairs):
+    """i16 pairs whose two products, added, fit i32, and are accumulated in i64."""
+
+    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
+        return code.zeros(i64, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
+
+    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+        return accumulator + super().step(accumulator.code.zeros(i32, accumulator.lanes), x, place, w).to(i64)
+
+
+@dataclass(frozen=True)
 class Singles(Arithmetic):
     """i32, one channel a step: for data that do not fit i16 once their zero point is gone."""
 
@@ -95,21 +110,36 @@ class Singles(Arithmetic):
 
 
 @dataclass(frozen=True)
+class WideSingles(Singles):
+    """i64 sums of products of i32, one channel a step: for data whose pairs of products do not fit i32."""
+
+    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
+        return code.zeros(i64, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.load(at * lanes, lanes=lanes).to(i64)
+
+    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+        return accumulator + x.load(*place).to(i64) * w
+
+
+@dataclass(frozen=True)
 class IntegerTaps(TapArithmetic):
-    """Data minus zero point as `element`, products and sums in i32."""
+    """Data minus zero point as `element`, products and sums as `sums`."""
 
     zero_point: int
     element: Attribute
+    sums: Attribute = i32
 
     def prepare(self, x: Value) -> Value:
         wide = x.to(self.element)
         return wide - self.zero_point if self.zero_point else wide
 
     def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
-        return code.zeros(i32, lanes) if bias is None else bias.load(channel, lanes=lanes)
+        return code.zeros(self.sums, lanes) if bias is None else bias.load(channel, lanes=lanes)
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        return accumulator + x.to(i32) * w.to(i32)
+        return accumulator + x.to(self.sums) * w.to(self.sums)
 
 
 @dataclass(frozen=True)
@@ -122,6 +152,21 @@ class Accumulators(Epilogue):
         return accumulator
 
 
+@dataclass(frozen=True)
+class Widened(Epilogue):
+    """i32 sums as i64 plus the bias, the first of the parameters if there is one; then another epilogue."""
+
+    then: Epilogue
+    has_bias: bool
+    parameters: int
+
+    def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
+        wide, rest = accumulator.to(i64), list(parameters)
+        if self.has_bias:
+            wide = wide + rest.pop(0)
+        return self.then.finish(wide, rest)
+
+
 def fits_i16(element: Attribute, zero_point: int) -> bool:
     """Whether every integer of a type minus a zero point fits i16."""
     assert is_integer(element)
@@ -129,9 +174,20 @@ def fits_i16(element: Attribute, zero_point: int) -> bool:
     return -(1 << 15) <= least - zero_point and greatest - zero_point < 1 << 15
 
 
+LARGEST = (1 << 31) - 1
+"""What i32 holds."""
+
+
 def arithmetic_for(x: SSAValue, zero_point: int, *, other_fits: bool = True) -> Arithmetic:
     """The fastest exact arithmetic for data of a tensor's type; `other_fits` where pairs may be taken at all."""
     return Pairs(zero_point) if other_fits and fits_i16(element_of(x), zero_point) else Singles(zero_point)
+
+
+def wide_arithmetic_for(x: SSAValue, zero_point: int, largest: int, *, other_fits: bool = True) -> Arithmetic:
+    """The same for i64 sums; `largest` is the largest magnitude of what the data are multiplied with."""
+    pairs = other_fits and fits_i16(element_of(x), zero_point)
+    fits = 2 * largest * largest_difference(x, zero_point) <= LARGEST
+    return WidePairs(zero_point) if pairs and fits else WideSingles(zero_point)
 
 
 def ending(state: MainLowering, accumulators: SSAValue, channels: int) -> tuple[SSAValue, Epilogue, list[Array]]:
@@ -147,17 +203,39 @@ def ending(state: MainLowering, accumulators: SSAValue, channels: int) -> tuple[
     return fused.y, epilogue, per_channel(parameters, channels)
 
 
+def widened(epilogue: Epilogue, bias: Array | None, parameters: list[Array]) -> tuple[Epilogue, None, list[Array]]:
+    """Epilogue, bias and parameters of a kernel whose sums are i32 where the accumulators are i64."""
+    given = [] if bias is None else [bias]
+    return Widened(epilogue, bias is not None, epilogue.parameters + len(given)), None, [*given, *parameters]
+
+
+def _sums_fit_i32(op: WeightedOp, weights: Array, axis: int) -> bool:
+    """Whether the sums of products fit i32 with these weights, whatever the data; `axis` counts output channels."""
+    others = tuple(i for i in range(weights.ndim) if i != axis)
+    most = np.abs(weights.astype(np.int64)).sum(axis=others).max(initial=0)
+    return int(most) * largest_difference(op.x, op.zero_point.value.data) <= LARGEST
+
+
 def _bias(state: MainLowering, op: WeightedOp) -> Array | None:
     return None if op.b is None else state.require_constant(op, op.b, "bias")
 
 
 def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array, groups: int = 1) -> None:
     """Lowers a contraction with constant weights [O, KH, KW, C / groups]."""
+    zero_point, wide = op.zero_point.value.data, element_of(op.acc) == i64
+    widens = wide and _sums_fit_i32(op, weights, 0)
     result, epilogue, parameters = ending(state, op.acc, weights.shape[0])
+    bias = _bias(state, op)
+    if widens:
+        epilogue, bias, parameters = widened(epilogue, bias, parameters)
     pairs = groups == 1 or weights.shape[3] % 2 == 0  # of one group's channels
-    arithmetic = arithmetic_for(op.x, op.zero_point.value.data, other_fits=pairs)
     if isinstance(op, SaturatingFullyConnectedOp):
-        arithmetic = SaturatingPairs(op.zero_point.value.data)
+        arithmetic = SaturatingPairs(zero_point)
+    elif wide and not widens:
+        largest = int(np.abs(weights.astype(np.int64)).max())
+        arithmetic = wide_arithmetic_for(op.x, zero_point, largest, other_fits=pairs)
+    else:
+        arithmetic = arithmetic_for(op.x, zero_point, other_fits=pairs)
     task = Task(
         name,
         window,
@@ -166,7 +244,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         epilogue,
         state.buffer(op.x),
         weights,
-        _bias(state, op),
+        bias,
         parameters,
         groups=groups,
     )
@@ -189,17 +267,22 @@ def _fully_connected(state: MainLowering, op: FullyConnectedOp | SaturatingFully
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
-    channels, zero_point = weights.shape[3], op.zero_point.value.data
+    channels, zero_point, wide = weights.shape[3], op.zero_point.value.data, element_of(op.acc) == i64
+    widens = wide and _sums_fit_i32(op, weights, 3)
     result, epilogue, parameters = ending(state, op.acc, channels)
+    bias = _bias(state, op)
+    if widens:
+        epilogue, bias, parameters = widened(epilogue, bias, parameters)
+    sums = i64 if wide and not widens else i32
     task = DepthwiseTask(
         "qint_depthwise_conv2d",
         window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
         channels,
-        IntegerTaps(zero_point, i16 if fits_i16(element_of(op.x), zero_point) else i32),
+        IntegerTaps(zero_point, i16 if fits_i16(element_of(op.x), zero_point) else i32, sums),
         epilogue,
         state.buffer(op.x),
         weights[0],
-        _bias(state, op),
+        bias,
         parameters,
     )
     lower_depthwise(state, op, task, result)
@@ -207,15 +290,13 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
 
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
     lhs, rhs, shape = shape_of(op.lhs), shape_of(op.rhs), shape_of(op.acc)
-    left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
-    pairs = fits_i16(element_of(op.lhs), left) and fits_i16(element_of(op.rhs), right)
     result, epilogue, parameters = ending(state, op.acc, rhs[-1])
-    columns = arithmetic_for(op.rhs, right, other_fits=pairs)
+    rows, columns = _both_sides(op)
     task = Task(
         "qint_matmul",
         Window(int(np.prod(shape[:-2], dtype=np.int64)), 1, lhs[-2], lhs[-1], (1, 1), (1, lhs[-2])),
         rhs[-1],
-        arithmetic_for(op.lhs, left, other_fits=pairs),
+        rows,
         epilogue,
         state.buffer(op.lhs),
         pack_columns(state, "qint_pack_columns", state.buffer(op.rhs), columns),
@@ -224,6 +305,21 @@ def _matmul(state: MainLowering, op: MatMulOp) -> None:
         w_batch=Broadcast.of(rhs[:-2], shape[:-2]),
     )
     lower_contraction(state, task, result)
+
+
+def _both_sides(op: MatMulOp) -> tuple[Arithmetic, Arithmetic]:
+    """The arithmetic of a matrix product as either side sees it, which differ in the zero point."""
+    left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+    pairs = fits_i16(element_of(op.lhs), left) and fits_i16(element_of(op.rhs), right)
+    sides = ((op.lhs, left), (op.rhs, right))
+    if element_of(op.acc) == i64:
+        first, second = (largest_difference(*side) for side in sides)
+        return (
+            wide_arithmetic_for(op.lhs, left, second, other_fits=pairs),
+            wide_arithmetic_for(op.rhs, right, first, other_fits=pairs),
+        )
+    rows, columns = (arithmetic_for(*side, other_fits=pairs) for side in sides)
+    return rows, columns
 
 
 RULES: Rules = {

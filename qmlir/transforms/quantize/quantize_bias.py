@@ -1,15 +1,16 @@
-"""`quantize-bias`: a bias becomes i32 in units of the accumulator.
+"""`quantize-bias`: a bias becomes i32 in units of the accumulator, or i64 where 32 bits do not hold it.
 
 A product of data and weights is in units of s_x·s_w, so the bias is added for nothing when its scale is exactly
-that, per output channel where the weights are per channel, with zero point 0. A bias that is computed or too large
-for 32 bits stays f32; its operation is recorded as float, and nn-to-qint computes it so.
+that, per output channel where the weights are per channel, with zero point 0. One of 64 bits is plain i64, which
+implies that scale: quantized types end at 32 bits. A bias that is computed, or too large for an accumulator, stays f32;
+its operation is recorded as float, and nn-to-qint computes it so.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, i32
+from xdsl.dialects.builtin import ModuleOp, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -37,7 +38,7 @@ from qmlir.target import Target
 
 @dataclass(frozen=True)
 class QuantizeBiasPass(ModulePass):
-    """Gives each quantized convolution and fully connected layer an i32 bias of scale s_x·s_w.
+    """Gives each quantized convolution and fully connected layer an integer bias of scale s_x·s_w.
 
     ```mlir
     %b = nn.constant <tensor<1xf32>, [0.25]> : tensor<1xf32>
@@ -67,7 +68,9 @@ def _quantize_bias(op: WeightedOp, target: Target) -> None:
     assert constant is not None
     repair = _repair(op, constant, stored)
     old = op.b.owner
-    bias = ConstantOp(stored.astype(np.int32), TensorType(_bias_type(op), shape_of(op.b)), dict(constant.attributes))
+    type = _bias_type(op, stored)
+    held = stored.astype(np.int64 if type == i64 else np.int32)
+    bias = ConstantOp(held, TensorType(type, shape_of(op.b)), dict(constant.attributes))
     Rewriter.insert_op(bias, InsertPoint.before(op))
     bias.y.name_hint = constant.y.name_hint
     op.operands[2] = bias.y
@@ -90,8 +93,10 @@ def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
     return f"its bias, in steps of its own, was rounded to the accumulator's by up to {most:.2g} of one"
 
 
-def _bias_type(op: WeightedOp) -> Attribute:
-    """The quantized type of scale s_x·s_w; plain i32, which implies it, where that product is no f32 scale."""
+def _bias_type(op: WeightedOp, stored: Int64s) -> Attribute:
+    """The quantized type of scale s_x·s_w; a plain one, which implies it, for 64 bits or where it is no f32 scale."""
+    if not np.array_equal(stored, stored.astype(np.int32)):
+        return i64
     (rule,) = op.get_traits_of_type(AccumulatorScale)
     try:
         return rule.bias_type(uniform(op.x), uniform(op.w))

@@ -30,7 +30,7 @@ def test_sums_are_exact_on_both_sides_of_f32(terms: int, zero_point: int) -> Non
     """f32 holds integers up to 2^24, just what 1023 or 514 of the largest products reach."""
     op = qint.FullyConnectedOp.make([value(8, 2, terms), value(8, 2, terms), []], {"zero_point": int32(zero_point)})
     fits = terms * (255 if zero_point else 128) * 128 < 1 << 24
-    assert (op.exact_float(terms) is np.float32) == fits
+    assert (op.exact_type(terms) is np.float32) == fits
     x = np.full((2, terms), 127 if zero_point else -128, np.int8)
     x[1, ::2] -= 1 if zero_point else -1
     w = np.full((2, terms), -128, np.int8)
@@ -44,6 +44,27 @@ def test_wide_sums_are_exact_in_f64() -> None:
     op = qint.FullyConnectedOp.make([value(8, 1, 1), value(8, 1, 1), [value(32, 1)]])
     bias = np.array([(1 << 30) + 1], np.int32)
     assert op.evaluate(np.array([[1]], np.int8), np.array([[1]], np.int8), bias)[0].item() == (1 << 30) + 2
+
+
+def test_sums_beyond_f64_are_exact() -> None:
+    """f64 would lose their last bit."""
+    far = {"zero_point": int32(-(1 << 31) + 32768)}
+    op = qint.FullyConnectedOp.make([value(16, 1, 201), value(16, 1, 201), []], far, element=i64)
+    assert op.exact_type(201) is np.int64
+    x, w = np.full((1, 201), 32767, np.int16), np.full((1, 201), 32767, np.int16)
+    assert op.evaluate(x, w)[0].item() == 201 * ((1 << 31) - 1) * 32767 > 1 << 53
+
+
+def test_sums_of_64_bits() -> None:
+    """An i64 accumulator where it is asked for; the bias has its type."""
+    left, right = np.full((1, 3), -32768, np.int16), np.full((3, 1), -32768, np.int16)
+    op = qint.MatMulOp.make([value(16, 1, 3), value(16, 3, 1)], element=i64)
+    assert op.acc.type == TensorType(i64, [1, 1])
+    assert op.evaluate(left, right)[0].tolist() == [[3 << 30]]
+    wide = qint.FullyConnectedOp.make([value(16, 1, 3), value(16, 1, 3), [value(64, 1)]], element=i64)
+    wide.verify()
+    bias = np.array([1 << 40])
+    assert wide.evaluate(left, right.T, bias)[0].tolist() == [[(3 << 30) + (1 << 40)]]
 
 
 def test_depthwise_sums_of_i16_are_exact() -> None:

@@ -11,7 +11,6 @@ from qmlir.errors import FileError, NodeError, OptionError, QmlirError
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
 from qmlir.frontends.tflite import load_tflite
 from tests.frontends.tflite.files import Op, T, constant, model
-from tests.frontends.tflite.networks import contraction
 
 ACT = "FusedActivationFunction"
 QUANTIZED = {"dtype": np.int8, "scale": [0.5], "zero": [0]}
@@ -158,7 +157,7 @@ def test_what_is_not_known_is_listed_at_once(tmp_path: Path) -> None:
     found = {k.kind: (k.count, k.reason) for k in opaque_report(module)}
     assert found == {
         "tflite.CUSTOM.Mine": (2, "qmlir has no converter for it"),
-        "tflite.SVDF": (1, "qmlir has no converter for it"),
+        "tflite.SVDF": (1, "it reads or writes what lives from call to call"),
         "tflite.ADD": (1, "its fused activation 4 is no clamp"),
     }
     with pytest.raises(QmlirError, match=r"2 x tflite\.CUSTOM\.Mine"):
@@ -170,11 +169,3 @@ def test_options_of_other_formats(tmp_path: Path) -> None:
     path.write_bytes(model(*good()))
     with pytest.raises(OptionError, match="has no symbolic dimensions"):
         qmlir.load(path, bind={"n": 1})
-
-
-def test_sums_of_64_bits_are_refused() -> None:
-    """16-bit activations with a 64-bit bias import; they have no integer form yet, and are not computed otherwise."""
-    module = load_tflite(contraction("FULLY_CONNECTED", "int16"))
-    module.verify()
-    with pytest.raises(QmlirError, match="i64"):
-        qmlir.reference(module)

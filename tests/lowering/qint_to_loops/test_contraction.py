@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, TensorType, i8, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, TensorType, i8, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn import ConstantOp
@@ -28,7 +28,9 @@ def integers(seed: int, *shape: int, bits: int = 8) -> Array:
     return x
 
 
-def requantized(acc: SSAValue, channels: int, seed: int, bits: int = 8, per_channel: bool = True) -> SSAValue:
+def requantized(
+    acc: SSAValue, channels: int, seed: int, bits: int = 8, per_channel: bool = True, contract: str = "single"
+) -> SSAValue:
     """A requantization to a narrow type with random multipliers around 1/300."""
     rng = np.random.default_rng(seed)
     count = channels if per_channel else 1
@@ -36,7 +38,7 @@ def requantized(acc: SSAValue, channels: int, seed: int, bits: int = 8, per_chan
     properties = {
         "multiplier": int32s(rng.integers(1 << 30, (1 << 31) - 1, count).tolist()),
         "shift": int32s(rng.integers(-9, -5, count).tolist()),
-        "contract": StringAttr("single"),
+        "contract": StringAttr(contract),
         "zero_point": int32(-11),
         "min": int32(low + 3),
         "max": int32(high - 2),
@@ -87,6 +89,60 @@ def test_arithmetic_of_every_width(bits: int, zero_point: int) -> None:
     check(
         lambda x: requantized(Conv2DOp.make([x, ConstantOp(w).y, []], properties).acc, 9, 5, bits=16),
         integers(2, 1, 6, 7, 6, bits=bits),
+    )
+
+
+# What decides how 64-bit sums are taken: the weights' width and how many there are
+WIDE = {
+    "few, i8": (8, 6),
+    "many, i8": (8, 700),
+    "odd, i8": (8, 601),
+    "few, i16": (16, 2),
+    "some, i16": (16, 30),
+}
+
+
+@pytest.mark.parametrize("contract", ["single64", "reduced16", None])
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("case", WIDE)
+def test_sums_of_64_bits(case: str, with_bias: bool, contract: str | None) -> None:
+    """In i32 as long as these hold them, in pairs or one by one; the bias is beyond 32 bits."""
+    bits, channels = WIDE[case]
+    w = integers(1, 9, 3, 2, channels, bits=bits)
+    b = np.random.default_rng(2).integers(-(1 << 44), 1 << 44, 9)
+
+    def graph(x: SSAValue) -> SSAValue:
+        bias = ConstantOp(b).y if with_bias else []
+        acc = Conv2DOp.make([x, ConstantOp(w).y, bias], {"padding": ints([1, 0, 0, 1])}, element=i64).acc
+        return acc if contract is None else requantized(acc, 9, 5, bits=16, contract=contract)
+
+    check(graph, integers(2, 1, 5, 6, channels, bits=16))
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("zero_point", [0, 9])
+def test_depthwise_sums_of_64_bits(zero_point: int, bits: int) -> None:
+    w = integers(1, 1, 3, 3, 20, bits=bits)
+    b = np.random.default_rng(2).integers(-(1 << 44), 1 << 44, 20)
+
+    def graph(x: SSAValue) -> SSAValue:
+        properties = {"padding": ints([1, 0, 0, 1]), "zero_point": int32(zero_point)}
+        acc = DepthwiseConv2DOp.make([x, ConstantOp(w).y, ConstantOp(b).y], properties, element=i64).acc
+        return requantized(acc, 20, 5, bits=16, contract="single64")
+
+    check(graph, integers(2, 1, 5, 6, 20, bits=16))
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (5, -7)])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_matmul_sums_of_64_bits(bits: int, left: int, right: int) -> None:
+    properties = {"lhs_zero_point": int32(left), "rhs_zero_point": int32(right)}
+    check(
+        lambda a, b: requantized(
+            MatMulOp.make([a, b], properties, element=i64).acc, 33, 3, bits=16, contract="single64"
+        ),
+        integers(1, 2, 9, 301, bits=16),
+        integers(2, 2, 301, 33, bits=bits),
     )
 
 
