@@ -168,7 +168,9 @@ class Node:
         """The values of an input that must be known at import."""
         if isinstance(x, Constant):
             return x.array
-        raise Refusal(f'its {what} "{tensor_name(x)}" is computed at run time and must be constant')
+        raise Refusal(
+            f'its {what} "{tensor_name(x) or x.name_hint or ""}" is computed at run time and must be constant'
+        )
 
     def ints(self, x: Value, what: str) -> Ints:
         """The values of an input of integers that must be known at import, as a flat tuple."""

@@ -9,7 +9,7 @@ yields an operation on floats, on quantized types, or, where nn has none on quan
 dequantize → operation on f32 → quantize.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
@@ -42,9 +42,11 @@ class TFLiteNode(Node):
     """A node whose outputs have types already.
 
     tensors   what the file says of each output
+    call      imports another subgraph in the node's place
     """
 
     tensors: Sequence[Tensor] = field(default_factory=list[Tensor])
+    call: Callable[[int, Sequence[Value], str], list[Value]] | None = None
 
     # What the file says
 
@@ -61,6 +63,11 @@ class TFLiteNode(Node):
         if code not in ACTIVATIONS:
             raise Refusal(f"its fused activation {code} is no clamp")
         return ACTIVATIONS[code]
+
+    def called_subgraph(self, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
+        """The outputs of another subgraph with these arguments; `step` tells one run of several apart."""
+        assert self.call is not None
+        return self.call(index, arguments, step)
 
     # Quantized operands
 

@@ -6,7 +6,7 @@ Model ── subgraphs ── tensors     shape, element type, constant or none,
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -66,6 +66,7 @@ class Tensor:
     constant  its elements; None for one that is computed
     type      its quantized type, None for plain numbers
     dynamic   whether the file leaves dimensions open, so that `shape` is only an example
+    variable  whether what it holds stays from call to call
     """
 
     name: str
@@ -75,6 +76,7 @@ class Tensor:
     constant: Array | None
     type: UniformType | None
     dynamic: bool
+    variable: bool
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,22 @@ class Subgraph:
 
 
 @dataclass(frozen=True)
+class Signature:
+    """A name for a subgraph, and names of its inputs and outputs by tensor index."""
+
+    key: str
+    subgraph: int
+    inputs: dict[int, str]
+    outputs: dict[int, str]
+
+
+@dataclass(frozen=True)
 class Model:
-    """A file: the first subgraph is the main one; names are the signature's, by tensor index."""
+    """A file: the first subgraph is the main one."""
 
     file: str
     subgraphs: list[Subgraph]
-    input_names: dict[int, str]
-    output_names: dict[int, str]
+    signatures: list[Signature]
 
 
 def read_model(source: Path | str | bytes) -> Model:
@@ -147,23 +158,21 @@ class _Reader:
         if not self.root.SubgraphsLength():
             raise self.error("must have a subgraph", "none")
         subgraphs = [self.subgraph(self.root.Subgraphs(i)) for i in range(self.root.SubgraphsLength())]
-        names = self.signature(len(subgraphs[0].tensors))
-        return Model(self.file, subgraphs, *names)
+        signatures = [self.signature(self.root.SignatureDefs(i), subgraphs)
+                      for i in range(self.root.SignatureDefsLength())]  # fmt: skip
+        return Model(self.file, subgraphs, signatures)
 
-    def signature(self, tensors: int) -> tuple[dict[int, str], dict[int, str]]:
-        """Names of the inputs and the outputs of the main subgraph's first signature, by tensor."""
-        for i in range(self.root.SignatureDefsLength()):
-            signature = self.root.SignatureDefs(i)
-            if signature.SubgraphIndex() >= self.root.SubgraphsLength():
-                raise self.error("a signature must name a subgraph", signature.SubgraphIndex())
-            if signature.SubgraphIndex() == 0:
-                inputs = [signature.Inputs(j) for j in range(signature.InputsLength())]
-                outputs = [signature.Outputs(j) for j in range(signature.OutputsLength())]
-                for entry in (*inputs, *outputs):
-                    if entry.TensorIndex() >= tensors:
-                        raise self.error(f"a signature must name one of {tensors} tensors", entry.TensorIndex())
-                return _entries(inputs), _entries(outputs)
-        return {}, {}
+    def signature(self, signature: Any, subgraphs: Sequence[Subgraph]) -> Signature:
+        at: int = signature.SubgraphIndex()
+        if at >= len(subgraphs):
+            raise self.error("a signature must name a subgraph", at)
+        inputs = [signature.Inputs(j) for j in range(signature.InputsLength())]
+        outputs = [signature.Outputs(j) for j in range(signature.OutputsLength())]
+        tensors = len(subgraphs[at].tensors)
+        for entry in (*inputs, *outputs):
+            if entry.TensorIndex() >= tensors:
+                raise self.error(f"a signature must name one of {tensors} tensors", entry.TensorIndex())
+        return Signature(_text(signature.SignatureKey()), at, _entries(inputs), _entries(outputs))
 
     def subgraph(self, graph: Any) -> Subgraph:
         names = _unique(_text(graph.Tensors(i).Name()) for i in range(graph.TensorsLength()))
@@ -196,7 +205,7 @@ class _Reader:
         # Without a rank of its own an empty shape is one that the converter did not know.
         unknown = (not shape and not tensor.HasRank()) or any(int(d) < 0 for d in signature)
         type = self.quantized(tensor, name, shape, dtype)
-        return Tensor(name, shape, dtype, kind, constant, type, unknown)
+        return Tensor(name, shape, dtype, kind, constant, type, unknown, bool(tensor.IsVariable()))
 
     def constant(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None, kind: str) -> Array | None:
         if tensor.Buffer() >= self.root.BuffersLength():

@@ -3,7 +3,7 @@
 data = model([T("x", (1, 4)), T("y", (1, 4))], [Op("RELU", [0], [1])], [0], [1])
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ class T:
     axis: int = 0
     buffer: int | None = None
     signature: Sequence[int] = ()
+    variable: bool = False
 
 
 @dataclass
@@ -53,30 +54,46 @@ def constant(name: str, data: Any, dtype: Any = None, **parameters: Any) -> T:
     return T(name, array.shape, array.dtype, array, **parameters)
 
 
+Graph = tuple[Sequence[T], Sequence[Op], Sequence[int], Sequence[int]]
+"""A subgraph: tensors, operators, inputs, outputs."""
+
+Names = Mapping[str, int]
+
+
 def model(
     tensors: Sequence[T], operators: Sequence[Op], inputs: Sequence[int], outputs: Sequence[int], *,
-    signature: tuple[Mapping[str, int], Mapping[str, int]] | None = None, version: int = 3, identifier: bytes = b"TFL3",
+    others: Sequence[Graph] = (), signature: tuple[Names, Names] | None = None,
+    signatures: Mapping[str, tuple[int, Names, Names]] | None = None, version: int = 3, identifier: bytes = b"TFL3",
 ) -> bytes:  # fmt: skip
-    """A file."""
+    """A file.
+
+    Args:
+        tensors: Of the first subgraph, as what follows.
+        operators: In order.
+        inputs: Indices of tensors.
+        outputs: Indices of tensors.
+        others: More subgraphs.
+        signature: Names of the inputs and the outputs of the first subgraph.
+        signatures: The subgraph of each key, and names of its inputs and outputs.
+        version: Of the schema.
+        identifier: What says that it is a TFLite file.
+    """
     b = flatbuffers.Builder(4096)
-    contents = [b"", *(np.ascontiguousarray(t.data).tobytes() for t in tensors if t.data is not None)]
+    graphs: list[Graph] = [(tensors, operators, inputs, outputs), *others]
+    every = [t for graph in graphs for t in graph[0]]
+    contents = [b"", *(np.ascontiguousarray(t.data).tobytes() for t in every if t.data is not None)]
     buffers = [_buffer(b, c) for c in contents]
     numbers = iter(range(1, len(contents)))
-    written = [_tensor(b, t, next(numbers) if t.data is not None else 0) for t in tensors]
-    kinds = list(dict.fromkeys((o.kind, o.version) for o in operators))
-    ops = [_operator(b, o, kinds.index((o.kind, o.version))) for o in operators]
-    name = b.CreateString("main")
-    lists = [_offsets(b, written), _ints(b, inputs), _ints(b, outputs), _offsets(b, ops)]
-    schema.SubGraphStart(b)
-    for add, value in zip(("Tensors", "Inputs", "Outputs", "Operators"), lists, strict=True):
-        getattr(schema, f"SubGraphAdd{add}")(b, value)
-    schema.SubGraphAddName(b, name)
-    graph = schema.SubGraphEnd(b)
+    kinds = list(dict.fromkeys((o.kind, o.version) for graph in graphs for o in graph[1]))
+    subgraphs = [_subgraph(b, graph, numbers, kinds) for graph in graphs]
     codes = [_code(b, *kind) for kind in kinds]
-    signatures = [_signature(b, *signature)] if signature else []
+    named = dict(signatures or {})
+    if signature:
+        named["serving_default"] = (0, *signature)
+    written = [_signature(b, key, *parts) for key, parts in named.items()]
     parts = {
-        "OperatorCodes": _offsets(b, codes), "Subgraphs": _offsets(b, [graph]), "Buffers": _offsets(b, buffers),
-        **({"SignatureDefs": _offsets(b, signatures)} if signatures else {}),
+        "OperatorCodes": _offsets(b, codes), "Subgraphs": _offsets(b, subgraphs), "Buffers": _offsets(b, buffers),
+        **({"SignatureDefs": _offsets(b, written)} if written else {}),
     }  # fmt: skip
     schema.ModelStart(b)
     schema.ModelAddVersion(b, version)
@@ -84,6 +101,19 @@ def model(
         getattr(schema, f"ModelAdd{add}")(b, value)
     b.Finish(schema.ModelEnd(b), file_identifier=identifier)
     return bytes(b.Output())
+
+
+def _subgraph(b: Any, graph: Graph, numbers: Iterator[int], kinds: Sequence[tuple[str, int]]) -> int:
+    tensors, operators, inputs, outputs = graph
+    written = [_tensor(b, t, next(numbers) if t.data is not None else 0) for t in tensors]
+    ops = [_operator(b, o, kinds.index((o.kind, o.version))) for o in operators]
+    name = b.CreateString("main")
+    lists = [_offsets(b, written), _ints(b, inputs), _ints(b, outputs), _offsets(b, ops)]
+    schema.SubGraphStart(b)
+    for add, value in zip(("Tensors", "Inputs", "Outputs", "Operators"), lists, strict=True):
+        getattr(schema, f"SubGraphAdd{add}")(b, value)
+    schema.SubGraphAddName(b, name)
+    return schema.SubGraphEnd(b)
 
 
 def _buffer(b: Any, content: bytes) -> int:
@@ -111,6 +141,7 @@ def _tensor(b: Any, t: T, buffer: int) -> int:
     schema.TensorAddBuffer(b, buffer if t.buffer is None else t.buffer)
     schema.TensorAddName(b, name)
     schema.TensorAddHasRank(b, True)
+    schema.TensorAddIsVariable(b, t.variable)
     if quantization is not None:
         schema.TensorAddQuantization(b, quantization)
     if signature is not None:
@@ -148,7 +179,7 @@ def _code(b: Any, kind: str, version: int) -> int:
     return schema.OperatorCodeEnd(b)
 
 
-def _signature(b: Any, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> int:
+def _signature(b: Any, key: str, subgraph: int, inputs: Names, outputs: Names) -> int:
     lists = []
     for maps in (inputs, outputs):
         entries = []
@@ -159,11 +190,12 @@ def _signature(b: Any, inputs: Mapping[str, int], outputs: Mapping[str, int]) ->
             schema.TensorMapAddTensorIndex(b, index)
             entries.append(schema.TensorMapEnd(b))
         lists.append(_offsets(b, entries))
-    key = b.CreateString("serving_default")
+    name = b.CreateString(key)
     schema.SignatureDefStart(b)
+    schema.SignatureDefAddSubgraphIndex(b, subgraph)
     schema.SignatureDefAddInputs(b, lists[0])
     schema.SignatureDefAddOutputs(b, lists[1])
-    schema.SignatureDefAddSignatureKey(b, key)
+    schema.SignatureDefAddSignatureKey(b, name)
     return schema.SignatureDefEnd(b)
 
 

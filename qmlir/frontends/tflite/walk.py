@@ -1,0 +1,217 @@
+"""The walk over the operators of a subgraph: each is converted, computed at import, or kept as opaque.
+
+    converted  by the converter of its operator (converters.py)
+    computed   where all its inputs are small constants
+    opaque     where there is no converter or it refuses, with the reason (opaque.py)
+
+A subgraph that another one calls has a walk of its own when the converter of the calling operator knows that it runs
+(control.py). What it adds goes to that operator, which is refused as a whole if anything in it is. Its tensors are
+called `<output>.<name in the subgraph>`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects.dtypes import element_type_of
+from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.nn.shape import ConstantOp
+from qmlir.errors import FileError
+from qmlir.frontends.builder import Builder
+from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.node import TFLiteNode
+from qmlir.frontends.tflite.opaque import import_opaque
+from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
+from qmlir.frontends.tflite.unconverted import reason_against
+from qmlir.frontends.values import LIMIT, Constant, Dequantized, Refusal, Value
+
+SMALL = 1 << 16
+"""The most elements, operands and results together, of what is computed at import."""
+
+DEEPEST = 32
+"""Subgraphs that call each other; those that call themselves go deeper."""
+
+MOST_OPERATORS = 5_000
+"""Operators of called subgraphs and calls, all together: some seconds of import. Loops in loops soon have more."""
+
+
+@dataclass
+class _Shared:
+    """What all walks of an import share."""
+
+    model: Model
+    builder: Builder
+    called: int = 0
+
+    def count(self) -> None:
+        """Counts a call or an operator of a called subgraph."""
+        self.called += 1
+        if self.called > MOST_OPERATORS:
+            raise Refusal(f"what it stands for has more than {MOST_OPERATORS} operators")
+
+
+@dataclass
+class Walk:
+    """A walk over the operators of a subgraph.
+
+    values   what each tensor is, by index
+    add      takes the operations of an operator
+    prefix   what stands before the names of tensors
+    """
+
+    shared: _Shared
+    graph: Subgraph
+    add: Callable[[Sequence[Operation]], object]
+    values: dict[int, Value] = field(default_factory=dict[int, Value])
+    prefix: str = ""
+    depth: int = 0
+
+    @staticmethod
+    def of(model: Model, graph: Subgraph, builder: Builder) -> "Walk":
+        """The walk over the subgraph that becomes the function."""
+        return Walk(_Shared(model, builder), graph, builder.block.add_ops)
+
+    def run(self) -> None:
+        """Imports every operator that an output needs."""
+        for operator in needed(self.graph):
+            self._import(operator)
+
+    def value(self, index: int) -> Value:
+        """What a tensor is."""
+        if index not in self.values:
+            tensor = self.graph.tensors[index]
+            if tensor.variable:
+                raise Refusal(f'its state "{tensor.name}" lives from call to call')
+            if tensor.constant is None:
+                raise FileError(
+                    self.shared.model.file, f'tensor "{tensor.name}" must be constant or computed before it is used',
+                    got="neither", remedy="convert the model again",
+                )  # fmt: skip
+            constant = tensor.constant
+            if constant.shape != tensor.shape:
+                raise Refusal(f'its constant "{tensor.name}" is sparse or of type {tensor.kind.lower()}')
+            name = self.prefix + tensor.name
+            self.values[index] = (
+                Constant(constant, name) if tensor.type is None else Dequantized(constant, tensor.type, name)
+            )
+        return self.values[index]
+
+    def node(self, kind: str, tensors: Sequence[Tensor]) -> TFLiteNode:
+        """An operator as its converter sees it."""
+        outputs = [self.prefix + t.name for t in tensors]
+        node = TFLiteNode(kind, "", outputs, self.shared.builder, self.shared.model.file, tensors=tensors)
+        node.call = partial(self._call, node)
+        return node
+
+    def _import(self, operator: Operator) -> None:
+        """Imports an operator and defines its outputs."""
+        if self.depth:
+            self.shared.count()
+        tensors = [self.graph.tensors[i] for i in operator.outputs]
+        node = self.node(operator.kind, tensors)
+        inputs: list[Value | None] = []
+        try:
+            results = self._results(node, operator, inputs)
+            node.commit(results, self.add, rename=not self.depth)
+        except Refusal as refusal:
+            node.discard()
+            if self.depth:
+                raise
+            names = ["" if i == ABSENT else self.graph.tensors[i].name for i in operator.inputs]
+            results = import_opaque(node, operator, inputs, names, refusal.reason)
+            node.commit(results, self.add)
+        except FileError:
+            node.discard()
+            raise
+        for index, result in zip(operator.outputs, results, strict=False):
+            self.values[index] = result
+
+    def _results(self, node: TFLiteNode, operator: Operator, inputs: list[Value | None]) -> list[Value]:
+        """The outputs; its inputs are added one by one, so that those before a refused one are known."""
+        for index in operator.inputs:
+            inputs.append(None if index == ABSENT else self.value(index))
+        converter = converts.get(operator.kind)
+        if converter is None:
+            raise Refusal(reason_against(operator.kind))
+        results = converter(node, operator, inputs)
+        if len(results) < len(node.tensors):
+            raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
+        results = _folded(node, inputs, results)
+        for tensor, result in zip(node.tensors, results, strict=False):
+            check(node, f'its output "{tensor.name}"', tensor, result)
+        return results
+
+    def _call(self, node: TFLiteNode, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
+        """The outputs of a subgraph with these arguments, in the place of an operator; `step` tells runs apart."""
+        self.shared.count()
+        subgraphs = self.shared.model.subgraphs
+        if not 0 <= index < len(subgraphs):
+            raise node.error(f"it must call one of {len(subgraphs)} subgraphs", str(index))
+        if self.depth >= DEEPEST:
+            raise node.error("subgraphs must not call themselves", f"more than {DEEPEST} calls in one another")
+        graph, first = subgraphs[index], next(filter(None, node.outputs), "")
+        if len(arguments) != len(graph.inputs):
+            raise node.error(f"subgraph {index} must take its {len(arguments)} inputs", str(len(graph.inputs)))
+        walk = Walk(self.shared, graph, node.pending.extend, {}, f"{first}.{step}", self.depth + 1)
+        for tensor, value in zip(graph.inputs, arguments, strict=True):
+            check(node, f"its argument of subgraph {index}", graph.tensors[tensor], value)
+            walk.values[tensor] = value
+        walk.run()
+        return [walk.value(i) for i in graph.outputs]
+
+
+def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
+    """Holds a value to what the file says of the tensor that it becomes."""
+    if np.prod([float(d) for d in node.shape(value)]) > LIMIT * 8:
+        raise Refusal(f"its result is of shape {list(node.shape(value))}")
+    if not tensor.dynamic and node.shape(value) != tensor.shape:
+        raise node.error(f"{what} must have shape {list(node.shape(value))}", str(list(tensor.shape)))
+    type = node.type_of(value)
+    if tensor.dtype is None:
+        raise node.error(f"{what} must be of a type that qmlir has", tensor.kind.lower())
+    expected = tensor.type if type is not None else element_type_of(tensor.dtype)
+    found: Any = type if type is not None else node.element(value)
+    if str(expected) != str(found):
+        raise node.error(f"{what} must be {found}", str(tensor.type or expected))
+
+
+def _folded(node: TFLiteNode, inputs: Sequence[Value | None], results: list[Value]) -> list[Value]:
+    """The results as constants, where all inputs are small plain ones."""
+    plain = all(x is None or (isinstance(x, Constant) and not isinstance(x, Dequantized)) for x in inputs)
+    made = [r for r in results if isinstance(r, SSAValue)]
+    if not plain or not made or not node.pending or len(made) != len(results):
+        return results
+    known: dict[SSAValue, np.ndarray] = {}
+    for op in node.pending:
+        if not isinstance(op, TensorOp) or _elements(op) > SMALL:
+            return results
+        for operand in op.operands:
+            if operand not in known:
+                if not isinstance(operand.owner, ConstantOp):
+                    return results
+                known[operand] = operand.owner.value.array
+        with np.errstate(all="ignore"):
+            known.update(zip(op.results, op.evaluate(*(known[o] for o in op.operands)), strict=True))
+    folded: list[Value] = [Constant(known[r], n) for r, n in zip(made, node.outputs, strict=False)]
+    node.discard()
+    return folded
+
+
+def _elements(op: Operation) -> float:
+    types = [v.type for v in (*op.operands, *op.results)]
+    return sum(float(np.prod([float(d) for d in t.get_shape()])) for t in types if isinstance(t, TensorType))
+
+
+def needed(graph: Subgraph) -> list[Operator]:
+    """The operators that an output needs, in order."""
+    wanted, found = set(graph.outputs), list[Operator]()
+    for operator in reversed(graph.operators):
+        if wanted & set(operator.outputs):
+            found.append(operator)
+            wanted |= set(operator.inputs)
+    return found[::-1]
