@@ -1,0 +1,290 @@
+"""Quantized networks in LiteRT's reference kernels against our integers that round as they do."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.backends.reference import evaluate
+from qmlir.compiler import IMPORTED, Pipeline, main_function, to_integers
+from qmlir.context import make_context
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant.schemas import Schema
+from qmlir.errors import LoweringError, QmlirError
+from qmlir.frontends.tflite import load_tflite
+from qmlir.runtimes import follow
+from qmlir.source import parse_text
+from tests.backends.tflite.runtime import Array, LiteRT, kinds, parameters
+from tests.backends.tflite.test_samples import BY_DEFAULT, refusal
+from tests.frontends.tflite.cases import CASES, Case
+from tests.frontends.tflite.files import litert
+from tests.ops.samples import NN_SAMPLES, Sample
+from tests.ops.test_nominal import module_of, quantized_operands, result_type
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+NUMERICS = "litert-reference"
+
+BETWEEN_CASTS = {
+    "nn.average_pool2d-padded": "TFLite has no mean of what lies inside such a window",
+    "nn.reciprocal-f32": "TFLite has none in integers",
+    "nn.resize-rows_and_columns": "weighted sums on floats",
+    "nn.resize-channels_first": "weighted sums on floats",
+}
+"""Samples that are a step off where float32 is not exact, and why."""
+
+OTHERS = {
+    nn.NegOp: "LiteRT's own negates the stored integers whatever they stand for; exported, it is one of real numbers",
+    nn.LocalResponseNormalizationOp: "LiteRT's reference kernel leaves out a neighbour",
+}
+"""Operations that are not compared, and why."""
+
+
+def takes_quantized(op: type[TensorOp]) -> bool:
+    return issubclass(op, MovementOp) or (issubclass(op, NNOp) and Elements.QUANTIZED in op.ELEMENTS)
+
+
+QUANTIZED = [s for s in NN_SAMPLES if takes_quantized(s.op) and s.op not in OTHERS and refusal(s) is None]
+
+
+@pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
+@pytest.mark.parametrize("sample", QUANTIZED, ids=str)
+def test_a_sample_has_litert_s_integers(sample: Sample, schema: Schema, tmp_path: Path) -> None:
+    path, float_op = tmp_path / "sample.tflite", sample.build()
+    for seed, per_channel in enumerate([False, True] if issubclass(sample.op, WeightedOp) else [False]):
+        operands = quantized_operands(float_op, sample.arrays(seed), schema, per_channel)
+        (real,) = float_op.evaluate(*(q.real for q in operands))
+        module = module_of(sample, operands, result_type(float_op, operands, real, schema))
+        qmlir.export(module, path, format="tflite")
+        follow(module, NUMERICS)
+        inputs = [q.stored for q in operands[: sample.inputs]]
+        (ours,) = evaluate(main_function(to_integers(module)), inputs)
+        (theirs,) = LiteRT(path, reference=sample.op not in BY_DEFAULT).run(inputs)
+        assert (theirs.shape, theirs.dtype) == (ours.shape, ours.dtype)
+        off = np.abs(theirs.astype(int) - ours.astype(int)).max(initial=0)
+        assert off <= (1 if str(sample) in BETWEEN_CASTS else 0)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# TFLite's operators in and out again
+
+STEPS = {"DIV uint8", "DIV broadcast, relu6 uint8", "SQUARED_DIFFERENCE int8", "MEAN last int8", "MEAN last uint8",
+         "MEAN last int16"}  # fmt: skip
+"""What is imported as float operations between casts, which LiteRT has integers for: a step off."""
+
+
+def imported(case: Case, format: str) -> ModuleOp:
+    return Pipeline(*IMPORTED)(load_tflite(case.build(format)))
+
+
+@pytest.mark.parametrize(
+    ("case", "format"), [pytest.param(c, f, id=f"{c.name}-{f}") for c in CASES for f in c.formats]
+)  # fmt: skip
+def test_litert_computes_the_same_of_a_file_that_came_back(case: Case, format: str, tmp_path: Path) -> None:
+    """Unless it has become an operation of nn that TFLite lacks, which the error says."""
+    path = tmp_path / "again.tflite"
+    if (said := refused(imported(case, format), path)) is not None:
+        assert re.search(LACKING, said)
+        return
+    inputs = case.data(format, np.random.default_rng(0))
+    before, after = litert(case.build(format), inputs, reference=case.reference), LiteRT(path, reference=case.reference)
+    for a, b in zip(before, after.run(inputs), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        if a.dtype.kind == "f":
+            np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5 * np.abs(a).max(initial=0))
+        else:
+            assert np.abs(a.astype(int) - b.astype(int)).max(initial=0) <= (f"{case.name} {format}" in STEPS)
+
+
+LACKING = (
+    "must be an? (operation|function) that TFLite has|must have the divisor's sign|needs divisors that are constant"
+    "|must be stored in signed or unsigned bytes|as data of TFLite's"
+)
+
+
+def refused(module: ModuleOp, path: Path) -> str | None:
+    """What the error says, if a module has no form in TFLite."""
+    try:
+        qmlir.export(module, path, format="tflite")
+    except LoweringError as error:
+        return str(error)
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The form of what is quantized
+
+I8, U8, I16 = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<u8:f32, 0.5:125>", "!quant.uniform<i16:f32, 0.015625>"
+
+
+def network(text: str) -> ModuleOp:
+    """A module from the body of its function."""
+    module = parse_text(make_context(), f"builtin.module {{ {text} }}", "test")
+    module.verify()
+    return module
+
+
+def unary(element: str, operation: str, more: str = "", result: str = "", shape: str = "2x3x4") -> ModuleOp:
+    """One operation of one operand on a quantized type, between casts."""
+    x, y = f"tensor<{shape}x{element}>", f"tensor<{shape}x{result or element}>"
+    return network(f"""
+      func.func @main(%x: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
+        %q = quant.qcast %x : tensor<{shape}xf32> to {x}
+        %r = {operation} %q {more} : {x} -> {y}
+        %y = quant.dcast %r : {y} to tensor<{shape}xf32>
+        func.return %y : tensor<{shape}xf32>
+      }}""")
+
+
+def passed_on(element: str) -> ModuleOp:
+    """A network that does nothing."""
+    x = f"tensor<2x3x{element}>"
+    return network(f"func.func @main(%x: {x}) -> {x} {{ func.return %x : {x} }}")
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(0).uniform(-40, 40, shape).astype(np.float32)
+
+
+def check(module: ModuleOp, path: Path, x: Array) -> list[str]:
+    """Exports a module and compares; the operators."""
+    qmlir.export(module, path, format="tflite")
+    follow(module, NUMERICS)
+    np.testing.assert_array_equal(LiteRT(path).run([x])[0], qmlir.reference(module)(x))
+    return kinds(path)
+
+
+@pytest.mark.parametrize("element", [I8, U8])
+@pytest.mark.parametrize(
+    ("operation", "more", "expected"),
+    [
+        ("nn.relu", "", ["RELU"]),
+        ("nn.clamp", "{min = 0.0 : f32, max = 6.0 : f32}", ["RELU6"]),
+        ("nn.clamp", "{min = 0.0 : f32, max = 3.1 : f32}", ["MAXIMUM", "MINIMUM"]),
+        ("nn.clamp", "{max = 3.1 : f32}", ["MINIMUM"]),
+        ("nn.clamp", "{min = -500.0 : f32, max = 500.0 : f32}", []),
+    ],
+)
+def test_clamps(element: str, operation: str, more: str, expected: list[str], tmp_path: Path) -> None:
+    found = check(unary(element, operation, more), tmp_path / "m.tflite", numbers(2, 3, 4))
+    assert found == ["QUANTIZE", *expected, "DEQUANTIZE"]
+
+
+@pytest.mark.parametrize(
+    ("clamp", "zero_point", "expected"),
+    [
+        ("min = 0.0 : f32, ", -100, 1),
+        ("min = 0.0 : f32, max = 6.0 : f32, ", -100, 3),
+        ("min = -1.0 : f32, max = 1.0 : f32, ", 0, 2),
+        ("", 0, 0),
+        ("max = 5000.0 : f32, ", 0, 0),  # which saturation does
+        ("min = 0.0 : f32, max = 2.5 : f32, ", 0, None),
+    ],
+)
+def test_fused_clamps(clamp: str, zero_point: int, expected: int | None, tmp_path: Path) -> None:
+    y = f"tensor<1x4x4x2x!quant.uniform<i8:f32, 0.1:{zero_point}>>"
+    x = f"tensor<1x4x4x2x{I8}>"
+    module = network(f"""
+      func.func @main(%a: {x}) -> {y} {{
+        %y = nn.add %a, %a {{{clamp}qmlir.name = #qmlir.name<tensors ["sum"]>}} : {x}, {x} -> {y}
+        func.return %y : {y}
+      }}""")
+    found = check(module, tmp_path / "m.tflite", np.arange(-16, 16).astype(np.int8).reshape(1, 4, 4, 2))
+    assert found == (["ADD"] if expected is not None else ["ADD", "MAXIMUM", "MINIMUM"])
+    assert activation(tmp_path / "m.tflite") == (expected or 0)
+
+
+def activation(path: Path) -> int:
+    """The fused activation of the first operator, an ADD."""
+    import tflite
+
+    schema: Any = tflite
+    operator, options = schema.Model.GetRootAs(path.read_bytes()).Subgraphs(0).Operators(0), schema.AddOptions()
+    options.Init(operator.BuiltinOptions().Bytes, operator.BuiltinOptions().Pos)
+    return options.FusedActivationFunction()
+
+
+def test_a_narrow_range_is_clamped(tmp_path: Path) -> None:
+    """TFLite saturates at the ends of a type only."""
+    module = unary(I8, "nn.requantize", result="!quant.uniform<i8<-100:50>:f32, 0.25:7>")
+    assert check(module, tmp_path / "m.tflite", numbers(2, 3, 4)) == [
+        "QUANTIZE", "QUANTIZE", "MAXIMUM", "MINIMUM", "DEQUANTIZE",
+    ]  # fmt: skip
+
+
+def convolution(x: str, w: str, y: str, pads: str = "0, 0, 0, 0", bias: str = "tensor<2xi32>") -> ModuleOp:
+    """A convolution with weights [2, 3, 3, 2] and a bias."""
+    kept = "i16" if "<i16" in w else "ui8" if "<u8" in w else "i8"
+    integer = bias.removeprefix("tensor<2x").split(":")[0].removeprefix("!quant.uniform<").rstrip(">")
+    low = 1 if kept == "ui8" else -4
+    elements = ", ".join(str(low + i % 9) for i in range(36))
+    return network(
+        f"""
+      func.func @main(%x: tensor<1x5x5x2x{x}>) -> tensor<1x?x?x2x{y}> {{
+        %w = nn.constant <tensor<2x3x3x2x{kept}>, [{elements}]> : tensor<2x3x3x2x{w}>
+        %b = nn.constant <tensor<2x{integer}>, [100, -70]> {{qmlir.name = #qmlir.name<tensors ["b"]>}} : {bias}
+        %c = nn.conv2d %x, %w, %b {{padding = array<i64: {pads}>, qmlir.name = #qmlir.name<tensors ["c"]>}}
+           : tensor<1x5x5x2x{x}>, tensor<2x3x3x2x{w}>, {bias} -> tensor<1x?x?x2x{y}>
+        func.return %c : tensor<1x?x?x2x{y}>
+      }}""".replace("?", "3" if pads == "0, 0, 0, 0" else "5")
+    )
+
+
+PER_CHANNEL = "!quant.uniform<i8<-127:127>:f32:0, {0.25, 0.125}>"
+
+
+@pytest.mark.parametrize(
+    ("pads", "expected"),
+    [("0, 0, 0, 0", ["CONV_2D"]), ("1, 1, 1, 1", ["CONV_2D"]), ("2, 0, 1, 1", ["PAD", "CONV_2D"])],
+)
+def test_convolutions(pads: str, expected: list[str], tmp_path: Path) -> None:
+    """Padding that is SAME has a name; any other is an operator that pads with the zero point."""
+    y, bias = "!quant.uniform<i8:f32, 1.5:-128>", "tensor<2x!quant.uniform<i32:f32:0, {0.125, 0.0625}>>"
+    module = convolution(I8, PER_CHANNEL, y, pads, bias)
+    x = np.random.default_rng(0).integers(-128, 128, (1, 5, 5, 2)).astype(np.int8)
+    assert check(module, tmp_path / "m.tflite", x) == expected
+    found = parameters(tmp_path / "m.tflite")
+    assert [found["b"][0].tolist(), found["b"][1].tolist()] == [[0.125, 0.0625], [0, 0]]
+    assert [found["output0"][0].tolist(), found["output0"][1].tolist()] == [[1.5], [-128]]
+
+
+def test_unsigned_bytes_beside_signed_weights_are_moved(tmp_path: Path) -> None:
+    """Inside every integer and zero point is 128 less; the network's own inputs and outputs stay."""
+    y = "!quant.uniform<u8:f32, 1.5>"
+    x = np.random.default_rng(0).integers(0, 256, (1, 5, 5, 2)).astype(np.uint8)
+    found = check(convolution(U8, PER_CHANNEL, y), tmp_path / "m.tflite", x)
+    assert found == ["QUANTIZE", "CONV_2D", "QUANTIZE"]
+
+
+def test_a_network_of_unsigned_bytes_stays(tmp_path: Path) -> None:
+    module = convolution(U8, "!quant.uniform<u8:f32, 0.25:3>", "!quant.uniform<u8:f32, 1.5>")
+    x = np.random.default_rng(0).integers(0, 256, (1, 5, 5, 2)).astype(np.uint8)
+    assert check(module, tmp_path / "m.tflite", x) == ["CONV_2D"]
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (lambda: unary(I8, "nn.requantize", result="!quant.uniform<i32:f32, 0.5>"), "bytes, or in signed numbers"),
+        (lambda: unary(I8, "nn.requantize", result="!quant.uniform<u16:f32, 0.5>"), "bytes, or in signed numbers"),
+        (lambda: unary("!quant.uniform<i16:f32, 0.5:1>", "nn.relu"), "must have the zero point 0 in 16 bits"),
+        (lambda: unary("!quant.uniform<i8:f32, 0.5:300>", "nn.relu"), "zero points that int8 holds"),
+        (lambda: passed_on("!quant.uniform<i8:f64, 0.5>"), "must stand for f32"),
+        (lambda: passed_on("!quant.uniform<i8:f32:0, {0.5, 0.25}>"), "must have one scale for the whole tensor"),
+        (lambda: convolution(I8, "!quant.uniform<i8:f32, 0.25:3>", I8), "weights of int8 with the zero point 0"),
+        (lambda: convolution(I16, "!quant.uniform<i16:f32, 0.25>", I16), "weights of int8 beside data of int16"),
+        (lambda: convolution(U8, "!quant.uniform<u8:f32:0, {0.25, 0.5}>", U8), "weights of uint8 with one scale"),
+    ],
+)  # fmt: skip
+def test_types_that_tflite_has_not(module: Any, said: str | None, tmp_path: Path) -> None:
+    with pytest.raises(QmlirError, match=said):
+        qmlir.export(module(), tmp_path / "m.tflite", format="tflite")
+    assert not list(tmp_path.iterdir())
