@@ -240,7 +240,17 @@ def requantize(op: qint.RequantizeOp, x: Array) -> Result:
 
 def lookup(op: qint.LookupOp, x: Array) -> Result:
     entries = [int(entry) for entry in op.table.array]
-    return {index: entries[at(x, *index) + 128] for index in indexes(x.shape)}
+    half = 128 if len(entries) == 256 else 32768
+    return {index: entries[at(x, *index) + half] for index in indexes(x.shape)}
+
+
+def interpolated_lookup(op: qint.InterpolatedLookupOp, x: Array) -> Result:
+    knots = [int(knot) for knot in op.table.array]
+    result: Result = {}
+    for index in indexes(x.shape):
+        knot, offset = divmod(at(x, *index) + 32768, 128)
+        result[index] = knots[knot] + half_up(Fraction((knots[knot + 1] - knots[knot]) * offset, 128))
+    return result
 
 
 # Movement.
@@ -366,6 +376,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.AveragePool2DOp: average_pool2d,
     qint.GlobalSumPoolOp: global_sum_pool,
     qint.LookupOp: lookup,
+    qint.InterpolatedLookupOp: interpolated_lookup,
     nn.ConstantOp: constant,
     nn.ReshapeOp: reshape,
     nn.TransposeOp: transpose,

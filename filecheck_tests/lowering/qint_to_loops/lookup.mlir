@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --qint-to-loops --elide-weights %s | filecheck %s
+// RUN: qmlir-opt --qint-to-loops --elide-weights --split-input-file %s | filecheck %s
 
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<4x5xi8>) -> tensor<4x5xi8> {
@@ -12,3 +12,17 @@ func.func @main(%x: tensor<4x5xi8>) -> tensor<4x5xi8> {
 // CHECK: %[[X:.*]] = memref.load %x
 // CHECK: arith.index_cast %[[X]] : i8 to index
 // CHECK: memref.load %p1
+
+// -----
+
+// Two neighbouring knots and the line between them.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<4x5xi16>) -> tensor<4x5xi16> {
+  // CHECK: func.call @qint_interpolated_lookup_0({{.*}}) : (memref<20xi16>, memref<513xi16>, memref<20xi16>, index, index) -> ()
+  %y = qint.interpolated_lookup %x, <tensor<513xi16>, "0x009c649cc89c2c9d909df49d589ebc9e209f849fe89f4ca0b0a014a178a1dca140a2a4a208a36ca3d0a334a498a4fca460a5c4a528a68ca6f0a654a7b8a71ca880a8e4a848a9aca910aa74aad8aa3caba0ab04ac68acccac30ad94adf8ad5caec0ae24af88afecaf50b0b4b018b17cb1e0b144b2a8b20cb370b3d4b338b49cb400b564b5c8b52cb690b6f4b658b7bcb720b884b8e8b84cb9b0b914ba78badcba40bba4bb08bc6cbcd0bc34bd98bdfcbd60bec4be28bf8cbff0bf54c0b8c01cc180c1e4c148c2acc210c374c3d8c33cc4a0c404c568c5ccc530c694c6f8c65cc7c0c724c888c8ecc850c9b4c918ca7ccae0ca44cba8cb0ccc70ccd4cc38cd9ccd00ce64cec8ce2ccf90cff4cf58d0bcd020d184d1e8d14cd2b0d214d378d3dcd340d4a4d408d56cd5d0d534d698d6fcd660d7c4d728d88cd8f0d854d9b8d91cda80dae4da48dbacdb10dc74dcd8dc3cdda0dd04de68deccde30df94dff8df5ce0c0e024e188e1ece150e2b4e218e37ce3e0e344e4a8e40ce570e5d4e538e69ce600e764e7c8e72ce890e8f4e858e9bce920ea84eae8ea4cebb0eb14ec78ecdcec40eda4ed08ee6ceed0ee34ef98effcef60f0c4f028f18cf1f0f154f2b8f21cf380f3e4f348f4acf410f574f5d8f53cf6a0f604f768f7ccf730f894f8f8f85cf9c0f924fa88faecfa50fbb4fb18fc7cfce0fc44fda8fd0cfe70fed4fe38ff9cff00006400c8002c019001f4015802bc0220038403e8034c04b00414057805dc054006a40608076c07d00734089808fc086009c409280a8c0af00a540bb80b1c0c800ce40c480dac0d100e740ed80e3c0fa00f04106810cc1030119411f8115c12c01224138813ec135014b41418157c15e0154416a8160c177017d41738189c1800196419c8192c1a901af41a581bbc1b201c841ce81c4c1db01d141e781edc1e401fa41f08206c20d02034219821fc216022c42228238c23f0235424b8241c258025e4254826ac2610277427d8273c28a02804296829cc29302a942af82a5c2bc02b242c882cec2c502db42d182e7c2ee02e442fa82f0c307030d43038319c3100326432c8322c339033f4335834bc3420358435e8354c36b03614377837dc374038a43808396c39d039343a983afc3a603bc43b283c8c3cf03c543db83d1c3e803ee43e483fac3f10407440d8403c41a04104426842cc4230439443f8435c44c04424458845ec455046b44618477c47e0474448a8480c497049d449384a9c4a004b644bc84b2c4c904cf44c584dbc4d204e844ee84e4c4fb04f14507850dc504051a45108526c52d05234539853fc536054c45428558c55f0555456b8561c578057e4574858ac5810597459d8593c5aa05a045b685bcc5b305c945cf85c5c5dc05d245e885eec5e505fb45f18607c60e0604461a8610c627062d46238639c630064"> : tensor<4x5xi16> -> tensor<4x5xi16>
+  func.return %y : tensor<4x5xi16>
+}
+
+// CHECK: func.func private @qint_interpolated_lookup_0
+// CHECK-COUNT-2: memref.load %p1
+// CHECK: arith.muli {{.*}} : i32

@@ -10,7 +10,7 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
 )
 from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
-from qmlir.dialects.qint.lookup import LookupOp
+from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
 from qmlir.dialects.qint.resize import ResizeOp
@@ -31,6 +31,7 @@ QINT = Dialect(
         MaxPool2DOp,
         AveragePool2DOp,
         GlobalSumPoolOp,
+        InterpolatedLookupOp,
         LookupOp,
         ResizeOp,
     ],

@@ -1,23 +1,24 @@
-"""Any function of one narrow integer, as a table."""
+"""Any function of one narrow integer, as a table of all its results or of knots between which it is linear."""
 
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i8
+from xdsl.dialects.builtin import TensorType, i8, i16
 from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.qint.base import QIntOp
+from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 
 
 @irdl_op_definition
 class LookupOp(QIntOp):
-    """y[i] = table[x[i] + 128].
+    """y[i] = table[x[i] + half], half the number of entries.
 
-    (L1) x is i8 and the table has 256 entries of the result's type
+    (L1) x is i8 and the table has 256 entries, or i16 and 65,536; they are of the result's type
     """
 
     name = "qint.lookup"
@@ -35,11 +36,53 @@ class LookupOp(QIntOp):
         return [shape_of(self.x)]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (self.table.array[inputs[0].astype(np.int64) + 128],)
+        return (self.table.array[inputs[0].astype(np.int64) + self.half],)
+
+    @property
+    def half(self) -> int:
+        """How many entries are for numbers below zero."""
+        return len(self.table.array) // 2
 
     def verify_(self) -> None:
-        if element_of(self.x) != i8 or self.table.array.shape != (256,):  # L1
+        if (element_of(self.x), self.table.array.shape) not in ((i8, (256,)), (i16, (65536,))):  # L1
             raise VerifyException(
-                f"'{self.name}' needs i8 data and 256 entries, got {element_of(self.x)} and {self.table.type}"
+                f"'{self.name}' needs i8 data and 256 entries or i16 and 65536, "
+                f"got {element_of(self.x)} and {self.table.type}"
+            )
+        super().verify_()
+
+
+@irdl_op_definition
+class InterpolatedLookupOp(QIntOp):
+    """y = t[k] + ((t[k+1] − t[k])·f + 64 >> 7), where x + 2^15 = 2^7·k + f and f is in [0, 2^7).
+
+    The table has a knot for every 128th integer, from −2^15 to 2^15, and lines between them.
+
+    (L1) x is i16 and the table has 513 entries of i16
+    """
+
+    name = "qint.interpolated_lookup"
+    x = operand_def(TensorType)
+    table = prop_def(WeightsAttr)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [self.table.type.element_type]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [shape_of(self.x)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (numerics.interpolated(self.table.array, inputs[0]),)
+
+    def verify_(self) -> None:
+        table = self.table
+        if element_of(self.x) != i16 or table.array.shape != (numerics.KNOTS,) or table.array.dtype != np.int16:  # L1
+            raise VerifyException(
+                f"'{self.name}' needs i16 data and {numerics.KNOTS} entries of i16, "
+                f"got {element_of(self.x)} and {table.type}"
             )
         super().verify_()

@@ -114,6 +114,43 @@ def lookup_table(
     return quantize(function(x), out_scale, out_zero_point, *out_range, dtype)
 
 
+KNOTS = 513
+"""Entries of a table from which a function of 16 bits is interpolated: one for every 128th integer, and the last."""
+
+SEGMENT_BITS = 7
+
+
+def interpolated(table: Array, x: Array) -> Array:
+    """t[k] + ((t[k+1] − t[k])·f + 2^6 >> 7) for x + 2^15 = 2^7·k + f: lines between the knots of a table, half up.
+
+    Args:
+        table: [KNOTS], int16.
+        x: int16 of any shape.
+    """
+    place = x.astype(np.int64) + (1 << 15)
+    knot, offset = place >> SEGMENT_BITS, place & (1 << SEGMENT_BITS) - 1
+    wide = table.astype(np.int64)
+    return (wide[knot] + _half_up((wide[knot + 1] - wide[knot]) * offset, SEGMENT_BITS)).astype(np.int16)
+
+
+def interpolation_table(exact: Array) -> Array:
+    """The knots from which a function is interpolated; each moved against half the error in the middle behind it.
+
+    Args:
+        exact: Its stored results at every integer of 16 bits, in order, [65536].
+
+    Returns:
+        [KNOTS], int16.
+    """
+    step, half = 1 << SEGMENT_BITS, 1 << SEGMENT_BITS - 1
+    wide = exact.astype(np.int64)
+    last = np.clip(2 * wide[-1] - wide[-2], -(1 << 15), (1 << 15) - 1)  # there is no element for the last knot
+    knots = np.append(wide[::step], last)
+    middle = _half_up(knots[:-1] + knots[1:], 1) - wide[half::step]
+    knots[:-1] -= np.rint(middle / 2).astype(np.int64)
+    return np.clip(knots, -(1 << 15), (1 << 15) - 1).astype(np.int16)
+
+
 # A real multiplier as integers.
 
 MULTIPLIER_BITS = 31

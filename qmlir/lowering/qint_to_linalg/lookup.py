@@ -1,10 +1,12 @@
-"""Tables of 256 entries."""
+"""Tables of all results of a narrow integer."""
 
 from xdsl.dialects import tensor
+from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import tensor_type
-from qmlir.dialects.qint.lookup import LookupOp
+from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
+from qmlir.dialects.quant.numerics import SEGMENT_BITS
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 from qmlir.lowering.value import INDEX, Value
 
@@ -14,9 +16,21 @@ def _lookup(code: TensorCode, op: LookupOp, x: SSAValue) -> SSAValue:
     type = tensor_type(op.y)
 
     def formula(x: Value) -> Value:
-        return x.code.emit(tensor.ExtractOp, [table, (x.to(INDEX) + 128).ssa], type.element_type)
+        return x.code.emit(tensor.ExtractOp, [table, (x.to(INDEX) + op.half).ssa], type.element_type)
 
     return code.elementwise([x], type, formula)
 
 
-RULES = {LookupOp: _lookup}
+def _interpolated_lookup(code: TensorCode, op: InterpolatedLookupOp, x: SSAValue) -> SSAValue:
+    table = code.constant(op.table.array)
+
+    def formula(x: Value) -> Value:
+        place = x.to(i32) + (1 << 15)
+        knot, offset = (place >> SEGMENT_BITS).to(INDEX), place & (1 << SEGMENT_BITS) - 1
+        base, following = (x.code.emit(tensor.ExtractOp, [table, at.ssa], i16).to(i32) for at in (knot, knot + 1))
+        return (base + ((following - base) * offset + (1 << SEGMENT_BITS - 1) >> SEGMENT_BITS)).to(i16)
+
+    return code.elementwise([x], tensor_type(op.y), formula)
+
+
+RULES = {LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}

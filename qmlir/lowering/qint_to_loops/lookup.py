@@ -1,11 +1,14 @@
-"""Tables of 256 entries."""
+"""Tables of all results of a narrow integer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.dialects.builtin import i16, i32
+
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.qint.lookup import LookupOp
+from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
+from qmlir.dialects.quant.numerics import SEGMENT_BITS
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import RUN
@@ -14,7 +17,7 @@ from qmlir.lowering.value import INDEX, Value
 
 @dataclass(frozen=True)
 class Lookup(Kernel):
-    """y[i] = table[x[i] + 128]. Buffers: x [elements], table [256], y [elements]."""
+    """y[i] = table[x[i] + half]. Buffers: x [elements], table [2 · half], y [elements]."""
 
     elements: int
 
@@ -29,8 +32,9 @@ class Lookup(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, table, y = buffers
+        half = table.shape[0] // 2
         with code.loop(begin * RUN, (end * RUN).minimum(self.elements)) as i:
-            y.store(table.load(x.load(i).to(INDEX) + 128), i)
+            y.store(table.load(x.load(i).to(INDEX) + half), i)
 
 
 def _lookup(state: MainLowering, op: LookupOp) -> None:
@@ -42,4 +46,38 @@ def _lookup(state: MainLowering, op: LookupOp) -> None:
     state.replace(op.y, y)
 
 
-RULES: Rules = {LookupOp: _lookup}
+@dataclass(frozen=True)
+class InterpolatedLookup(Kernel):
+    """y[i] = t[k] + ((t[k+1] − t[k])·f + 64 >> 7). Buffers: x [elements], table [513], y [elements]."""
+
+    elements: int
+
+    @property
+    def symbol(self) -> str:
+        return "qint_interpolated_lookup"
+
+    @property
+    def items(self) -> int:
+        """Runs of elements."""
+        return -(-self.elements // RUN)
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, table, y = buffers
+        with code.loop(begin * RUN, (end * RUN).minimum(self.elements)) as i:
+            place = x.load(i).to(i32) + (1 << 15)
+            knot, offset = (place >> SEGMENT_BITS).to(INDEX), place & (1 << SEGMENT_BITS) - 1
+            base, slope = table.load(knot).to(i32), table.load(knot + 1).to(i32)
+            line = (slope - base) * offset + (1 << SEGMENT_BITS - 1) >> SEGMENT_BITS
+            y.store((base + line).to(i16), i)
+
+
+def _interpolated_lookup(state: MainLowering, op: InterpolatedLookupOp) -> None:
+    elements = prod(shape_of(op.x))
+    y = state.allocate_result(op.y)
+    kernel = InterpolatedLookup(elements)
+    table = state.constant(op.table.array)
+    state.call(kernel, [state.view(state.buffer(op.x), [elements]), table, state.view(y, [elements])], kernel.items)
+    state.replace(op.y, y)
+
+
+RULES: Rules = {LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}

@@ -1,18 +1,30 @@
-"""Tables of 256 entries: `tosa.table` from i8 to i8, a gather to wider integers."""
+"""Tables: `tosa.table` from i8 to i8 and between the knots of i16, a gather from or to wider integers."""
 
-from xdsl.dialects.builtin import i32
+import numpy as np
+from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.qint.lookup import LookupOp
+from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
+from qmlir.dialects.quant.numerics import SEGMENT_BITS
 from qmlir.dialects.tosa.lookup import TableOp
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode, is_byte
 
 
 def _lookup(code: TosaCode, op: LookupOp, x: SSAValue) -> SSAValue:
-    if is_byte(op.y):
+    if is_byte(x) and is_byte(op.y):
         return code.op(TableOp, [x, code.constant(op.table.array)], element_of(op.y), shape_of(x))
-    return code.looked_up(code.table(op.table.array), code.plus(code.cast(x, i32), 128))
+    return code.looked_up(code.table(op.table.array), code.plus(code.cast(x, i32), op.half))
 
 
-RULES = {LookupOp: _lookup}
+def _interpolated_lookup(code: TosaCode, op: InterpolatedLookupOp, x: SSAValue) -> SSAValue:
+    """`tosa.table` leaves seven bits behind the point."""
+    knots = op.table.array
+    steepest = int(np.abs(np.diff(knots.astype(np.int64))).max())
+    if steepest >= 1 << 15:
+        code.refuse("needs neighbouring entries less than 2^15 apart in tosa", got=str(steepest))
+    fine = code.op(TableOp, [x, code.constant(knots)], i32, shape_of(x))
+    return code.cast(code.shifted(fine, SEGMENT_BITS, rounded=True), i16)
+
+
+RULES = {LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}

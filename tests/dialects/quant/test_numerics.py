@@ -335,6 +335,40 @@ def test_single_is_the_rounded_real_product(acc: int, real: float, zero_point: i
 # Tables.
 
 
+@given(st.integers(0, 2**32 - 1))
+def test_interpolation_is_the_line_between_knots(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = rng.integers(-32768, 32768, numerics.KNOTS).astype(np.int16)
+    x = np.concatenate([rng.integers(-32768, 32768, 50), [-32768, 32767]]).astype(np.int16)
+    expected: list[int] = []
+    for q in x.tolist():
+        knot, offset = divmod(q + 32768, 128)
+        line = int(table[knot]) + Fraction(int(table[knot + 1]) - int(table[knot])) * Fraction(offset, 128)
+        expected.append(math.floor(line + Fraction(1, 2)))
+    got = numerics.interpolated(table, x)
+    assert got.dtype == np.int16
+    assert got.tolist() == expected
+
+
+def test_knots_of_a_line_give_it_back() -> None:
+    """The last knot of all, 2^15, is one more than a table holds."""
+    exact = np.arange(-32768, 32768)
+    got = numerics.interpolated(numerics.interpolation_table(exact), exact)
+    np.testing.assert_array_equal(got[:-63], exact[:-63])
+    np.testing.assert_array_equal(got[-63:], exact[-63:] - 1)
+
+
+def test_moved_knots_halve_the_error_of_a_curve() -> None:
+    """A parabola of 30 steps of sagitta in a segment."""
+    x = np.arange(-32768, 32768)
+    exact = np.clip(x**2 * 30 // 64**2 - 30000, -32768, 32767)
+    inside = np.abs(x) < 2000
+    far = numerics.interpolated(numerics.interpolation_table(exact), x) - exact
+    plain = numerics.interpolated(np.append(exact[::128], exact[-1]).astype(np.int16), x) - exact
+    assert np.abs(plain[inside]).max() in (29, 30, 31)
+    assert np.abs(far[inside]).max() in (14, 15, 16)
+
+
 def test_table() -> None:
     table = numerics.lookup_table(lambda x: 1 / (1 + np.exp(-x)), 0.05, 3, 1 / 256, -128)
     assert table.dtype == np.int8

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i8, i16, i32, i64
 
-from qmlir.dialects.qint import AddOp, LookupOp, MulOp
+from qmlir.dialects.qint import AddOp, InterpolatedLookupOp, LookupOp, MulOp
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.weights import WeightsAttr
 from tests.lowering.both import check
@@ -67,6 +67,21 @@ def test_mul(lhs: tuple[int, ...], rhs: tuple[int, ...], fused: bool) -> None:
         return requantized(acc, acc.type.get_shape()[-1], 3) if fused else acc
 
     check(graph, integers(1, *lhs), integers(2, *rhs))
+
+
+@pytest.mark.parametrize("element", [i8, i16], ids=str)
+def test_lookup_of_16_bits(element: IntegerType) -> None:
+    x = np.random.default_rng(1).permutation(np.arange(-32768, 32768)).astype(np.int16)
+    table = WeightsAttr(integers(1, 65536, bits=element.width.data))
+    check(lambda x: LookupOp.make([x], {"table": table}).y, x)
+
+
+def test_interpolated_lookup() -> None:
+    """Between extreme knots too."""
+    x = np.arange(-32768, 32768).astype(np.int16)
+    table = integers(1, 513, bits=16)
+    table[5:9] = [-32768, 32767, -32768, -32768]
+    check(lambda x: InterpolatedLookupOp.make([x], {"table": WeightsAttr(table)}).y, x)
 
 
 @pytest.mark.parametrize("element", [i8, i16, i32], ids=str)

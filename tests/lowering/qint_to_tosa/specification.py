@@ -154,7 +154,12 @@ def _gather(op: Operation, values: Array, indices: Array) -> Array:
 
 
 def _table(op: Operation, x: Array, table: Array) -> Array:
-    return table[x + 128]
+    if len(table) == 256:
+        return table[x + 128]
+    knot, fraction = x + 32768 >> 7, x & 127
+    slope = table[knot + 1] - table[knot]
+    assert np.abs(slope).max() < 1 << 15
+    return table[knot] * 128 + slope * fraction
 
 
 def _pad(op: Operation, x: Array, padding: Array, number: Array) -> Array:
