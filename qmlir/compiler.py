@@ -84,7 +84,7 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
 
-EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "tflite")
+EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """What `export` writes."""
 
 VERIFY_LOOPS = False
@@ -332,6 +332,7 @@ def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opse
         path: The file.
         format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized;
             "onnx-qoperator": one with operators on integers, QLinearConv and the like, where there are some;
+            "onnx-integer": one in which all rounding is spelled out, for the same bits wherever it runs;
             "tflite": a .tflite file, quantized tensors as their integers.
         opset: The version of ONNX's operators; the newest that onnxruntime runs by default.
 
@@ -352,8 +353,9 @@ def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opse
         return export_tflite(main_function(module), Path(path))
     from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
 
-    version, integers = DEFAULT_OPSET if opset is None else opset, format == "onnx-qoperator"
-    return export_onnx(main_function(module), Path(path), opset=version, integers=integers)
+    written = to_integers(module) if format == "onnx-integer" else module
+    version = DEFAULT_OPSET if opset is None else opset
+    return export_onnx(main_function(written), Path(path), opset=version, format=format)
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:

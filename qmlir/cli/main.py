@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
-FORMATS = ("onnx-qdq", "onnx-qoperator", "tflite")
+FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 

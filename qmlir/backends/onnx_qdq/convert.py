@@ -1,5 +1,6 @@
 """A function on the nn level as an ONNX graph: one walk in program order."""
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -7,7 +8,8 @@ from pkgutil import iter_modules
 import onnx
 from xdsl.dialects import func
 
-from qmlir.backends.forms import refusing
+from qmlir.backends.forms import Forms, refusing
+from qmlir.backends.onnx_qdq.arithmetic import spelled_out
 from qmlir.backends.onnx_qdq.exporters import exports
 from qmlir.backends.onnx_qdq.graph import Graph
 from qmlir.backends.onnx_qdq.model import write_model
@@ -30,14 +32,24 @@ DEFAULT_OPSET = min(26, NEWEST_OPSET)
 """The newest that onnxruntime 1.31 runs."""
 
 
-def export_onnx(function: func.FuncOp, path: Path, *, opset: int = DEFAULT_OPSET, integers: bool = False) -> list[Path]:
-    """Writes a network on the nn level, float or quantized, as an ONNX file.
+FORMATS: dict[str, Callable[[], Forms[Values]]] = {
+    "onnx-qdq": lambda: exports,
+    "onnx-qoperator": on_integers,
+    "onnx-integer": spelled_out,
+}
+"""Format → the table of its forms."""
+
+
+def export_onnx(
+    function: func.FuncOp, path: Path, *, opset: int = DEFAULT_OPSET, format: str = "onnx-qdq"
+) -> list[Path]:
+    """Writes a network as an ONNX file.
 
     Args:
-        function: Quantized values become integers between QuantizeLinear and DequantizeLinear.
+        function: On the nn level, float or quantized; for `onnx-integer` in qint.
         path: The .onnx file; weights of more than 2 GB go to a file beside it.
         opset: The version of ONNX's operators.
-        integers: Whether what is quantized becomes operators on integers where there are some.
+        format: A name in `FORMATS`.
 
     Returns:
         The files written, all or none.
@@ -60,7 +72,7 @@ def export_onnx(function: func.FuncOp, path: Path, *, opset: int = DEFAULT_OPSET
     def enter(name: str) -> None:
         graph.scope = name
 
-    results = (on_integers() if integers else exports).walk(function, values, enter)
+    results = FORMATS[format]().walk(function, values, enter)
     assert function.body.block.last_op is not None
     with refusing(function.body.block.last_op):
         return write_model(graph, [values.stored(o) for o in results], signature, path)

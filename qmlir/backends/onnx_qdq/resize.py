@@ -13,11 +13,11 @@ def resize(op: nn.ResizeOp, values: Values) -> None:
     order = values.order(op.x)
     y = values.real(op.x, order)
     for axis, taps, weights in op.tables():
-        y = _along(values.graph, y, order.index(axis), len(order), taps, weights)
+        y = along(values.graph, y, order.index(axis), len(order), taps, weights)
     values.define(op.y, y, order)
 
 
-def _along(graph: Graph, x: Tensor, axis: int, rank: int, taps: Array, weights: Array) -> Tensor:
+def along(graph: Graph, x: Tensor, axis: int, rank: int, taps: Array, weights: Array) -> Tensor:
     """One axis; taps and weights are [O, T]."""
     total: Tensor | None = None
     for t in range(taps.shape[1]):

@@ -1,0 +1,36 @@
+"""Where floats become integers: a quotient in the precision that the cast names, and one rounding."""
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from qmlir.backends.forms import NoForm
+from qmlir.backends.onnx_qdq.arithmetic.forms import cast, computes, number
+from qmlir.backends.onnx_qdq.values import Permutation, Values
+from qmlir.dialects.interfaces import Array, shape_of
+from qmlir.dialects.quant.ops import QuantizeCastOp
+from qmlir.legality import uniform
+
+QUOTIENTS = {"exact": np.dtype(np.float64), "float32": np.dtype(np.float32)}
+"""How a cast quantizes → the type in which it divides; both round half to even."""
+
+
+@computes(QuantizeCastOp)
+def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
+    """clamp(rint(x / S) + Z); of NaN ONNX says nothing."""
+    if (dtype := QUOTIENTS.get(op.quantization)) is None:
+        raise NoForm(
+            f"must quantize in one of the ways {', '.join(QUOTIENTS)}", op.quantization, "follow other numerics"
+        )
+    graph, order, element = values.graph, values.order(op.input), uniform(op.result)
+    scale, points = (graph.constant(a.astype(dtype)) for a in _parameters(op.result, order))
+    steps = graph.node("Div", cast(graph, values.stored(op.input, order), dtype), scale)
+    y = graph.node("Add", graph.node("Round", steps), points)
+    y = graph.node("Clip", y, *(number(graph, q, dtype) for q in (element.storage_min, element.storage_max)))
+    values.hold(op.result, cast(graph, y, np.dtype(element.numpy_dtype)), order)
+
+
+def _parameters(value: SSAValue, order: Permutation) -> tuple[Array, Array]:
+    """Scale and zero point of a value, such that they broadcast against it in an order."""
+    rank = len(shape_of(value))
+    scale, points = (np.asarray(p) for p in uniform(value).parameters_along(rank))
+    return (scale.transpose(order), points.transpose(order)) if scale.ndim == rank else (scale, points)

@@ -1,0 +1,49 @@
+"""Pools over the two spatial axes, channels first in ONNX."""
+
+import numpy as np
+
+from qmlir.backends.onnx_qdq.arithmetic.forms import INT32, cast, computes, minus, number
+from qmlir.backends.onnx_qdq.contraction import IMAGES, window_attributes
+from qmlir.backends.onnx_qdq.values import Values, stored_dtype
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import shape_of
+
+
+@computes(qint.MaxPool2DOp)
+def max_pool2d(op: qint.MaxPool2DOp, values: Values) -> None:
+    """MaxPool."""
+    window = list(op.window_values())
+    y = values.graph.node("MaxPool", values.stored(op.x, IMAGES), kernel_shape=window, **window_attributes(op))
+    values.define(op.y, y, IMAGES)
+
+
+@computes(qint.AveragePool2DOp)
+def average_pool2d(op: qint.AveragePool2DOp, values: Values) -> None:
+    """Sums by a ConvInteger with ones, and a division that rounds half away from −offset."""
+    graph, window, channels = values.graph, op.window_values(), shape_of(op.x)[3]
+    counts, offset = op.counts().astype(np.int32), op.offset.value.data
+    # A ConvInteger pads with the zero point, so what counts from it sees none of the padding.
+    point = op.zero_point.value.data if bool(op.count_include_pad) else 0
+    sums = graph.node(
+        "ConvInteger",
+        values.stored(op.x, IMAGES),
+        graph.constant(np.ones((channels, 1, *window), np.int8)),
+        number(graph, point, np.dtype(np.int8)),
+        dtype=INT32,
+        kernel_shape=list(window),
+        group=channels,
+        **window_attributes(op),
+    )
+    total = graph.node("Add", sums, graph.constant((point + offset) * counts))
+    magnitude = graph.node("Add", graph.node("Abs", total), graph.constant(counts // 2))
+    magnitude = graph.node("Div", magnitude, graph.constant(counts))
+    y = minus(graph, graph.node("Mul", graph.node("Sign", total), magnitude), offset)
+    values.define(op.y, cast(graph, y, stored_dtype(op.y)), IMAGES)
+
+
+@computes(qint.GlobalSumPoolOp)
+def global_sum_pool(op: qint.GlobalSumPoolOp, values: Values) -> None:
+    """ReduceSum in 32 bits."""
+    graph, order = values.graph, values.order(op.x)
+    x = minus(graph, cast(graph, values.stored(op.x, order), INT32), op.zero_point.value.data)
+    values.define(op.acc, graph.node("ReduceSum", x, graph.indices([order.index(1), order.index(2)])), order)

@@ -1,0 +1,118 @@
+"""From sums to narrow integers: a product with a multiplier, rounded as a contract says, a zero point, a clamp."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.backends.forms import NoForm
+from qmlir.backends.onnx_qdq.arithmetic.forms import INT64, cast, computes, minus, number
+from qmlir.backends.onnx_qdq.graph import BOOL, Graph, Tensor
+from qmlir.backends.onnx_qdq.values import Permutation, Values, stored_dtype
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import Array, shape_of
+from qmlir.dialects.qint.requantize import NarrowingOp
+from qmlir.dialects.quant.numerics import MULTIPLIER_BITS
+
+Int64s = npt.NDArray[np.int64]
+
+FLOAT32 = np.dtype(np.float32)
+
+ROOM = 62
+"""Bits of the largest number that a shift may be of, which the result's range and the bits that it drops share."""
+
+
+@computes(qint.RequantizeOp)
+def requantize(op: qint.RequantizeOp, values: Values) -> None:
+    """(x − z) · M, in the type of its contract."""
+    if (rounded := CONTRACTS.get(op.contract.data)) is None:
+        known = ", ".join(CONTRACTS)
+        raise NoForm(f"must round by one of the contracts {known}", op.contract.data, "follow other numerics")
+    order = values.order(op.x)
+    values.define(op.y, rounded(op, values, values.stored(op.x, order), order), order)
+
+
+def half_up(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp) -> Tensor:
+    """clamp(z + (total + 2^(bits − 1)) >> bits).
+
+    The clamp comes first: Div truncates, which is the shift only of what is not negative.
+
+    Args:
+        values: Where nodes are added.
+        total: int64.
+        bits: At least 1; they broadcast against it.
+        op: Whose zero point and clamp these are.
+    """
+    graph, point = values.graph, op.zero_point.value.data
+    low, high = op.lower.value.data, op.upper.value.data
+    if int(bits.max(initial=1)) + int(high - low + 1).bit_length() > ROOM:
+        got = f"a shift by {int(bits.max())} bits"
+        raise NoForm("must have factors between scales that 62 bits can say", got, "export as onnx-qdq")
+    y = graph.node("Add", total, graph.constant((np.int64(1) << bits - 1) + (np.int64(point - low) << bits)))
+    y = _chosen(graph, y, number(graph, 0, INT64), least=True)
+    y = _chosen(graph, y, graph.constant((np.int64(high - low + 1) << bits) - 1), least=False)
+    y = graph.node("Div", y, graph.constant(np.int64(1) << bits))
+    return cast(graph, minus(graph, y, -low), stored_dtype(op.y))
+
+
+def _chosen(graph: Graph, x: Tensor, bound: Tensor, *, least: bool) -> Tensor:
+    """int64 not below a bound, or not above: onnxruntime 1.31 errs in Max, Min and Clip of numbers beyond 32 bits."""
+    beyond = graph.node("Less", *((x, bound) if least else (bound, x)), dtype=BOOL)
+    return graph.node("Where", beyond, bound, x, dtype=INT64)
+
+
+def _single(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
+    graph = values.graph
+    multiplier, shift = (_along_channels(op, a, order) for a in _parameters(op))
+    data = minus(graph, cast(graph, x, INT64), op.input_zero_point.value.data)
+    total = graph.node("Mul", data, graph.constant(multiplier))
+    return half_up(values, total, MULTIPLIER_BITS - shift, op)
+
+
+def _float_even(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
+    return _narrowed(op, values, values.graph.node("Round", _product(op, values, x, order)), 0)
+
+
+def _float_sum(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
+    graph, before = values.graph, 0 if op.before is None else op.before.value.data
+    total = graph.node("Add", _product(op, values, x, order), number(graph, before, FLOAT32))
+    return _narrowed(op, values, graph.node("Round", total), before)
+
+
+CONTRACTS: dict[str, Callable[[qint.RequantizeOp, Values, Tensor, Permutation], Tensor]] = {
+    "single": _single,
+    "shift": _single,
+    "float_even": _float_even,
+    "float_sum": _float_sum,
+}
+"""Contract → what makes its nodes, from data in an order of dimensions to narrow integers."""
+
+
+def _product(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
+    """float32(x − z) · float32(M)."""
+    graph = values.graph
+    multiplier, shift = _parameters(op)
+    factor = np.ldexp(multiplier.astype(np.float64), (shift - MULTIPLIER_BITS).astype(np.int32)).astype(np.float32)
+    data = minus(graph, cast(graph, x, INT64), op.input_zero_point.value.data)
+    return graph.node("Mul", cast(graph, data, FLOAT32), graph.constant(_along_channels(op, factor, order)))
+
+
+def _narrowed(op: qint.RequantizeOp, values: Values, y: Tensor, before: int) -> Tensor:
+    """Whole numbers in float32 as the result: float32 has its bounds exactly, and beyond them the clamp decides."""
+    graph, low, high = values.graph, op.lower.value.data, op.upper.value.data
+    if max(abs(low), abs(high)) >= 1 << 20:
+        raise NoForm("must have results of 16 bits or less", f"{low} to {high}", "keep its result float")
+    y = minus(graph, y, before - op.zero_point.value.data)
+    return cast(graph, graph.node("Clip", y, number(graph, low, FLOAT32), number(graph, high, FLOAT32)),
+                stored_dtype(op.y))  # fmt: skip
+
+
+def _parameters(op: qint.RequantizeOp) -> tuple[Int64s, Int64s]:
+    """Multipliers and shifts."""
+    return np.array(op.multiplier.get_values(), np.int64), np.array(op.shift.get_values(), np.int64)
+
+
+def _along_channels(op: qint.RequantizeOp, array: Array, order: Permutation) -> Array:
+    """One entry for each channel, or one for all, such that they broadcast against data in an order."""
+    rank = len(shape_of(op.x))
+    return array.reshape(()) if array.size == 1 else array.reshape((*[1] * (rank - 1), -1)).transpose(order)

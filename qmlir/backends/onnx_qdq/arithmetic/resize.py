@@ -1,0 +1,16 @@
+"""Images of another size: weighted sums of neighbours in 32 bits."""
+
+from qmlir.backends.onnx_qdq.arithmetic.forms import INT32, cast, computes, minus
+from qmlir.backends.onnx_qdq.resize import along
+from qmlir.backends.onnx_qdq.values import Values
+from qmlir.dialects import qint
+
+
+@computes(qint.ResizeOp)
+def resize(op: qint.ResizeOp, values: Values) -> None:
+    """Gather, Mul and Add for each tap."""
+    graph, order = values.graph, values.order(op.x)
+    y = minus(graph, cast(graph, values.stored(op.x, order), INT32), op.zero_point.value.data)
+    for axis, taps, weights in op.tables():
+        y = along(graph, y, order.index(axis), len(order), taps, weights)
+    values.define(op.acc, y, order)
