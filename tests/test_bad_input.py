@@ -272,6 +272,24 @@ CASES = {
         QUANTIZE.replace("out.mlir", "none/out.mlir") + " --ledger {d}/l.json", ("none/out.mlir: must be writable",)
     ),
     "compile to nowhere": Case("qmlir compile {d}/q.mlir -o {d}/none/q.o", ("none/", "must be writable")),
+    "export to nowhere": Case(
+        "qmlir export {d}/q.mlir --format=tflite -o {d}/none/q.tflite", ("none/q.tflite: must be writable",)
+    ),
+    "export under another format's name": Case(
+        "qmlir export {d}/q.mlir --format=tflite -o {d}/q.onnx", ("q.onnx: must be the name of a .tflite file",)
+    ),
+    "export to TFLite with an opset": Case(
+        "qmlir export {d}/q.mlir --format=tflite --opset=17 -o {d}/q.tflite", ("opset: is for ONNX's formats, got 17",)
+    ),
+    "export to TFLite what it lacks": Case(
+        "qmlir export {d}/s.mlir --format=tflite -o {d}/s.tflite",
+        ('nn.erf "nn.erf": must be a function that TFLite has', "rewrite the model without it"),
+        write(
+            "s.mlir",
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+            "  %y = nn.erf %x : tensor<4xf32> -> tensor<4xf32>\n  func.return %y : tensor<4xf32>\n}\n",
+        ),
+    ),
     "run to nowhere": Case(
         RUN.replace("bad", "data").replace("out.npz", "none/y.npz"), ("none/y.npz: must be writable",)
     ),

@@ -46,9 +46,10 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
         graph.scope = name
 
     results = exports.walk(function, values, scope)
-    with refusing(function):
-        outputs = [_leave(value, values) for value in results]
-    return write_model(graph, outputs, signature_of(function), path)
+    end = function.body.block.last_op
+    assert end is not None, "a walk ends at func.return"
+    with refusing(end):
+        return write_model(graph, [_leave(value, values) for value in results], signature_of(function), path)
 
 
 def _enter(argument: SSAValue, values: Values) -> None:

@@ -8,9 +8,10 @@ import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
 
+from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.graph import Graph, Operator, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS
-from qmlir.errors import FileError, QmlirError
+from qmlir.errors import FileError
 from qmlir.files import write_whole
 from qmlir.signature import Signature, TensorSpec
 
@@ -45,6 +46,7 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
 
     Raises:
         FileError: It cannot be written, or would be too large for a flatbuffer.
+        NoForm: A tensor is of a type that TFLite lacks.
     """
     ends = _ends(graph, outputs, signature)
     operators = _needed(graph.operators, ends)
@@ -206,10 +208,9 @@ def type_code(tensor: Tensor) -> int:
     """The schema's number of a tensor's element type.
 
     Raises:
-        QmlirError: It has none.
+        NoForm: It has none.
     """
     code = getattr(schema.TensorType, tensor.dtype.name.upper(), None)
     if code is None:
-        raise QmlirError("must have elements that TFLite has", where=f'tensor "{tensor.wanted}"',
-                         got=tensor.dtype.name, remedy="cast them to a type that it has")  # fmt: skip
+        raise NoForm("must have elements that TFLite has", tensor.dtype.name, "cast them to a type that it has")
     return code
