@@ -101,7 +101,7 @@ def subjects() -> Iterator[Subject]:
 
 WEIGHTS: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]] = {
     "float32": [("", {})],
-    "int8": [("", {"per_channel": True}), ("per tensor", {})],
+    "int8": [("", {"per_channel": True}), ("per tensor", {}), ("int4 weights", {"per_channel": True, "nibbles": True})],
     "uint8": [("", {})],
     "int16": [("", {"per_channel": True}), ("int32 bias", {"per_channel": True, "bias": np.int32})],
 }

@@ -50,6 +50,9 @@ DTYPES: dict[int, np.dtype[Any]] = {
 }
 """The element types that are read."""
 
+NIBBLES = schema.TensorType.INT4
+"""Constants of signed 4-bit numbers, two in a byte, the first in the low half; they are read as int8."""
+
 _QUANTIZED = {np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.int32)}
 """Types whose integers stand for real numbers where the tensor has scales."""
 
@@ -201,7 +204,11 @@ class _Reader:
             raise self.error(f'the shape of tensor "{name}" must be static, of at most {_MOST_RANK} dimensions', shape)
         signature = _array(tensor.ShapeSignatureAsNumpy())
         kind, dtype = _name(schema.TensorType, tensor.Type()), DTYPES.get(tensor.Type())
+        if tensor.Type() == NIBBLES and tensor.Buffer():
+            dtype = np.dtype(np.int8)
         constant = self.constant(tensor, name, shape, dtype, kind)
+        if tensor.Type() == NIBBLES and constant is None:
+            dtype = None
         # Without a rank of its own an empty shape is one that the converter did not know.
         unknown = (not shape and not tensor.HasRank()) or any(int(d) < 0 for d in signature)
         type = self.quantized(tensor, name, shape, dtype)
@@ -223,11 +230,15 @@ class _Reader:
             return None
         if tensor.Sparsity() is not None or dtype is None:
             return np.zeros(0, np.uint8)  # not read: whoever uses it says so
-        if data.size != math.prod(shape) * dtype.itemsize:
+        nibbles = tensor.Type() == NIBBLES
+        size = -(-math.prod(shape) // 2) if nibbles else math.prod(shape) * dtype.itemsize
+        if data.size != size:
             raise self.error(
                 f'the buffer of tensor "{name}" of {kind} {list(shape)} must have '
-                f"{math.prod(shape) * dtype.itemsize} bytes", data.size,
+                f"{size} bytes", data.size,
             )  # fmt: skip
+        if nibbles:
+            return _unpacked(data)[: math.prod(shape)].reshape(shape)
         if dtype.kind == "b":
             return (data != 0).reshape(shape)
         return data.view(dtype).reshape(shape) if data.ctypes.data % dtype.itemsize == 0 else (
@@ -331,6 +342,12 @@ def _option(options: Any, accessor: str) -> Any:
 
 def _entries(maps: list[Any]) -> dict[int, str]:
     return {e.TensorIndex(): _text(e.Name()) for e in maps if e.Name()}
+
+
+def _unpacked(data: Array) -> Array:
+    """Signed numbers of 4 bits, two of each byte."""
+    pairs = np.stack([data << 4, data & 0xF0], axis=-1).view(np.int8) >> 4
+    return pairs.reshape(-1)
 
 
 def type_name(code: int) -> str:

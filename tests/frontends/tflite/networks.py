@@ -1,6 +1,7 @@
 """Small models with weights: contractions in every way of storing numbers, casts inside, several outputs, names."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ CONTRACTIONS: Mapping[str, tuple[Sequence[int], Sequence[int], int, Sequence[int
 
 
 def contraction(
-    kind: str, format: str, *, per_channel: bool = False, hybrid: bool = False, bias: Any = True, draw: int = 0
-) -> bytes:
+    kind: str, format: str, *, per_channel: bool = False, hybrid: bool = False, bias: Any = True, draw: int = 0,
+    nibbles: bool = False,
+) -> bytes:  # fmt: skip
     """A model of one contraction.
 
     Args:
@@ -36,11 +38,12 @@ def contraction(
         per_channel: Whether each output channel has a scale.
         hybrid: Whether weights are int8 beside floats; the file as `dequantized` has the same numbers.
         bias: Whether there is one; a type of numpy for one that it is stored in.
+        nibbles: Whether weights are of 4 bits.
         draw: 0 for the parameters above; any other number draws scales, zero points, strides, padding, activation.
     """
     data, shape, axis, result, options = CONTRACTIONS[kind]
     random, channels = np.random.default_rng(draw or 1), shape[axis]
-    stored = random.integers(-127, 128, shape).astype(np.int8)
+    stored = random.integers(-7 if nibbles else -127, 8 if nibbles else 128, shape).astype(np.int8)
     scales = (0.01 + 0.002 * np.arange(channels if per_channel else 1)).astype(np.float32)
     floats = random.standard_normal(channels).astype(np.float32)
     if draw:
@@ -58,6 +61,8 @@ def contraction(
                                zero=[zero_of_weights])  # fmt: skip
         else:
             weights = constant("w", stored, scale=[float(s) for s in scales], axis=axis)
+        if nibbles:
+            weights = replace(weights, dtype=NIBBLES, data=packed(stored))
         x = T("x", data, np.dtype(format), None, [scale], [zero])
         y = T("y", result, np.dtype(format), None, [out], [out_zero])
         steps = [float(np.float32(scale) * np.float32(s)) for s in (weights.scale)]
@@ -98,6 +103,16 @@ def _drawn(kind: str, random: np.random.Generator) -> tuple[Sequence[int], tuple
     else:
         places = [-(-n // s) if drawn["Padding"] == 0 else (n - k) // s + 1 for n, k, s in sizes]
     return (data[0], *places, shape[axis]), (name, drawn)
+
+
+NIBBLES = 17
+"""INT4 in the schema."""
+
+
+def packed(numbers: np.ndarray) -> np.ndarray:
+    """Numbers of 4 bits, two in a byte, the first in the low half."""
+    flat = np.append(numbers.reshape(-1), np.zeros(numbers.size % 2, np.int8)).astype(np.uint8) & 15
+    return flat[::2] | flat[1::2] << 4
 
 
 def dequantized(stored: np.ndarray, scales: np.ndarray, axis: int) -> np.ndarray:

@@ -49,3 +49,8 @@ def test_casts_inside_several_outputs_and_names(format: str) -> None:
         assert np.array_equal(got, computed)
         step = {"int8": 0.11, "uint8": 0.11, "int16": 0.0008}[format] if want.dtype.kind == "f" else 3
         assert np.abs(want.astype(np.float64) - got.astype(np.float64)).max() <= step * 1.001
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CONTRACTIONS if kind != "TRANSPOSE_CONV"])
+def test_weights_of_4_bits(kind: str) -> None:
+    assert_agrees(contraction(kind, "int8", per_channel=True, nibbles=True), inputs_of(kind, "int8"), 1)
