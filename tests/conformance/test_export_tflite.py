@@ -1,0 +1,136 @@
+"""Real networks out to TFLite: LiteRT's reference kernels on our files against our own integers, bit for bit.
+
+`make conformance` runs 200 inputs of each network and prints the counts, `make test` a few of the small ones.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.runtimes import follow
+from tests.backends.tflite.runtime import LiteRT
+from tests.frontends.tflite.trained import FLOAT, LARGE, QUANTIZED, inputs
+from tests.models.networks import NETWORKS, Array
+from tests.models.tflite_networks import LABELLED
+
+FULL = bool(os.environ.get("QMLIR_CONFORMANCE"))
+INPUTS = 200 if FULL else 3
+PROFILED = 100 if FULL else 20
+
+EPSILON = 1e-5
+
+pytestmark = [pytest.mark.models, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+Shared = Callable[[str], Path]
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"\n{text}\n")
+
+
+def imported(path: Path) -> ModuleOp:
+    return Pipeline(*IMPORTED)(qmlir.load(path))
+
+
+def exported(module: ModuleOp, folder: Path) -> LiteRT:
+    qmlir.export(module, folder / "exported.tflite", format="tflite")
+    return LiteRT(folder / "exported.tflite")
+
+
+def differing(ours: Callable[[Array], Sequence[Array]], theirs: LiteRT, samples: Sequence[Array]) -> int:
+    """On how many samples some element of some output differs."""
+    count = 0
+    for x in samples:
+        found, expected = theirs.run([x]), ours(x)
+        assert [(y.shape, y.dtype) for y in found] == [(y.shape, y.dtype) for y in expected]
+        count += any(not np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    return count
+
+
+@pytest.mark.parametrize("name", QUANTIZED if FULL else [n for n in QUANTIZED if n not in LARGE])
+def test_quantized_files_come_back(name: str, shared: Shared, tmp_path: Path) -> None:
+    """LiteRT computes the same of the file and of ours, and so do we."""
+    path = shared(f"models/tflite/{name}.tflite")
+    theirs, original = exported(imported(path), tmp_path), LiteRT(path)
+    ours = qmlir.compile(qmlir.load(path, numerics="litert-reference"))
+    samples = inputs(ours.signature.inputs[0], 20 if name in LARGE else INPUTS)
+    found = differing(lambda x: original.run([x]), theirs, samples), differing(ours.run, theirs, samples)
+    say(f"{name:34s} {len(samples)} inputs: {found[0]} differ from the original in LiteRT, {found[1]} from ours")
+    assert found == (0, 0)
+
+
+@pytest.mark.parametrize("name", FLOAT)
+def test_float_files_come_back(name: str, shared: Shared, tmp_path: Path) -> None:
+    path = shared(f"models/tflite/{name}.tflite")
+    theirs, original = exported(imported(path), tmp_path), LiteRT(path)
+    for x in inputs(qmlir.compile(path).signature.inputs[0], INPUTS):
+        for a, b in zip(theirs.run([x]), original.run([x]), strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=EPSILON * np.abs(b).max())
+
+
+@pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
+@pytest.mark.parametrize("name", ["kws_dscnn", "resnet8_cifar", "vww_mbv1"])
+def test_our_own_integers(name: str, schema: str, shared: Shared, tmp_path: Path) -> None:
+    """A float network, profiled and quantized by us."""
+    module = qmlir.load(shared(f"models/tflite/{name}_f32.tflite"))
+    real, _ = LABELLED[f"{name}_i8"].load(shared)
+    order = np.random.default_rng(0).permutation(len(real))
+    samples = [np.ascontiguousarray(real[i][None], np.float32) for i in order]
+    quantized = qmlir.quantize(module, qmlir.profile(module, samples[:PROFILED]), schema=schema)
+    theirs = exported(quantized, tmp_path)
+    follow(quantized, "litert-reference")
+    ours = qmlir.compile(quantized)
+    # A set of 128 pictures is too small: they are mirrored too.
+    scored = [*samples[PROFILED:], *(np.ascontiguousarray(x[:, ::-1]) for x in samples)][:INPUTS]
+    found = differing(ours.run, theirs, scored)
+    say(f"{name:34s} {schema}: {found} of {len(scored)} inputs differ")
+    assert found == 0
+    assert np.array_equal(qmlir.reference(quantized).run(scored[0])[0], ours.run(scored[0])[0])
+
+
+@pytest.mark.parametrize("schema", ["", "asymmetric", "symmetric"])
+@pytest.mark.parametrize("name", ["mnist-8", "cifar"])
+def test_onnx_networks(name: str, schema: str, shared: Shared, tmp_path: Path) -> None:
+    """Float and quantized, out of ONNX files."""
+    network = NETWORKS[name]
+    module, (samples, _) = imported(shared(network.file)), network.load(shared)
+    if schema:
+        module = qmlir.quantize(module, qmlir.profile(module, samples[:PROFILED]), schema=schema)
+        follow(module, "litert-reference")
+    theirs, ours = exported(module, tmp_path), qmlir.compile(module)
+    scored = [np.ascontiguousarray(x) for x in samples[PROFILED : PROFILED + INPUTS]]
+    if schema:
+        found = differing(ours.run, theirs, scored)
+        say(f"{name:34s} {schema}: {found} of {len(scored)} inputs differ")
+        assert found == 0
+        return
+    for x in scored:
+        (a,), (b,) = theirs.run([x]), ours.run(x)
+        np.testing.assert_allclose(a, b, rtol=0, atol=EPSILON * np.abs(b).max())
+
+
+WITHOUT_FORM = {"quantize0", "quantize1"}
+"""Files with values of 32 bits that stand for real numbers, which LiteRT has no kernels for but these."""
+
+
+@pytest.mark.skipif(not FULL, reason="a minute; `make conformance` runs it")
+def test_sixteen_bits_come_back(shared: Shared, tmp_path: Path) -> None:
+    """TFLM's 127 models of one operator with data of 16 bits and weights of 8."""
+    files = sorted(shared("conformance/tflm-seanet-int16x8").rglob("*.tflite"))
+    differ: list[str] = []
+    for path in files:
+        if path.stem in WITHOUT_FORM:
+            continue
+        module = imported(path)
+        theirs, original = exported(module, tmp_path), LiteRT(path)
+        (spec,) = qmlir.compile(module).signature.inputs
+        differ += [path.stem for x in inputs(spec, 5) if differing(lambda x: original.run([x]), theirs, [x])]
+    say(f"{len(files) - len(WITHOUT_FORM)} models of 16 bits: {len(set(differ))} differ")
+    assert not differ
