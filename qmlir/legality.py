@@ -123,8 +123,25 @@ def require_integer_form(op: Operation, target: Target) -> None:
             raise NoIntegerForm("target", "activations with a scale for each channel have no integer form")
     if isinstance(op, WeightedOp):
         _require_weights(op)
+    if isinstance(op, nn.SoftmaxOp):
+        _require_shares(op)
     _require_accumulator(op, target)
     _require_factors(op)
+
+
+SMALLEST_SHARE = 2.0**-16
+"""The smallest scale of a softmax's result."""
+
+MOST_SHARES = 1 << 18
+"""How many elements a softmax may sum exponentials of, in 62 bits."""
+
+
+def _require_shares(op: nn.SoftmaxOp) -> None:
+    scale, count = uniform(op.y).scale, shape_of(op.x)[op.axis.value.data]
+    if not SMALLEST_SHARE <= scale <= 1:
+        raise NoIntegerForm("factor", f"its result's scale {scale:g} is not between 2^-16 and 1")
+    if count > MOST_SHARES:
+        raise NoIntegerForm("accumulator", f"its sum of {count} exponentials does not fit 62 bits")
 
 
 def is_accumulator(value: SSAValue, op: Operation) -> bool:

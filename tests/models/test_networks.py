@@ -18,6 +18,7 @@ import pytest
 
 import qmlir
 from qmlir.backends.cpu import Executable
+from qmlir.compiler import main_function
 from tests.llvm_text import calls_of, functions_with_floats
 from tests.models.networks import NETWORKS, Network, Split, score, split, sqnr
 
@@ -40,11 +41,6 @@ class Prepared:
     data: Split
     floats: Executable
     truth: list[Any]
-
-    @property
-    def is_all_integer(self) -> bool:
-        """Whether every operation of the network has an integer form; a softmax has none."""
-        return self.network.name != "ultraface"
 
 
 def _prepare(network: Network, shared: Callable[[str], Path]) -> Prepared:
@@ -114,17 +110,14 @@ def test_integers(prepared: Prepared, schema: str) -> None:
 
 
 def _check_floats(prepared: Prepared, quantized: Any, llvm_ir: str) -> None:
-    """No float instruction but in the casts at the edges, or in what the ledger says stays float."""
+    """No float instruction but in the casts at the edges."""
     left = [e for e in qmlir.decisions(quantized) if e.outcome == "float"]
     with_floats = {re.sub(r"_\d+$", "", name) for name in functions_with_floats(llvm_ir)}
     calls = [re.sub(r"_\d+$", "", name) for name in calls_of(llvm_ir, "main")]
-    if prepared.is_all_integer:
-        assert left == []
-        assert with_floats == {"quant_qcast", "quant_dcast"}
-        assert calls.count("quant_qcast") == calls.count("quant_dcast") == 1
-    else:
-        assert {(e.operation, e.code) for e in left} == {("nn.softmax", "target")}
-        assert with_floats == {"quant_qcast", "quant_dcast", "nn_softmax"}
+    assert left == []
+    assert with_floats == {"quant_qcast", "quant_dcast"}
+    outputs = len(main_function(quantized).function_type.outputs)
+    assert (calls.count("quant_qcast"), calls.count("quant_dcast")) == (1, outputs)
 
 
 def test_saved_network_has_the_same_bits(prepared: Prepared, tmp_path: Path) -> None:

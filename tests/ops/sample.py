@@ -177,6 +177,11 @@ def rescaled(
     return {**factors, "left": int32(left), "operand_contract": first, "contract": last}
 
 
+def shares(table: WeightsAttr, unit: int, division: str = "exact") -> dict[str, Any]:
+    """How a softmax divides."""
+    return {"table": table, "unit": IntegerAttr(unit, i64), "division": StringAttr(division)}
+
+
 def float_sum(offset: int = 0) -> dict[str, Any]:
     """The numbers of a sum in floats: 1.37, 0.61 and −3.3 as float32."""
     parts = [float32_parts(np.float32(number)) for number in (1.37, 0.61, -3.3)]

@@ -298,6 +298,18 @@ QINT_SAMPLES = (
     ),
     Sample(qint.MulOp, "same shape", (i(8, 3, 40), i(8, 3, 40))),
     Sample(qint.MulOp, "broadcast", (i(8, 3, 1, 4), i(8, 2, 1)), zeros(-128, 3)),
+    Sample(qint.SoftmaxOp, "exact", (i(8, 5, 7),), axis(1) | shares(FALLING, 256 << 12) | narrow(8, -128), i8),
+    Sample(
+        qint.SoftmaxOp, "of columns", (i(8, 2, 9, 3),), axis(1) | shares(FALLING, 1000003) | narrow(8, 5, -9, 90), i8
+    ),
+    Sample(qint.SoftmaxOp, "of i16", (i(16, 3, 20),), axis(1) | shares(WIDE_FALLING, 1 << 27) | narrow(16), i16),
+    Sample(
+        qint.SoftmaxOp,
+        "by newton",
+        (i(8, 40, 10),),
+        axis(1) | shares(FALLING, 256 << 12, "newton") | narrow(8, -128),
+        i8,
+    ),
     Sample(qint.MaxPool2DOp, "halving", (i(8, 1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
     Sample(qint.MaxPool2DOp, "padded", (i(16, 2, 5, 7, 2),), window((2, 1), (1, 1, 0, 1), window=(3, 2))),
     Sample(qint.MaxPool2DOp, "dilated", (i(8, 1, 7, 7, 2),), window(dilations=(2, 3), window=(3, 2))),

@@ -4,6 +4,7 @@
 // RUN: qmlir-opt --quantize="schema=symmetric per-channel=false" %s | filecheck %s --check-prefix=TENSOR
 // RUN: qmlir-opt --quantize --quantize %s | qmlir-opt --quantize | filecheck %s --check-prefix=AGAIN
 // RUN: qmlir-opt --quantize="precision=int16" %s | filecheck %s --check-prefix=INT16
+// RUN: qmlir-opt --quantize="precision=int16 weight-precision=int8" %s | filecheck %s --check-prefix=MIXED
 // RUN: not qmlir-opt --quantize="fail-on-float=true" %s 2>&1 | filecheck %s --check-prefix=FAIL
 
 // CHECK-NOT: calib.observe
@@ -12,7 +13,7 @@
 // CHECK: %[[B:.*]] = nn.constant <tensor<2xi32>, [2, -8]> : tensor<2x!quant.uniform<i32:f32:0, {5.000000e-01,2.500000e-01}>>
 // CHECK: %[[Y:.*]] = nn.fully_connected %[[X]], %[[W]], %[[B]] {{.*}}"i8 activations, i8 weights per channel"
 // CHECK: %[[F:.*]] = quant.dcast %[[Y]] : tensor<1x2x!quant.uniform<i8:f32, 2.500000e-01>> to tensor<1x2xf32>
-// CHECK: nn.softmax %[[F]] {{.*}}#qmlir.decision<float, "target", "its exponentials and its division have no integer form on this target">
+// CHECK: nn.lp_normalization %[[F]] {{.*}}#qmlir.decision<float, "target", "its root and its division have no integer form on this target">
 // CHECK-NOT: quant.
 
 // TENSOR: nn.constant <tensor<2x2xi8>, [127, 64, 64, -32]> : tensor<2x2x!quant.uniform<i8<-127:127>:f32, 1.000000e+00>>
@@ -22,13 +23,16 @@
 // AGAIN: quant.qcast
 // AGAIN-NOT: quant.qcast
 // AGAIN: nn.fully_connected {{.*}}#qmlir.decision<quantized, "integer",
-// AGAIN: nn.softmax {{.*}}#qmlir.decision<float, "target",
+// AGAIN: nn.lp_normalization {{.*}}#qmlir.decision<float, "target",
 
-// 16 bits where the sums fit 32: two products do, of these ranges.
+// Weights of 8 bits beside data of 16.
+// MIXED: nn.constant <tensor<2x2xi8>, [127, 64, 127, -64]> : tensor<2x2x!quant.uniform<i8<-127:127>:f32:0, {1.000000e+00,5.000000e-01}>>
+// MIXED: nn.fully_connected {{.*}}#qmlir.decision<quantized, "integer", "i16 activations, i8 weights per channel">
+
 // INT16: nn.fully_connected {{.*}}#qmlir.decision<quantized, "integer", "i16 activations, i16 weights per channel">
-// INT16: nn.softmax {{.*}}#qmlir.decision<float, "target",
+// INT16: nn.lp_normalization {{.*}}#qmlir.decision<float, "target",
 
-// FAIL: error: {{.*}}quantize: must leave no operation float, got 1 (nn.softmax "nn.softmax": its exponentials and its division have no integer form on this target)
+// FAIL: error: {{.*}}quantize: must leave no operation float, got 1 (nn.lp_normalization "nn.lp_normalization": its root and its division have no integer form on this target)
 
 func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
   calib.observe %x {name = "x", range = [-64.0, 63.5]} : tensor<1x2xf32>
@@ -36,6 +40,6 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
   %b = nn.constant <tensor<2xf32>, [1.0, -2.0]> : tensor<2xf32>
   %0 = nn.fully_connected %x, %w, %b : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
   calib.observe %0 {name = "y", range = [-32.0, 31.75]} : tensor<1x2xf32>
-  %1 = nn.softmax %0 {axis = 1 : i64} : tensor<1x2xf32> -> tensor<1x2xf32>
+  %1 = nn.lp_normalization %0 {axis = 1 : i64, p = 2 : i64} : tensor<1x2xf32> -> tensor<1x2xf32>
   func.return %1 : tensor<1x2xf32>
 }

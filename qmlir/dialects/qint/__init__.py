@@ -11,6 +11,7 @@ from qmlir.dialects.qint.contraction import (
 )
 from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
+from qmlir.dialects.qint.normalization import SoftmaxOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
 from qmlir.dialects.qint.resize import ResizeOp
@@ -34,5 +35,6 @@ QINT = Dialect(
         InterpolatedLookupOp,
         LookupOp,
         ResizeOp,
+        SoftmaxOp,
     ],
 )

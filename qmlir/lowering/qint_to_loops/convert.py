@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qmlir.lowering.kernel import Rules, lower_tensor_ops
-from qmlir.lowering.qint_to_loops import contraction, elementwise, lookup, pooling, requantize, resize
+from qmlir.lowering.qint_to_loops import contraction, elementwise, lookup, normalization, pooling, requantize, resize
 
 RULES: Rules = {
     **contraction.RULES,
@@ -15,6 +15,7 @@ RULES: Rules = {
     **elementwise.RULES,
     **pooling.RULES,
     **lookup.RULES,
+    **normalization.RULES,
     **resize.RULES,
 }
 

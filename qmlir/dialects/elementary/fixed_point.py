@@ -1,0 +1,82 @@
+"""Fractions as integers, the way gemmlowp computes with them: on i64, for arrays and for kernels (lanes.py).
+
+Q(n) is a number with n bits before the point and 31 − n behind it, beside its sign: 1 is 2^(31 − n).
+"""
+
+from qmlir.dialects.elementary.lanes import N
+
+ONE = (1 << 31) - 1
+"""1 in Q(0), as near as there is."""
+
+
+def product(a: N, b: N | int) -> N:
+    """a · b / 2^31, half up: of Q(m) and Q(n) a Q(m + n)."""
+    return (a * b + (1 << 30)) >> 31
+
+
+def half_away(x: N, bits: N | int) -> N:
+    """x · 2^−bits, half away from zero, for bits ≥ 0; below zero halves go down."""
+    mask = (x.same(1) << bits) - 1
+    rest, threshold = x & mask, mask.logical_shift(1) - (x >> 63)
+    return (x >> bits) + (threshold - rest).logical_shift(63)
+
+
+def saturated(x: N) -> N:
+    """x as 32 bits hold it."""
+    return x.maximum(-(1 << 31)).minimum(ONE)
+
+
+def leading_zeros(x: N) -> N:
+    """How many of 32 bits are 0 before the first 1, for x in [1, 2^32)."""
+    zeros, shifted = x.same(0), x
+    for bits in (16, 8, 4, 2, 1):
+        none = shifted.logical_shift(32 - bits).equals(0)
+        zeros = none.choose(zeros + bits, zeros)
+        shifted = none.choose(shifted << bits, shifted)
+    return zeros
+
+
+def reciprocal_of_one_plus(x: N) -> N:
+    """1 / (1 + x) in Q(0) for an x in [0, 1), Q(0): three steps of Newton's method on half the divisor."""
+    half_divisor = (x + ONE + 1) >> 1
+    y = product(half_divisor, -1010580540) + 1515870810  # 48/17 − 32/17 · d, Q(2)
+    for _ in range(3):
+        rest = (1 << 29) - product(half_divisor, y)
+        y = y + saturated(product(y, rest) << 2)
+    return saturated(y << 1)
+
+
+def reciprocal_of_sum(total: N, integer_bits: int) -> tuple[N, N]:
+    """(r, b) with 1 / total = r · 2^−b, r in Q(0), for a total of at least 1 in Q(`integer_bits`)."""
+    zeros = leading_zeros(total)
+    fraction = (total << zeros) - (1 << 31)
+    return reciprocal_of_one_plus(fraction), integer_bits - zeros
+
+
+BARREL = ((-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401), (4, 242))
+"""(k, exp(−2^k) in Q(0))."""
+
+
+def exponential(x: N, integer_bits: int) -> N:
+    """e^x in Q(0) for x ≤ 0 in Q(`integer_bits`): a polynomial on the last quarter below 0, times e^(−2^k)."""
+    behind = 31 - integer_bits
+    quarter = 1 << behind - 2
+    rest = (x & (quarter - 1)) - quarter
+    y = _near_zero(saturated(rest << integer_bits))
+    whole = rest - x
+    for k, factor in BARREL:
+        if k < integer_bits:
+            there = (whole >> behind + k) & 1
+            y = there.equals(1).choose(product(y, factor), y)
+    return x.equals(0).choose(ONE, y)
+
+
+def _near_zero(x: N) -> N:
+    """e^x for x in [−1/4, 0), Q(0): e^(−1/8) times the series of e^(x + 1/8) up to the fourth power."""
+    z = x + (1 << 28)
+    square = product(z, z)
+    cube, fourth = product(square, z), product(square, square)
+    third = 715827883
+    series = half_away(product(half_away(fourth, 2) + cube, third) + square, 1)
+    at_eighth = 1895147668
+    return product(z + series, at_eighth) + at_eighth
