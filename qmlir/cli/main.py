@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
+WEIGHT_PRECISIONS = ("same", "int8", "int16")
 FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
@@ -131,6 +132,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
         "--schema", **_one_of(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)"
     )
     sub.add_argument("--precision", **_one_of(PRECISIONS), help="storage of the integers (default: int8)")
+    sub.add_argument("--weight-precision", **_one_of(WEIGHT_PRECISIONS), help="storage of weights, where it is another")
     sub.add_argument("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
     sub.add_argument("--fail-on-float", action="store_true", help="refuse if an operation stays float")
     sub.add_argument("--ledger", type=Path, help="write the decision for each operation as JSON")
@@ -141,7 +143,12 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
 
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
-    sub.add_argument("--format", **_one_of(FORMATS), help="what to write (default: onnx-qdq)")
+    sub.add_argument(
+        "--format",
+        **_one_of(FORMATS),
+        help="what to write: floats between casts, onnxruntime's operators on integers, integers spelled out in ONNX's "
+        "operators, or a TFLite file (default: onnx-qdq)",
+    )
     sub.add_argument("--opset", type=_count, help="version of ONNX's operators (default: what onnxruntime runs)")
     sub.add_argument("-o", "--output", type=_path(".onnx", ".tflite"), required=True, help="the file to write")
 
@@ -271,6 +278,7 @@ def _quantize(arguments: argparse.Namespace) -> None:
         Profile.load(arguments.profile) if arguments.profile else None,
         schema=arguments.schema,
         precision=arguments.precision,
+        weight_precision=arguments.weight_precision,
         per_channel=not arguments.per_tensor,
         fail_on_float=arguments.fail_on_float,
     )

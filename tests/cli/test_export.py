@@ -11,6 +11,7 @@ import qmlir
 from qmlir.cli import main as driver
 from qmlir.cli.main import FORMATS
 from qmlir.compiler import EXPORT_FORMATS
+from tests.backends.onnx_qdq import runtime
 from tests.backends.tflite.runtime import LiteRT
 from tests.cli.small import Small, write_small
 
@@ -35,6 +36,19 @@ def test_a_quantized_network(small: Small, capsys: pytest.CaptureFixture[str]) -
     for sample in small.samples:
         theirs = np.asarray(session.run(None, {name: sample[None]})[0])
         np.testing.assert_allclose(theirs, ours(sample[None]), atol=_step(small / "q.mlir"))
+
+
+@pytest.mark.parametrize(("format", "numerics"), [("onnx-qoperator", "onnxruntime"), ("onnx-integer", "default")])
+def test_the_same_integers_elsewhere(small: Small, format: str, numerics: str) -> None:
+    """The rounding that quantize was told to follow stays with the file that it writes."""
+    assert run("profile", small.onnx, "--data", small.data, "-o", small / "p.yaml") == 0
+    options = ("--profile", small / "p.yaml", "--numerics", numerics)
+    assert run("quantize", small.onnx, *options, "-o", small / "q.mlir") == 0
+    assert run("export", small / "q.mlir", "--format", format, "-o", small / "q.onnx") == 0
+    ours, theirs = qmlir.compile(qmlir.load(small / "q.mlir")), runtime.session(small / "q.onnx")
+    (name,) = (i.name for i in theirs.get_inputs())
+    for sample in small.samples:
+        np.testing.assert_array_equal(np.asarray(theirs.run(None, {name: sample[None]})[0]), ours(sample[None]))
 
 
 def _step(path: Path) -> float:
