@@ -6,12 +6,12 @@ must equal it, all others may be one step off, as they round elsewhere.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i16
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.traits import OpTrait
 
@@ -20,6 +20,7 @@ from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import TensorOp, element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
@@ -161,6 +162,27 @@ def assert_integers_only(module: ModuleOp) -> None:
     for op in main_function(module).body.block.ops:
         assert not isinstance(op, QuantizeCastOp | DequantizeCastOp)
         assert all(element_of(value) != f32 for value in (*op.operands, *op.results))
+
+
+@pytest.mark.parametrize("sample", [s for s in NN_SAMPLES if issubclass(s.op, FunctionOp)], ids=str)
+def test_functions_of_16_bits_stay_within_a_step(sample: Sample) -> None:
+    """All 65,536 integers, over the range of the sample's values."""
+    op = sample.build()
+    (values,) = sample.arrays()
+    scale, _ = choose_quantization(float(values.min()), float(values.max()), "symmetric", "int16")
+    x = Quantized(UniformType.per_tensor(i16, scale), np.arange(-32768, 32768).astype(np.int16))
+    with np.errstate(all="ignore"):
+        (real,) = op.evaluate(x.real)
+    finite = real[np.isfinite(real)]
+    (fixed,) = op.get_traits_of_type(FixedScale) or (None,)
+    spread = choose_quantization(float(finite.min()), float(finite.max()), "symmetric", "int16")[0]
+    type = UniformType.per_tensor(i16, fixed.int16_scale if fixed else spread)
+    whole = replace(sample, operands=(replace(sample.operands[0], shape=x.stored.shape),))
+    integers = to_integers(module_of(whole, [x], type))
+    assert_integers_only(integers)
+    (exact,) = evaluate(main_function(integers), [x.stored])
+    off = np.abs(exact.astype(np.int64) - Quantized.of(real, type).stored)
+    assert off.max() <= 1
 
 
 def test_saturating_results_are_tried() -> None:

@@ -55,13 +55,32 @@ func.func @tables(%x: tensor<4x!a>) -> tensor<4x!t> {
 
 // -----
 
-// No table for 16 bits, no multiplier for such scales: an island.
-!w = !quant.uniform<i16:f32, 0.001>
+// Of 16 bits a table has 513 knots, or, where lines between them are more than a step off, all 65,536 results; all, too,
+// where the result has 8 bits.
+!x = !quant.uniform<i16:f32, 0.001>
+!s = !quant.uniform<i16:f32, 3.0517578125e-05>
+!a = !quant.uniform<i8:f32, 0.5:3>
+
+// CHECK-LABEL: func.func @tables_of_16_bits
+// CHECK: qint.interpolated_lookup %{{.*}}, <tensor<513xi16>, elided> : tensor<4xi16> -> tensor<4xi16>
+// CHECK: qint.lookup %{{.*}}, <tensor<65536xi16>, elided> : tensor<4xi16> -> tensor<4xi16>
+// CHECK: qint.lookup %{{.*}}, <tensor<65536xi8>, elided> : tensor<4xi16> -> tensor<4xi8>
+func.func @tables_of_16_bits(%x: tensor<4x!x>) -> (tensor<4x!x>, tensor<4x!s>, tensor<4x!a>) {
+  %0 = nn.softplus %x : tensor<4x!x> -> tensor<4x!x>
+  %1 = nn.tanh %x : tensor<4x!x> -> tensor<4x!s>
+  %2 = nn.exp %x : tensor<4x!x> -> tensor<4x!a>
+  func.return %0, %1, %2 : tensor<4x!x>, tensor<4x!s>, tensor<4x!a>
+}
+
+// -----
+
+// No multiplier for such scales, no table for 32 bits: an island.
+!w = !quant.uniform<i32:f32, 0.001>
 !a = !quant.uniform<i8:f32, 1.0e-10>
 !b = !quant.uniform<i8:f32, 1.0e+10>
 
 // CHECK-LABEL: func.func @islands
-// CHECK: nn.sigmoid %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, not on i16">{{.*}} : tensor<4xf32>
+// CHECK: nn.sigmoid %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<4xf32>
 // CHECK: nn.relu %{{.*}}#qmlir.decision<float, "factor", "its scales are a factor of 1e+20 apart, which no 32-bit multiplier bridges">{{.*}} : tensor<4xf32>
 func.func @islands(%x: tensor<4x!w>, %y: tensor<4x!b>) -> (tensor<4x!w>, tensor<4x!a>) {
   %0 = nn.sigmoid %x : tensor<4x!w> -> tensor<4x!w>

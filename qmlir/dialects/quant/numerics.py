@@ -134,7 +134,7 @@ def interpolated(table: Array, x: Array) -> Array:
 
 
 def interpolation_table(exact: Array) -> Array:
-    """The knots from which a function is interpolated; each moved against half the error in the middle behind it.
+    """The knots from which a function is interpolated; each moved against half the errors in the middles beside it.
 
     Args:
         exact: Its stored results at every integer of 16 bits, in order, [65536].
@@ -143,12 +143,11 @@ def interpolation_table(exact: Array) -> Array:
         [KNOTS], int16.
     """
     step, half = 1 << SEGMENT_BITS, 1 << SEGMENT_BITS - 1
-    wide = exact.astype(np.int64)
-    last = np.clip(2 * wide[-1] - wide[-2], -(1 << 15), (1 << 15) - 1)  # there is no element for the last knot
-    knots = np.append(wide[::step], last)
-    middle = _half_up(knots[:-1] + knots[1:], 1) - wide[half::step]
-    knots[:-1] -= np.rint(middle / 2).astype(np.int64)
-    return np.clip(knots, -(1 << 15), (1 << 15) - 1).astype(np.int16)
+    real = exact.astype(np.float64)
+    knots = np.append(real[::step], 2 * real[-1] - real[-2])  # there is no element for the last knot
+    errors = (knots[:-1] + knots[1:]) / 2 - real[half::step]
+    beside = (np.append(errors, errors[-1]) + np.insert(errors, 0, errors[0])) / 2
+    return np.clip(np.rint(knots - beside / 2), -(1 << 15), (1 << 15) - 1).astype(np.int16)
 
 
 # A real multiplier as integers.

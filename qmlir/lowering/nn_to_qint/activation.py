@@ -7,11 +7,16 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
+from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import NoIntegerForm, uniform
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
 from qmlir.lowering.nn_to_qint.tables import linear_table, table
 from qmlir.runtimes import Rounding
+
+
+INTERPOLATION_STEPS = 1
+"""How far an interpolated result may lie from the correctly rounded one; farther, and the table has all 65,536."""
 
 
 def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
@@ -28,8 +33,14 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
 
 
 def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Any other function of one element: the 256 results."""
-    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(table(op, rounding))})]
+    """Any other function of one element: all its results, or knots of 16 bits where lines between them do as well."""
+    entries = table(op, rounding)
+    if rounding.function == "exact" and entries.shape == (1 << 16,) and entries.dtype == np.int16:
+        knots = numerics.interpolation_table(entries)
+        off = numerics.interpolated(knots, np.arange(-(1 << 15), 1 << 15)) - entries.astype(np.int64)
+        if np.abs(off).max() <= INTERPOLATION_STEPS:
+            return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(knots)})]
+    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
 
 
 def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
