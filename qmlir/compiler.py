@@ -234,6 +234,7 @@ def quantize(
     *,
     schema: str = "asymmetric",
     precision: str = "int8",
+    weight_precision: str = "same",
     per_channel: bool = True,
     fail_on_float: bool = False,
 ) -> ModuleOp:
@@ -244,6 +245,7 @@ def quantize(
         profile: The ranges; None if the module's observers hold them.
         schema: How a range becomes a scale and a zero point.
         precision: Storage of activations and weights.
+        weight_precision: Storage of weights where it is another: int8 beside int16 is TFLite's 16x8.
         per_channel: One weight scale for each output channel.
         fail_on_float: Refuse if an operation stays float.
     """
@@ -256,6 +258,7 @@ def quantize(
     options = {
         "schema": schema,
         "precision": precision,
+        "weight_precision": weight_precision,
         "per_channel": per_channel,
         "fail_on_float": fail_on_float,
     }

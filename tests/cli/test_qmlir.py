@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import qmlir
 from qmlir.cli import main as driver
 from qmlir.cli.bundle import c_identifier
 from qmlir.compiler import PASSES
-from qmlir.dialects.quant.schemas import SCHEMAS, STORAGE_RANGES
+from qmlir.dialects.quant.schemas import SCHEMAS, STORAGE_RANGES, WeightPrecision
 from qmlir.profiles import Profile
 from tests.cli.small import Small, write_small
 
@@ -115,12 +116,14 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
     assert "quant.qcast" in (small / "s.mlir").read_text()
 
 
-def test_a_precision_without_kernels_says_so(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--profile", small / "p.yaml", "--precision", "int16", "-o", small / "s.mlir")
-    assert run("quantize", small.onnx, *options) == 0
-    out = capsys.readouterr().out
-    assert "more than a 32-bit accumulator holds" in out
-    assert run("quantize", small.onnx, *options, "--fail-on-float") == 1
+@pytest.mark.parametrize("weights", ["same", "int8"])
+def test_precisions_of_16_bits(small: Small, quantized: Path, weights: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--profile", small / "p.yaml", "--precision", "int16", "--weight-precision", weights)
+    assert run("quantize", small.onnx, *options, "--fail-on-float", "-o", small / "s.mlir") == 0
+    assert f"i16 activations, {'i8' if weights == 'int8' else 'i16'} weights" in capsys.readouterr().out
+    assert run("run", small / "s.mlir", "--data", small.data, "-o", small / "y.npz") == 0
+    assert run("run", small / "s.mlir", "--reference", "--data", small.data, "-o", small / "r.npz") == 0
+    np.testing.assert_array_equal(np.load(small / "y.npz")["scores"], np.load(small / "r.npz")["scores"])
 
 
 @pytest.mark.parametrize(
@@ -145,6 +148,7 @@ def test_outputs_of_any_name(tmp_path: Path) -> None:
 def test_the_values_of_options_are_those_of_the_library() -> None:
     assert driver.SCHEMAS == SCHEMAS
     assert tuple(STORAGE_RANGES) == driver.PRECISIONS
+    assert get_args(WeightPrecision) == driver.WEIGHT_PRECISIONS
     assert "quantize" in PASSES
 
 

@@ -23,6 +23,7 @@ Array = npt.NDArray[Any]
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 Precision = Literal["int8", "uint8", "int16"]
+WeightPrecision = Literal["same", "int8", "int16"]
 
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 
@@ -194,6 +195,13 @@ def _float32(value: float) -> float:
 
 
 # Weights.
+
+
+def weight_precision(weights: WeightPrecision, activations: Precision) -> Precision:
+    """The precision of weights beside that of activations; `same` is that, signed."""
+    if weights != "same":
+        return weights
+    return "int16" if activations == "int16" else "int8"
 
 
 def weight_range(precision: Precision, *, narrow: bool = True) -> tuple[int, int]:

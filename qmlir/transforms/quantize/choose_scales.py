@@ -32,9 +32,11 @@ from qmlir.dialects.quant.schemas import (
     Precision,
     QuantizationError,
     Schema,
+    WeightPrecision,
     choose_quantization,
     choose_weight_quantization,
     power_of_two_above,
+    weight_precision,
     weight_range,
 )
 from qmlir.dialects.quant.types import UniformType
@@ -55,7 +57,7 @@ from qmlir.transforms.quantize.reasons import (
 from qmlir.transforms.quantize.scale_groups import ScaleGroups
 
 BIAS_LIMIT = 2.0**30
-"""A quantized bias stays below this, half the accumulator's range; the other half is for the products."""
+"""A quantized bias of 8-bit data stays below this, half of 32 bits; the other half is for the products."""
 
 LARGEST_SCALE = float(np.finfo(np.float32).max)
 
@@ -77,6 +79,7 @@ class ChooseScalesPass(ModulePass):
     name = "choose-scales"
     schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
     precision: Precision = option("int8", "storage of activations and weights")
+    weight_precision: WeightPrecision = option("same", "storage of weights, where it is another")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -213,10 +216,11 @@ class _Chooser:
         weights = op.w.owner.value.array
         axis = op.CHANNEL_AXIS if self.options.per_channel else None
         where = f"weights {called(op.w)}"
-        scales = choose_weight_quantization(weights, axis, self.options.schema, self.options.precision, where=where)
+        precision = weight_precision(self.options.weight_precision, self.options.precision)
+        scales = choose_weight_quantization(weights, axis, self.options.schema, precision, where=where)
         scales = [float(s) for s in self._room_for_bias(op, scales)]
-        low, high = weight_range(self.options.precision)
-        storage = IntegerType(self.storage.width.data)  # signed, also beside unsigned activations
+        low, high = weight_range(precision)
+        storage = storage_type(precision)
         if axis is None:
             element = UniformType.per_tensor(storage, scales[0], 0, low, high)
         else:
@@ -227,12 +231,16 @@ class _Chooser:
         op.operands[1] = back.result
 
     def _room_for_bias(self, op: WeightedOp, scales: Array) -> Array:
-        """Widens a channel's weight scale where its bias would not fit the accumulator in units of s_x·s_w."""
+        """Widens a channel's weight scale where its bias would not fit the accumulator in units of s_x·s_w.
+
+        16-bit data have accumulators of 64 bits where the target has these; of 8-bit data they stay in 32.
+        """
         data = self.groups.type_of(op.x)
         if op.b is None or not is_float(op.b) or data is None:
             return scales
         assert isinstance(op.b.owner, ConstantOp)
-        least = np.abs(op.b.owner.value.array.astype(np.float64)) / (data.scale * BIAS_LIMIT)
+        limit = BIAS_LIMIT if self.storage.width.data <= 8 else 2.0 ** (self.target.sum_bits - 2)
+        least = np.abs(op.b.owner.value.array.astype(np.float64)) / (data.scale * limit)
         if len(scales) == 1:
             least = least.max(keepdims=True, initial=0.0)
         # One step up, so that rounding to f32 does not bring it below; a NaN or infinite bias widens nothing.

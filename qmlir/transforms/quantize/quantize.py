@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.quant.schemas import Precision, Schema
+from qmlir.dialects.quant.schemas import Precision, Schema, WeightPrecision
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import PipelineError
 from qmlir.ledger import deciding_operations, decision_of, decisions
@@ -40,6 +40,7 @@ class QuantizePass(ModulePass):
     name = "quantize"
     schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
     precision: Precision = option("int8", "storage of activations and weights")
+    weight_precision: WeightPrecision = option("same", "storage of weights, where it is another")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
     profile: str = option("", "apply this profile first")
     fail_on_float: bool = option(False, "refuse if an operation stays float, with the reason of each")
@@ -57,7 +58,12 @@ class QuantizePass(ModulePass):
             )
         if is_as_imported(op):
             gather_casts(op)
-        ChooseScalesPass(schema=self.schema, precision=self.precision, per_channel=self.per_channel).apply(ctx, op)
+        ChooseScalesPass(
+            schema=self.schema,
+            precision=self.precision,
+            weight_precision=self.weight_precision,
+            per_channel=self.per_channel,
+        ).apply(ctx, op)
         for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
             step.apply(ctx, op)
         if self.fail_on_float and (left := [e for e in decisions(op) if e.outcome == "float"]):
