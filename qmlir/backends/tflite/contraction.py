@@ -18,6 +18,12 @@ from qmlir.rewriting import tensor_name
 GROUPED = 6
 """The version of CONV_2D with groups."""
 
+NARROW_BIAS = {"CONV_2D": 8, "FULLY_CONNECTED": 11}
+"""Operators that take a bias of 32 bits beside data of 16, in an option and since a version."""
+
+INT32 = 2
+"""In the schema."""
+
 WEIGHTS = {INT8: INT8, INT16: INT8, UINT8: UINT8}
 """How weights are stored beside data."""
 
@@ -25,31 +31,38 @@ WEIGHTS = {INT8: INT8, INT16: INT8, UINT8: UINT8}
 @exports(nn.Conv2DOp)
 def conv2d(op: nn.Conv2DOp, values: Values) -> None:
     """CONV_2D; weights are [O, KH, KW, C/G] in both, and fewer channels than the input's mean groups."""
-    _convolve(op, values, "CONV_2D", {})
-    if op.group_count() > 1:
-        made = [o for o in values.graph.operators if o.kind == "CONV_2D"][-1]
-        made.version = max(made.version, GROUPED)
+    _convolve(op, values, "CONV_2D", {}, GROUPED if op.group_count() > 1 else 1)
 
 
 @exports(nn.DepthwiseConv2DOp)
 def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: Values) -> None:
     """DEPTHWISE_CONV_2D; weights are [1, KH, KW, C·m] in both."""
-    _convolve(op, values, "DEPTHWISE_CONV_2D", {"DepthMultiplier": op.multiplier()})
+    _convolve(op, values, "DEPTHWISE_CONV_2D", {"DepthMultiplier": op.multiplier()}, 1)
 
 
-def _convolve(op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values, kind: str, options: Options) -> None:
+def _convolve(
+    op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values, kind: str, options: Options, version: int
+) -> None:
     inputs, (_, rows, columns, _) = weighted(op, values), shape_of(op.w)
     named = padding_name(op, shape_of(op.x), (rows, columns))
     if named is None:
         inputs[0] = padded(values.graph, inputs[0], op)
     window = {**strides(op), **dilations(op), "Padding": VALID if named is None else named}
-    values.finish(op, kind, [*inputs, bias(op, values)], {**options, **window})
+    _biased(op, values, kind, inputs, {**options, **window}, version)
 
 
 @exports(nn.FullyConnectedOp)
 def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
     """FULLY_CONNECTED; weights are [O, I] in both."""
-    values.finish(op, "FULLY_CONNECTED", [*weighted(op, values), bias(op, values)])
+    _biased(op, values, "FULLY_CONNECTED", weighted(op, values), {}, 1)
+
+
+def _biased(op: WeightedOp, values: Values, kind: str, inputs: list[Tensor], options: Options, version: int) -> None:
+    """The operator with its bias."""
+    b = bias(op, values, narrow=kind in NARROW_BIAS)
+    if inputs[0].dtype == INT16 and b.dtype == np.int32:
+        options, version = {**options, "QuantizedBiasType": INT32}, NARROW_BIAS[kind]
+    values.finish(op, kind, [*inputs, b], options, version)
 
 
 @exports(nn.MatMulOp)
@@ -79,10 +92,13 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
     return [x, w]
 
 
-def bias(op: WeightedOp, values: Values) -> Tensor:
+def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
     """The bias, zeros where there is none: CONV_2D wants one. Integers are in steps of s_x · s_w beside quantized data.
 
-    They have 32 bits, and 64 beside data of 16.
+    Args:
+        op: Whose bias it is.
+        values: What holds it.
+        narrow: Whether one of 32 bits stays one beside data of 16, beside which LiteRT rounds by the bias's width.
 
     Raises:
         NoForm: It is not in integers yet, or does not fit.
@@ -90,14 +106,17 @@ def bias(op: WeightedOp, values: Values) -> Tensor:
     x, w, shape = values.form(op.x), values.form(op.w), (op.output_channels(),)
     if x.parameters is None or w.parameters is None:
         return values.real(op.b) if op.b is not None else values.graph.constant(np.zeros(shape, x.dtype))
-    wide = np.dtype(np.int64 if x.dtype == INT16 else np.int32)
-    array = np.zeros(shape, wide) if op.b is None else _integers(op.b)
-    if np.abs(array.astype(object)).max(initial=0) > np.iinfo(wide).max:
-        raise NoForm("needs a bias of 32 bits", str(array.dtype), "quantize its activations to 16 bits")
+    array = np.zeros(shape, np.int64 if x.dtype == INT16 else np.int32) if op.b is None else _integers(op.b)
+    if x.dtype != INT16 and array.dtype == np.int64:
+        if not np.array_equal(array, array.astype(np.int32)):
+            raise NoForm("needs a bias of 32 bits", "one of 64", "quantize its activations to 16 bits")
+        array = array.astype(np.int32)
+    elif x.dtype == INT16 and not narrow:
+        array = array.astype(np.int64)
     steps = np.float32(x.parameters.scale) * np.array(w.parameters.scales, np.float32)
     axis = None if w.parameters.axis is None else 0
     parameters = Parameters(tuple(steps.astype(np.float64).tolist()), (0,) * len(steps), axis)
-    return values.graph.constant(array.astype(wide), parameters, "" if op.b is None else tensor_name(op.b))
+    return values.graph.constant(array, parameters, "" if op.b is None else tensor_name(op.b))
 
 
 def _integers(b: SSAValue) -> Array:

@@ -127,12 +127,19 @@ class Graph:
         """A constant list of sizes, places or axes."""
         return self.constant(np.array(values, INDEX))
 
-    def operator(self, kind: str, inputs: Sequence[Tensor], form: Form, options: Options | None = None) -> Tensor:
+    def operator(
+        self, kind: str, inputs: Sequence[Tensor], form: Form, options: Options | None = None, version: int = 1
+    ) -> Tensor:
         """The only result of a new operator."""
-        return self.several(kind, inputs, [form], options)[0]
+        return self.several(kind, inputs, [form], options, version)[0]
 
     def several(
-        self, kind: str, inputs: Sequence[Tensor], forms: Sequence[Form], options: Options | None = None
+        self,
+        kind: str,
+        inputs: Sequence[Tensor],
+        forms: Sequence[Form],
+        options: Options | None = None,
+        version: int = 1,
     ) -> list[Tensor]:
         """The results of a new operator.
 
@@ -141,6 +148,7 @@ class Graph:
             inputs: As it declares them.
             forms: Of its results.
             options: Those that are not left at their defaults.
+            version: The least that has all that is asked for; its types may ask for a later one.
 
         Raises:
             NoForm: LiteRT has no kernel for data of this type or so many dimensions.
@@ -159,7 +167,7 @@ class Graph:
             raise NoForm(f"needs at most {kernel.most} dimensions for TFLite's {kind}", str(len(data.shape)),
                          "reshape before and behind it")  # fmt: skip
         outputs = [Tensor(form, f"{self.scope}/{kind}", made=True) for form in forms]
-        version = kernel.version(data.dtype.name, len(data.shape))
+        version = max(version, kernel.version(data.dtype.name, len(data.shape)))
         self.operators.append(Operator(kind, list(inputs), outputs, options or {}, version))
         return outputs
 

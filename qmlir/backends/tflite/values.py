@@ -135,8 +135,10 @@ class Values:
         own = form.parameters.scale, form.parameters.zero_point
         return kernel.result.get(form.dtype.name, own) == own
 
-    def finish(self, op: Operation, kind: str, inputs: Sequence[Tensor], options: Options | None = None) -> None:
-        """The only result of an operation as an operator on tensors, and whatever is to follow it."""
+    def finish(
+        self, op: Operation, kind: str, inputs: Sequence[Tensor], options: Options | None = None, version: int = 1
+    ) -> None:
+        """The only result of an operation as an operator on tensors, of some version at least, and what follows it."""
         value = op.results[0]
         form, kernel = self.form(value), KERNELS[kind]
         data = inputs[kernel.data]
@@ -146,12 +148,12 @@ class Values:
             target = replace(form, parameters=data.form.parameters)
         bounds, given = real_bounds(op), dict(options or {})
         if target.parameters not in (None, form.parameters):  # clamped once it is on its own scale
-            self.define(value, self.graph.operator(kind, inputs, target, given), bounds)
+            self.define(value, self.graph.operator(kind, inputs, target, given, version), bounds)
             return
         wanted = stored_bounds(element_of(value), target, bounds)
         if fuses(kind):
             given["FusedActivationFunction"], wanted = activation(target, bounds, wanted)
-        y = self.bounded(self.graph.operator(kind, inputs, target, given), wanted)
+        y = self.bounded(self.graph.operator(kind, inputs, target, given, version), wanted)
         if target == form:
             self.hold(value, y)
         else:

@@ -270,6 +270,60 @@ def test_a_network_of_unsigned_bytes_stays(tmp_path: Path) -> None:
     assert check(module, tmp_path / "m.tflite", x) == ["CONV_2D"]
 
 
+def layer(kind: str, bias: str) -> ModuleOp:
+    """A contraction of 16-bit data with 8-bit weights and a bias of some width."""
+    x, y = "!quant.uniform<i16:f32, 0.001>", "!quant.uniform<i16:f32, 0.0137>"
+    shapes = {
+        "nn.conv2d": ("1x5x5x4", "4x3x3x4", "1x3x3x4", 0),
+        "nn.depthwise_conv2d": ("1x5x5x4", "1x3x3x4", "1x3x3x4", 3),
+        "nn.fully_connected": ("3x20", "4x20", "3x4", 0),
+    }
+    data, filters, result, axis = shapes[kind]
+    count = int(np.prod([int(d) for d in filters.split("x")]))
+    elements = ", ".join(map(str, np.random.default_rng(1).integers(-127, 128, count)))
+    w = f"tensor<{filters}x!quant.uniform<i8<-127:127>:f32:{axis}, {{0.25, 0.125, 0.3, 0.22}}>>"
+    return network(f"""
+      func.func @main(%x: tensor<{data}x{x}>) -> tensor<{result}x{y}> {{
+        %w = nn.constant <tensor<{filters}xi8>, [{elements}]> : {w}
+        %b = nn.constant <tensor<4x{bias}>, [1000, -7000, 300, 12]> : tensor<4x{bias}>
+        %c = {kind} %x, %w, %b : tensor<{data}x{x}>, {w}, tensor<4x{bias}> -> tensor<{result}x{y}>
+        func.return %c : tensor<{result}x{y}>
+      }}""")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bias"),
+    [
+        ("nn.conv2d", "i64"), ("nn.conv2d", "i32"), ("nn.depthwise_conv2d", "i64"), ("nn.fully_connected", "i64"),
+        ("nn.fully_connected", "i32"),
+    ],
+)  # fmt: skip
+def test_a_bias_beside_16_bits_keeps_its_width(kind: str, bias: str, tmp_path: Path) -> None:
+    """As LiteRT rounds by it."""
+    module = layer(kind, bias)
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        x = random.integers(-32768, 32768, [int(d) for d in "1x5x5x4".split("x")] if "conv" in kind else [3, 20])
+        assert len(check(module, tmp_path / "m.tflite", x.astype(np.int16))) == 1
+
+
+def test_depthwise_convolutions_of_16_bits_have_a_bias_of_64(tmp_path: Path) -> None:
+    """LiteRT takes no other."""
+    qmlir.export(layer("nn.depthwise_conv2d", "i32"), tmp_path / "m.tflite", format="tflite")
+    assert LiteRT(tmp_path / "m.tflite").run([np.zeros((1, 5, 5, 4), np.int16)])[0].shape == (1, 3, 3, 4)
+
+
+def test_a_bias_of_64_bits_beside_bytes(tmp_path: Path) -> None:
+    y = "!quant.uniform<i8:f32, 1.5:-128>"
+    module = convolution(I8, PER_CHANNEL, y, bias="tensor<2xi64>")
+    x = np.random.default_rng(0).integers(-128, 128, (1, 5, 5, 2)).astype(np.int8)
+    qmlir.export(module, tmp_path / "m.tflite", format="tflite")
+    LiteRT(tmp_path / "m.tflite").run([x])
+    text = str(module).replace("[100, -70]", "[100, 5000000000]")
+    with pytest.raises(LoweringError, match="needs a bias of 32 bits, got one of 64"):
+        qmlir.export(parse_text(make_context(), text, "test"), tmp_path / "n.tflite", format="tflite")
+
+
 @pytest.mark.parametrize(
     ("module", "said"),
     [
