@@ -30,13 +30,10 @@ def summary(surveyed: Surveyed) -> str:
     table.add_column("numbers")
     for numerics in NUMERICS:
         table.add_column(numerics, justify="right")
-    totals: Findings = {}
     for subject, found in surveyed:
         table.add_row(subject.name, subject.format, *(_cell(found.get(n)) for n in NUMERICS))
-        for numerics, finding in found.items():
-            totals[numerics] = totals.get(numerics, Finding()) + finding
     table.add_section()
-    table.add_row("all", "", *(_total(totals.get(n, Finding())) for n in NUMERICS))
+    table.add_row("all", "", *(_counts(total) for total in _totals(surveyed).values()))
     console = Console(width=140, file=None, force_terminal=False)
     with console.capture() as captured:
         console.print(table)
@@ -45,15 +42,29 @@ def summary(surveyed: Surveyed) -> str:
     return captured.get()
 
 
+def totals(surveyed: Surveyed) -> str:
+    """Outputs that differ, of those compared, in each numerics."""
+    counts = (f"{n} {total.differing} of {total.compared}" for n, total in _totals(surveyed).items())
+    return "TFLite operators against LiteRT, outputs that differ: " + ", ".join(counts)
+
+
+def _totals(surveyed: Surveyed) -> Findings:
+    found = {n: Finding() for n in NUMERICS}
+    for _, findings in surveyed:
+        for numerics, finding in findings.items():
+            found[numerics] += finding
+    return found
+
+
 def _cell(finding: Finding | None) -> str:
     if finding is None:
         return "·"
     if finding.wrong or finding.refused:
         return "WRONG" if finding.wrong else "refused"
-    return _total(finding) + (f" by {finding.most}" if finding.differing else "")
+    return _counts(finding) + (f" by {finding.most}" if finding.differing else "")
 
 
-def _total(finding: Finding) -> str:
+def _counts(finding: Finding) -> str:
     return f"{finding.differing}/{finding.compared}" if finding.differing else str(finding.compared)
 
 

