@@ -10,6 +10,7 @@ from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
 
 REDUCTIONS: dict[type[ReductionOp], tuple[str, int]] = {
     nn.ReduceSumOp: ("ReduceSum", 13),
+    nn.ReduceMeanOp: ("ReduceMean", 18),
     nn.ReduceProdOp: ("ReduceProd", 18),
     nn.ReduceMaxOp: ("ReduceMax", 18),
     nn.ReduceMinOp: ("ReduceMin", 18),

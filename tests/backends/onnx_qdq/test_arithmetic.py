@@ -40,6 +40,7 @@ def is_refused(sample: Sample) -> bool:
     elements = {element_of(value) for value in (*op.operands, *op.results)}
     wide = not elements <= {i8, i32} or (isinstance(op, NarrowingOp) and element_of(op.y) != i8)
     rounds = isinstance(op, qint.RequantizeOp) and op.contract.data not in CONTRACTS
+    rounds = rounds or (isinstance(op, qint.SoftmaxOp) and op.division.data != "exact")
     return wide or rounds or sample.op not in computes.entries
 
 
