@@ -58,6 +58,7 @@ class Rounding:
     wide      the contract of sums of products that are taken in 64 bits, unless their bias has 32, and factors are
               then in f64; None where sums have 32 bits if these are enough
     unbiased  whether that holds without a bias too
+    narrow    whether a bias of 32 bits means sums of 32; else they are taken in 64 bits whatever the bias
     """
 
     contract: str
@@ -69,6 +70,7 @@ class Rounding:
     function: str = "exact"
     wide: str | None = None
     unbiased: bool = True
+    narrow: bool = True
 
 
 FLOAT = Rounding("float_even", float32=True)
@@ -117,7 +119,7 @@ def _of_16_bits(convolution: str, fully_connected: Rounding) -> dict[str, Roundi
     """LiteRT's contractions of 16-bit data; the contracts given are for sums of 32 bits."""
     return {
         "nn.conv2d/i16": Rounding(convolution, wide="reduced16"),
-        "nn.depthwise_conv2d/i16": Rounding(convolution, wide="reduced16"),
+        "nn.depthwise_conv2d/i16": Rounding(convolution, wide="reduced16", narrow=False),
         "nn.fully_connected/i16": replace(fully_connected, wide="single64"),
         "nn.matmul/i16": Rounding("reduced16", wide="reduced16"),
     }

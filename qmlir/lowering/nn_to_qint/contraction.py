@@ -59,7 +59,7 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
     Raises:
         NoIntegerForm: The contract is for no sums of this size, or not for a factor of that size.
     """
-    if rounding.wide is not None and _bias_width(op) in ((None, 64) if rounding.unbiased else (64,)):
+    if rounding.wide is not None and _is_wide(op, rounding):
         wide = rounding.wide
     elif fits_32_bits(op):
         return i32, rounding
@@ -70,6 +70,12 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
     if factors(op).max() >= 2.0 ** numerics.CONTRACTS[wide].max_shift:
         raise NoIntegerForm("factor", f"its scales are a factor of {factors(op).max():g} apart, too far for {wide}")
     return i64, replace(rounding, contract=wide, product32=False)
+
+
+def _is_wide(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> bool:
+    """Whether a runtime sums in 64 bits beside a bias like this one."""
+    width = _bias_width(op)
+    return rounding.unbiased if width is None else width == 64 or not rounding.narrow
 
 
 def _bias_width(op: WeightedOp | nn.MatMulOp) -> int | None:
