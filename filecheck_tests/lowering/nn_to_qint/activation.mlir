@@ -104,3 +104,21 @@ func.func @litert(%x: tensor<4x!a>) -> (tensor<4x!b>, tensor<4x!b>) {
   func.return %0, %1 : tensor<4x!b>, tensor<4x!b>
 }
 }
+
+// -----
+
+// A change of scale from and to 32 bits, but for a zero point there.
+!h = !quant.uniform<i16:f32, 0.5>
+!w = !quant.uniform<i32:f32, 0.125>
+!z = !quant.uniform<i32:f32, 0.125:7>
+
+// CHECK-LABEL: func.func @wide
+// CHECK: qint.requantize %{{.*}} {multiplier = array<i32: 1073741824>, shift = array<i32: 3>, contract = "single", min = -2147483648 : i32, max = 2147483647 : i32} : tensor<4xi16> -> tensor<4xi32>
+// CHECK: qint.requantize %{{.*}} : tensor<4xi32> -> tensor<4xi16>
+// CHECK: nn.requantize %{{.*}}#qmlir.decision<float, "target", "32 bits minus a zero point, or rounded from a float32, have no integer form">
+func.func @wide(%x: tensor<4x!h>, %y: tensor<4x!z>) -> (tensor<4x!w>, tensor<4x!h>, tensor<4x!h>) {
+  %0 = nn.requantize %x : tensor<4x!h> -> tensor<4x!w>
+  %1 = nn.requantize %0 : tensor<4x!w> -> tensor<4x!h>
+  %2 = nn.requantize %y : tensor<4x!z> -> tensor<4x!h>
+  func.return %0, %1, %2 : tensor<4x!w>, tensor<4x!h>, tensor<4x!h>
+}

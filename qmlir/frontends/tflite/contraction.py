@@ -151,8 +151,13 @@ def transpose_conv(
     node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, padding: int, stride_h: int,
     stride_w: int, fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """The convolution whose gradient is wanted: zeros between the elements, then one with reversed weights."""
-    out, image, weights = node.ints(output_shape, "output shape"), node.shape(x), node.shape(w)
+    """The convolution whose gradient is wanted: zeros between the elements, then one with reversed weights.
+
+    Shapes are known at import: an output shape that comes with the data must be what the file says of the output.
+    """
+    constant = isinstance(output_shape, Constant) or node.tensors[0].dynamic
+    out = node.ints(output_shape, "output shape") if constant else node.tensors[0].shape
+    image, weights = node.shape(x), node.shape(w)
     strides = stride_h, stride_w
     if len(out) != 4 or len(image) != 4 or len(weights) != 4 or min(strides) < 1 or min(*out, *image, *weights) < 1:
         raise node.error("its input, weights and output must have rank 4 and its strides be at least 1",

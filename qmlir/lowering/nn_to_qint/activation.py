@@ -14,7 +14,6 @@ from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
 from qmlir.lowering.nn_to_qint.tables import linear_table, table
 from qmlir.runtimes import Rounding
 
-
 INTERPOLATION_STEPS = 1
 """How far an interpolated result may lie from the correctly rounded one; farther, and the table has all 65,536."""
 
@@ -24,6 +23,8 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
     data = uniform(op.x)
     if data.storage != data.storage_type or uniform(op.y).storage != uniform(op.y).storage_type:
         return _change_storage(op, operands)
+    if (data.storage_width == 32 and data.zero_point) or (uniform(op.y).storage_width == 32 and "float" in rounding.contract):
+        raise NoIntegerForm("target", "32 bits minus a zero point, or rounded from a float32, have no integer form")
     if rounding.function == "float32" and data.storage_width == 8:
         return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(linear_table(op))})]
     low, high = limits(op)

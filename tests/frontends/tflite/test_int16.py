@@ -117,3 +117,22 @@ def test_sums_that_need_64_bits_by_default() -> None:
     np.testing.assert_array_equal(qmlir.reference(module)(x), wanted)
     np.testing.assert_array_equal(qmlir.compile(module)(x), wanted)
     np.testing.assert_array_equal(run(interpreter(data, "litert-reference"), [x])[0], wanted)
+
+
+def test_an_output_shape_that_comes_with_the_data() -> None:
+    """It must be what the file says of the output, so its values are not read."""
+    random = np.random.default_rng(1)
+    w = random.integers(-127, 128, (3, 2, 2, 4)).astype(np.int8)
+    tensors = [
+        T("shape", (4,), np.int32), constant("w", w, scale=[0.01]),
+        T("x", (1, 3, 2, 4), np.int16, None, [0.001], [0]), T("y", (1, 6, 4, 3), np.int16, None, [0.01], [0]),
+    ]  # fmt: skip
+    options = {"Padding": 1, "StrideH": 2, "StrideW": 2}
+    data = model(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2], [3], "TransposeConvOptions", options)], [0, 2], [3])
+    module = load_tflite(data)
+    follow(module, "litert-reference")
+    x = random.integers(-32768, 32768, (1, 3, 2, 4)).astype(np.int16)
+    inputs = [np.array([1, 6, 4, 3], np.int32), x]
+    wanted = run(interpreter(data, "litert-reference"), inputs)[0]
+    for made in (qmlir.reference(module), qmlir.compile(module)):
+        np.testing.assert_array_equal(made.run(dict(zip(["shape", "x"], inputs, strict=True)))[0], wanted)
