@@ -153,6 +153,7 @@ def load(
     constants: Mapping[str, Array] | None = None,
     *,
     numerics: str | None = None,
+    signature: str | None = None,
 ) -> ModuleOp:
     """Reads a network.
 
@@ -163,14 +164,19 @@ def load(
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
             `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`; by default what an .mlir file
             says.
+        signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
     """
-    module = _load(Path(path), bind or {}, constants or {})
+    module = _load(Path(path), bind or {}, constants or {}, signature)
     if numerics is not None:
         follow(module, numerics)
     return module
 
 
-def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array]) -> ModuleOp:
+def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array], signature: str | None) -> ModuleOp:
+    if signature is not None and path.suffix in (".mlir", ".onnx"):
+        raise OptionError(
+            "signature", "is for .tflite files: others have one graph", got=signature, remedy="leave it out"
+        )
     if path.suffix == ".mlir":
         return _load_mlir(path)
     if path.suffix == ".onnx":
@@ -180,7 +186,7 @@ def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array]) -
     if path.suffix == ".tflite":
         from qmlir.frontends.tflite import load_tflite
 
-        return load_tflite(path, bind=bind, constants=constants)
+        return load_tflite(path, bind=bind, constants=constants, signature=signature)
     raise FileError(path, "must be an .onnx, a .tflite or an .mlir file", remedy="rename it if it is one of these")
 
 

@@ -112,6 +112,11 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
             "onnxruntime-vnni (its sums are exact), litert-reference, litert-xnnpack or litert-builtin; by default "
             "what an .mlir file says",
         )
+        sub.add_argument(
+            "--signature",
+            metavar="KEY",
+            help="the signature of a .tflite file whose subgraph is the network; by default its first subgraph",
+        )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         commands[name] = sub
         return sub
@@ -211,7 +216,13 @@ def _load(arguments: argparse.Namespace) -> "ModuleOp":
         if len(arrays) != 1:
             raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
         (constants[name],) = arrays.values()
-    return load(arguments.model, bind=dict(arguments.bind), constants=constants, numerics=arguments.numerics)
+    return load(
+        arguments.model,
+        bind=dict(arguments.bind),
+        constants=constants,
+        numerics=arguments.numerics,
+        signature=arguments.signature,
+    )
 
 
 def _progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:

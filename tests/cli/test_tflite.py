@@ -8,8 +8,10 @@ import pytest
 import qmlir
 from qmlir.cli import main as qmlir_main
 from qmlir.cli import opt
+from qmlir.errors import OptionError
 from tests.frontends.tflite.files import litert
 from tests.frontends.tflite.networks import contraction
+from tests.frontends.tflite.test_subgraphs import two
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -35,3 +37,18 @@ def test_passes_over_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> N
     text = capsys.readouterr().out
     assert "qint.conv2d" in text
     assert "quant.dcast" not in text
+
+
+def test_a_signature_chooses_what_is_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "two.tflite"
+    path.write_bytes(two())
+    given = ["import", str(path), "-o", str(tmp_path / "net.mlir"), "--signature"]
+    assert qmlir_main.main([*given, "decode"]) == 0
+    assert "nn.tanh" in (tmp_path / "net.mlir").read_text()
+    assert qmlir_main.main([*given, "neither"]) == 1
+    assert "must be one of the file's: encode, decode" in capsys.readouterr().err
+
+
+def test_signatures_are_of_tflite_files(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"is for \.tflite files"):
+        qmlir.load(tmp_path / "net.onnx", signature="decode")
