@@ -6,14 +6,19 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.transforms.dead_code_elimination import region_dce
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import IMPORTED, Pipeline, main_function
+from qmlir.dialects import nn
+from qmlir.profiles import Profile
 from qmlir.runtimes import follow
 from tests.backends.tflite.runtime import LiteRT
 from tests.frontends.tflite.trained import FLOAT, LARGE, QUANTIZED, inputs
@@ -75,24 +80,64 @@ def test_float_files_come_back(name: str, shared: Shared, tmp_path: Path) -> Non
             np.testing.assert_allclose(a, b, rtol=0, atol=EPSILON * np.abs(b).max())
 
 
-@pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
-@pytest.mark.parametrize("name", ["kws_dscnn", "resnet8_cifar", "vww_mbv1"])
-def test_our_own_integers(name: str, schema: str, shared: Shared, tmp_path: Path) -> None:
-    """A float network, profiled and quantized by us."""
-    module = qmlir.load(shared(f"models/tflite/{name}_f32.tflite"))
-    real, _ = LABELLED[f"{name}_i8"].load(shared)
+@dataclass(frozen=True)
+class Prepared:
+    """A float network with its profile, and samples that it was not profiled on."""
+
+    name: str
+    module: ModuleOp
+    profile: Profile
+    samples: list[Array]
+
+
+@pytest.fixture(scope="module", params=["kws_dscnn", "resnet8_cifar", "vww_mbv1"])
+def prepared(request: pytest.FixtureRequest, shared: Shared) -> Prepared:
+    module = qmlir.load(shared(f"models/tflite/{request.param}_f32.tflite"))
+    real, _ = LABELLED[f"{request.param}_i8"].load(shared)
     order = np.random.default_rng(0).permutation(len(real))
     samples = [np.ascontiguousarray(real[i][None], np.float32) for i in order]
-    quantized = qmlir.quantize(module, qmlir.profile(module, samples[:PROFILED]), schema=schema)
+    # A set of 128 pictures is too small: they are mirrored too.
+    mirrored = [np.ascontiguousarray(x) for axis in (1, 2) for x in map(partial(np.flip, axis=axis), samples)]
+    scored = [*samples[PROFILED:], *mirrored][:INPUTS]
+    return Prepared(request.param, module, qmlir.profile(module, samples[:PROFILED]), scored)
+
+
+@pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
+def test_our_own_integers(prepared: Prepared, schema: str, tmp_path: Path) -> None:
+    """A float network, profiled and quantized by us."""
+    quantized = qmlir.quantize(prepared.module, prepared.profile, schema=schema)
     theirs = exported(quantized, tmp_path)
     follow(quantized, "litert-reference")
     ours = qmlir.compile(quantized)
-    # A set of 128 pictures is too small: they are mirrored too.
-    scored = [*samples[PROFILED:], *(np.ascontiguousarray(x[:, ::-1]) for x in samples)][:INPUTS]
-    found = differing(ours.run, theirs, scored)
-    say(f"{name:34s} {schema}: {found} of {len(scored)} inputs differ")
+    found = differing(ours.run, theirs, prepared.samples)
+    say(f"{prepared.name:34s} {schema}: {found} of {len(prepared.samples)} inputs differ")
     assert found == 0
-    assert np.array_equal(qmlir.reference(quantized).run(scored[0])[0], ours.run(scored[0])[0])
+    x = prepared.samples[0]
+    assert np.array_equal(qmlir.reference(quantized).run(x)[0], ours.run(x)[0])
+
+
+def test_our_own_integers_of_16_bits(prepared: Prepared, tmp_path: Path) -> None:
+    """With weights of 8, up to the softmax."""
+    quantized = qmlir.quantize(
+        prepared.module, prepared.profile, schema="symmetric", precision="int16", weight_precision="int8"
+    )
+    end_before_softmax(quantized)
+    theirs = exported(quantized, tmp_path)
+    follow(quantized, "litert-reference")
+    found = differing(qmlir.compile(quantized).run, theirs, prepared.samples)
+    say(f"{prepared.name:34s} int16x8: {found} of {len(prepared.samples)} inputs differ")
+    assert found == 0
+
+
+def end_before_softmax(module: ModuleOp) -> None:
+    """Makes a network return what its last softmax reads."""
+    function = main_function(module)
+    (softmax,) = [op for op in function.body.block.ops if isinstance(op, nn.SoftmaxOp)]
+    end = function.body.block.last_op
+    assert end is not None
+    end.operands[0] = softmax.x
+    function.function_type = FunctionType.from_lists(function.function_type.inputs.data, [softmax.x.type])
+    region_dce(module.body)
 
 
 @pytest.mark.parametrize("schema", ["", "asymmetric", "symmetric"])
