@@ -89,6 +89,9 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
     if w.dtype == UINT8 and w.form.parameters.axis is not None:
         raise NoForm("needs weights of uint8 with one scale", str(element_of(op.w))[:160],
                      "quantize the weights per tensor")  # fmt: skip
+    if w.dtype == INT8 and w.data is not None and w.data.min(initial=0) == np.iinfo(INT8).min:
+        raise NoForm("needs weights from -127 to 127", "-128",
+                     "quantize the weights in the narrow range; kernels add products of two in 16 bits")  # fmt: skip
     return [x, w]
 
 
