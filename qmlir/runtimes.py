@@ -25,7 +25,12 @@ fully connected layer, which needs the bias for that. Convolutions and matrix pr
 their multiplier, fully connected layers by all of it. Beside an int32 bias,
 if the file says in `quantized_bias_type` that it is one, convolutions and fully connected layers sum in 32 bits and
 round as those of 8 bits do. If the file does not say so, convolutions and the reference's fully connected layers read
-the int32 bias as int64, past its end: what they yield then is no number of the model, and is not followed.
+the int32 bias as int64, past its end: what they yield then is no number of the model, and is not followed. A transposed
+convolution beside one rounds the last channels, fewer than eight, as the reference in all three ways: not followed.
+
+Of 16-bit data exponential, logarithm and gelu are lines between 513 knots, sigmoid and tanh lines between 256 values of
+the sigmoid; but for data in steps of 2^−12 (tanh 2^−11 too) the optimized kernels have an algorithm of their own, up to
+12 steps off, which is not followed.
 """
 
 from collections.abc import Mapping
@@ -111,6 +116,8 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
         replace(DOUBLE_FLOAT, function="float32_away"),
     ),
     "nn.sqrt": replace(DOUBLE_FLOAT, function="float32_truncated"),
+    **dict.fromkeys(("nn.sigmoid/i16", "nn.tanh/i16"), replace(DOUBLE_FLOAT, function="fixed_point")),
+    **dict.fromkeys(("nn.exp/i16", "nn.log/i16", "nn.gelu/i16"), replace(DOUBLE_FLOAT, function="interpolated")),
 }
 """Functions of one element in all three ways of LiteRT's, unless XNNPACK has its own."""
 
@@ -146,6 +153,7 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
 LITERT_XNNPACK: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
     "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
+    "nn.leaky_relu/i16": replace(DOUBLE_FLOAT, function="fixed_point"),
     **dict.fromkeys(("nn.sigmoid", "nn.tanh", "nn.elu"), replace(DOUBLE_FLOAT, function="float32_shifted")),
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": FLOAT,

@@ -122,3 +122,21 @@ func.func @wide(%x: tensor<4x!h>, %y: tensor<4x!z>) -> (tensor<4x!w>, tensor<4x!
   %2 = nn.requantize %y : tensor<4x!z> -> tensor<4x!h>
   func.return %0, %1, %2 : tensor<4x!w>, tensor<4x!h>, tensor<4x!h>
 }
+
+// -----
+
+// LiteRT interpolates some functions of 16 bits between 513 knots, wherever they lie, and has sigmoid as integers.
+!h = !quant.uniform<i16:f32, 0.001>
+!e = !quant.uniform<i16:f32, 0.01>
+!s = !quant.uniform<i16:f32, 3.0517578125e-05>
+
+module attributes {qmlir.numerics = "litert-reference"} {
+// CHECK-LABEL: func.func @litert_16_bits
+// CHECK: qint.interpolated_lookup %{{.*}}, <tensor<513xi16>, elided>
+// CHECK: qint.lookup %{{.*}}, <tensor<65536xi16>, elided>
+func.func @litert_16_bits(%x: tensor<4x!h>) -> (tensor<4x!e>, tensor<4x!s>) {
+  %0 = nn.exp %x : tensor<4x!h> -> tensor<4x!e>
+  %1 = nn.sigmoid %x : tensor<4x!h> -> tensor<4x!s>
+  func.return %0, %1 : tensor<4x!e>, tensor<4x!s>
+}
+}

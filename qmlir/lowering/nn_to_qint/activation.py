@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from xdsl.dialects.builtin import i16
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
@@ -11,7 +12,7 @@ from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import NoIntegerForm, uniform
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
-from qmlir.lowering.nn_to_qint.tables import linear_table, table
+from qmlir.lowering.nn_to_qint.tables import knots, linear_table, table
 from qmlir.runtimes import Rounding
 
 INTERPOLATION_STEPS = 1
@@ -23,7 +24,8 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
     data = uniform(op.x)
     if data.storage != data.storage_type or uniform(op.y).storage != uniform(op.y).storage_type:
         return _change_storage(op, operands)
-    if (data.storage_width == 32 and data.zero_point) or (uniform(op.y).storage_width == 32 and "float" in rounding.contract):
+    from_float = uniform(op.y).storage_width == 32 and rounding.contract.startswith("float")
+    if (data.storage_width == 32 and data.zero_point) or from_float:
         raise NoIntegerForm("target", "32 bits minus a zero point, or rounded from a float32, have no integer form")
     if rounding.function == "float32" and data.storage_width == 8:
         return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(linear_table(op))})]
@@ -35,12 +37,14 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
 
 def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Any other function of one element: all its results, or knots of 16 bits where lines between them do as well."""
+    if rounding.function == "interpolated" and uniform(op.x).storage == uniform(op.y).storage == i16:
+        return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(knots(op))})]
     entries = table(op, rounding)
     if rounding.function == "exact" and entries.shape == (1 << 16,) and entries.dtype == np.int16:
-        knots = numerics.interpolation_table(entries)
-        off = numerics.interpolated(knots, np.arange(-(1 << 15), 1 << 15)) - entries.astype(np.int64)
+        lines = numerics.interpolation_table(entries)
+        off = numerics.interpolated(lines, np.arange(-(1 << 15), 1 << 15)) - entries.astype(np.int64)
         if np.abs(off).max() <= INTERPOLATION_STEPS:
-            return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(knots)})]
+            return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(lines)})]
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
 
 

@@ -17,6 +17,8 @@ from qmlir.legality import uniform
 
 Way: TypeAlias = Callable[..., Array | None]
 
+_MOST = (1 << 15) - 1
+
 
 def _scales(op: FunctionOp) -> tuple[np.float32, np.float32]:
     return np.float32(uniform(op.x).scale), np.float32(uniform(op.y).scale)
@@ -57,9 +59,67 @@ def _short_leaky(op: nn.LeakyReluOp, x: Array, contract: str) -> Array:
     return np.where(x >= 0, x * positive, x * negative) + 128 >> 8
 
 
-# Hard swish, in 16 bits.
+# Sigmoid and tanh of 16 bits: lines between 256 values of the sigmoid, 1/24 apart.
 
-_MOST = (1 << 15) - 1
+
+def _sigmoid_values() -> Array:
+    """65536 · sigmoid(i / 24), each raised by half of what a line to the next is too low in its middle."""
+
+    def sigmoid(i: Array) -> Array:
+        return 65536 / (1 + np.exp(-i / 24))
+
+    i = np.arange(256.0)
+    sagging = sigmoid(i + 0.5) - (sigmoid(i) + sigmoid(i + 1)) / 2
+    values = np.rint(sigmoid(i) + sagging / 2).astype(np.int64)
+    values[-1] = (1 << 16) - 1
+    return values
+
+
+_SIGMOID = _sigmoid_values()
+
+
+def _in_table_steps(op: FunctionOp, x: Array) -> Array:
+    """The argument in steps of 1 / (3 · 4096), by a multiplier of 15 bits that is truncated."""
+    factor, bits = float(np.float32(uniform(op.x).scale)) * 3 * 4096, 0
+    while factor <= 32767 / 2 and bits <= 30:
+        factor, bits = 2 * factor, bits + 1
+    return x * int(factor) + ((1 << bits) >> 1) >> bits
+
+
+def _on_lines(steps: Array, bits: int) -> tuple[Array, Array]:
+    """(2^bits · 65536 · sigmoid, whether it is beyond the table) of magnitudes, 2^bits steps between two values."""
+    place = np.minimum(steps >> bits, len(_SIGMOID) - 2)
+    base = _SIGMOID[place]
+    line = (base << bits) + (steps & (1 << bits) - 1) * (_SIGMOID[place + 1] - base)
+    return line, steps >> bits >= len(_SIGMOID) - 1
+
+
+def _sigmoid(op: nn.SigmoidOp, x: Array, contract: str) -> Array | None:
+    if not _is_of_16_bits(op):
+        return None
+    steps = _in_table_steps(op, x)
+    line, beyond = _on_lines(np.abs(steps), 9)
+    line = np.where(beyond, _MOST << 10, line)
+    return np.where(steps >= 0, line + (1 << 9), (1 << 25) - line + (1 << 9) - 1) >> 10
+
+
+def _tanh(op: nn.TanhOp, x: Array, contract: str) -> Array | None:
+    if not _is_of_16_bits(op):
+        return None
+    steps = _in_table_steps(op, x)
+    line, beyond = _on_lines(np.abs(steps), 8)
+    line = np.where(beyond, ((1 << 16) - 1) << 8, line)
+    return np.where(steps >= 0, line - (1 << 23) + (1 << 7), (1 << 23) - line + (1 << 7) - 1) >> 8
+
+
+def _is_of_16_bits(op: FunctionOp) -> bool:
+    """Whether data and result have 16 bits, the result in steps of 2^−15, with zero points of 0."""
+    data, result = uniform(op.x), uniform(op.y)
+    zeros = data.zero_point == result.zero_point == 0
+    return zeros and data.storage_width == result.storage_width == 16 and result.scale == 2.0**-15
+
+
+# Hard swish, in 16 bits.
 
 
 def _high_half(a: Array, b: int) -> Array:
@@ -105,6 +165,8 @@ FIXED_POINT: Mapping[type[FunctionOp], Way] = {
     nn.NegOp: _negative,
     nn.LeakyReluOp: _leaky,
     nn.HardSwishOp: _hard_swish,
+    nn.SigmoidOp: _sigmoid,
+    nn.TanhOp: _tanh,
 }
 """What LiteRT's kernels compute."""
 

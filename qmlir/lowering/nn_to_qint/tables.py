@@ -7,6 +7,7 @@ An entry is the stored result for one stored element, in the order of the elemen
     float32_away       values in float32, times the reciprocal of the scale, half away from zero: LiteRT
     float32_shifted    the same, the zero point added before it is rounded half to even: XNNPACK
     float32_truncated  the same, rounded toward zero before the zero point is added: LiteRT's square root
+    interpolated       of 16 bits, knots in float32 with lines between them: LiteRT. Of others as exact
     fixed_point        in integers, by the contract: what LiteRT has no float form of (fixed_point.py)
     fixed_point_short  the same with factors of 8 bits behind the point: XNNPACK
 """
@@ -29,6 +30,34 @@ from qmlir.runtimes import Rounding
 def table(op: FunctionOp, rounding: Rounding) -> Array:
     """The stored results of a function for each stored element, [256]."""
     return _WAYS[rounding.function](op, rounding)
+
+
+def knots(op: FunctionOp) -> Array:
+    """The knots between which LiteRT interpolates a function of 16 bits, all steps in float32; [KNOTS].
+
+    They lie 1/512 of the elements' range apart, which is a little less than 128 elements.
+    """
+    data, result = uniform(op.x), uniform(op.y)
+    scale = np.float32(data.scale)
+    low, high = (scale * np.float32(q - data.zero_point) for q in (_elements(data)[0], _elements(data)[-1]))
+    ends = [np.float32(result.scale) * np.float32(q - result.zero_point) for q in _bounds(result)]
+    per_step = np.float32(1 << 16) / (ends[1] - ends[0])
+    apart = (high - low) / np.float32(numerics.KNOTS - 1)
+    at = low + np.arange(numerics.KNOTS).astype(np.float32) * apart
+    with np.errstate(all="ignore"):
+        value = _IN_FLOAT32.get(type(op), _nearest)
+        real, following = value(op, at) * per_step, value(op, at[1:]) * per_step
+        stored = _half_away(real)
+        middle = _half_away(value(op, at[:-1] + apart / np.float32(2)) * per_step)
+        error = _half_away((following + stored[:-1]) / np.float32(2)) - middle
+        stored[:-1] -= _half_away(error / np.float32(2))
+        stored[-1] = _half_away(value(op, np.array([high])) * per_step)[0]
+    return np.clip(np.nan_to_num(stored), *_bounds(result)).astype(np.int16)
+
+
+def _half_away(x: Array) -> Array:
+    """The nearest integers, halves away from zero."""
+    return np.trunc(x + np.copysign(x.dtype.type(0.5), x))
 
 
 def linear_table(op: UnaryOp) -> Array:
@@ -155,6 +184,7 @@ _IN_FLOAT32: Mapping[type[FunctionOp], Callable[..., Array]] = {
 
 _WAYS: Mapping[str, Callable[[FunctionOp, Rounding], Array]] = {
     "exact": _exact,
+    "interpolated": _exact,
     "float32": _float32,
     "float32_away": _float32_away,
     "float32_shifted": _float32_shifted,

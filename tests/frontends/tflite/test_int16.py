@@ -1,4 +1,4 @@
-"""Contractions of 16-bit data by 8-bit weights under each of LiteRT's numerics, with every bias it takes."""
+"""16-bit data under each of LiteRT's numerics: contractions by 8-bit weights with every bias it takes; functions."""
 
 from typing import Any
 
@@ -136,3 +136,54 @@ def test_an_output_shape_that_comes_with_the_data() -> None:
     wanted = run(interpreter(data, "litert-reference"), inputs)[0]
     for made in (qmlir.reference(module), qmlir.compile(module)):
         np.testing.assert_array_equal(made.run(dict(zip(["shape", "x"], inputs, strict=True)))[0], wanted)
+
+
+UNIT = 2.0**-15
+FUNCTIONS: list[tuple[str, float, float, str, dict[str, Any]]] = [
+    *((kind, scale, UNIT, "", {}) for kind in ("LOGISTIC", "TANH") for scale in (3e-5, 3e-4, 1e-3, 2e-3)),
+    *(("EXP", scale, 0.01, "", {}) for scale in (1e-4, 3e-4, 1e-3)),
+    ("LOG", 1e-3, 1e-3, "", {}),
+    ("LOG", 1e-4, 3e-4, "", {}),
+    *(("GELU", scale, scale, "GeluOptions", {"Approximate": how}) for scale in (3e-4, 1e-3) for how in (True, False)),
+    ("ABS", 3e-4, 4e-4, "", {}),
+    ("NEG", 3e-4, 3e-4, "", {}),
+    ("RELU", 3e-4, 4e-4, "", {}),
+    ("RELU6", 3e-4, 4e-4, "", {}),
+    ("LEAKY_RELU", 3e-4, 4e-4, "LeakyReluOptions", {"Alpha": 0.1}),
+]
+"""Operator, the scales of data and result, options."""
+
+
+def function(kind: str, scale: float, result: float, options: str, values: dict[str, Any]) -> bytes:
+    """A model of one, of all integers of 16 bits; the version is the first that takes these."""
+    version = 3 if kind in ("LOGISTIC", "TANH", "RELU", "RELU6") else 2 if kind in ("EXP", "LOG", "LEAKY_RELU") else 1
+    x, y = (T(n, (1 << 16,), np.int16, None, [float(np.float32(s))], [0]) for n, s in (("x", scale), ("y", result)))
+    return model([x, y], [Op(kind, [0], [1], options, values, version)], [0], [1])
+
+
+@pytest.mark.parametrize("numerics", RESOLVERS)
+@pytest.mark.parametrize("case", FUNCTIONS, ids=lambda c: f"{c[0]} {c[1]:g} {''.join(map(str, c[4].values()))}")
+def test_functions_equal_litert(case: tuple[str, float, float, str, dict[str, Any]], numerics: str) -> None:
+    """Tables and lines between knots; at every integer."""
+    data = function(*case)
+    module = load_tflite(data)
+    follow(module, numerics)
+    x = np.arange(-32768, 32768).astype(np.int16)
+    wanted = run(interpreter(data, numerics), [x])[0]
+    np.testing.assert_array_equal(qmlir.reference(module)(x), wanted)
+    if numerics == "litert-reference":
+        np.testing.assert_array_equal(qmlir.compile(module)(x), wanted)
+
+
+@pytest.mark.parametrize("kind", ["LOGISTIC", "TANH"])
+def test_steps_of_the_twelfth_power_of_two(kind: str) -> None:
+    """The optimized kernels have an algorithm of their own for them, up to 12 steps off; that is not followed."""
+    data = function(kind, 2.0**-12, UNIT, "", {})
+    module = load_tflite(data)
+    follow(module, "litert-reference")
+    x = np.arange(-32768, 32768).astype(np.int16)
+    got = qmlir.reference(module)(x)
+    np.testing.assert_array_equal(got, run(interpreter(data, "litert-reference"), [x])[0])
+    for numerics in ("litert-builtin", "litert-xnnpack"):
+        off = np.abs(got.astype(int) - run(interpreter(data, numerics), [x])[0])
+        assert 0 < off.max() <= 12
