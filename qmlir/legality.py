@@ -188,6 +188,9 @@ def _accumulator(op: Operation) -> tuple[int, str]:
         case nn.GlobalAveragePoolOp():
             _, rows, columns, _ = shape_of(op.x)
             return rows * columns * widest(uniform(op.x)), "the sum over the image"
+        case nn.ReduceSumOp() | nn.ReduceMeanOp():
+            count = math.prod(shape_of(op.x)[axis] for axis in op.axes.get_values())
+            return count * widest(uniform(op.x)), "the sum along its axes"
         case _:
             return 0, ""
 
@@ -296,6 +299,17 @@ def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int
     return bits, stored
 
 
+def rounds_itself(op: nn.ResizeOp) -> bool:
+    """Whether an interpolation is one of 16 bits under one scale by parts of 1: it rounds its sums of 64 bits.
+
+    All others need 32 bits and a change of scale.
+    """
+    data, result = uniform(op.x), uniform(op.y)
+    same = (data.scale, data.zero_point) == (result.scale, result.zero_point)
+    parts = all(bool((w >= 0).all()) and np.allclose(w.sum(axis=1), 1, atol=SAME_SCALE) for _, _, w in op.tables())
+    return data.storage_width > 8 and same and parts
+
+
 def _require_factors(op: Operation) -> None:
     found = factors(op)
     if isinstance(op, nn.AddOp | nn.SubOp):
@@ -332,9 +346,13 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *,
                 found = np.concatenate([scales(op.lhs), scales(op.rhs)]) / scales(op.y)
             case nn.ReluOp() | nn.ClampOp() | nn.RequantizeOp():
                 found = scales(op.x) / scales(op.y)
-            case nn.ResizeOp():
+            case nn.ResizeOp() if not rounds_itself(op):
                 bits, weights = interpolation_weights(op)
                 found = scales(op.x) / (scales(op.y) * dtype(1 << bits * len(weights)))
+            case nn.ReduceSumOp():
+                found = scales(op.x) / scales(op.y)
+            case nn.ReduceMeanOp():
+                found = scales(op.x) / (scales(op.y) * dtype(op.count()))
             case nn.GlobalAveragePoolOp():
                 _, rows, columns, _ = shape_of(op.x)
                 found = scales(op.x) / (scales(op.y) * dtype(rows * columns))

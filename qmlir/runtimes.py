@@ -58,8 +58,8 @@ class Rounding:
     operands  the contract by which a sum's operands are brought to one scale before they are added; none where they
               are added first and rounded once
     bits      of the larger multiplier of a sum that is rounded once
-    function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py, and
-              softmax, which has a fixed_point form of its own
+    function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py, 
+              softmax's fixed_point, and the ways of lowering/nn_to_qint/resize.py
     wide      the contract of sums of products that are taken in 64 bits, unless their bias has 32, and factors are
               then in f64; None where sums have 32 bits if these are enough
     unbiased  whether that holds without a bias too
@@ -134,6 +134,8 @@ def _of_16_bits(convolution: str, fully_connected: Rounding) -> dict[str, Roundi
 
 LITERT_REFERENCE: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    "nn.resize": Rounding("double", function="fixed_places"),
+    "nn.resize/u8": Rounding("single", function="float32"),
     "nn.softmax": replace(DOUBLE, function="fixed_point"),
     **_of_16_bits("double", SINGLE),
     "nn.conv2d": DOUBLE,
@@ -152,6 +154,8 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
 
 LITERT_XNNPACK: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    "nn.resize": Rounding("single", function="fixed_weights"),
+    "nn.resize/i16": Rounding("double", function="fixed_places"),
     "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
     "nn.leaky_relu/i16": replace(DOUBLE_FLOAT, function="fixed_point"),
     **dict.fromkeys(("nn.sigmoid", "nn.tanh", "nn.elu"), replace(DOUBLE_FLOAT, function="float32_shifted")),
@@ -172,6 +176,8 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
 
 LITERT_BUILTIN: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    "nn.resize": Rounding("double", function="fixed_places"),
+    "nn.resize/u8": Rounding("single", function="float32"),
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),

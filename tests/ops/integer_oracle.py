@@ -382,6 +382,27 @@ def resize(op: qint.ResizeOp, x: Array) -> Result:
     return result
 
 
+def interpolate(op: qint.InterpolateOp, x: Array) -> Result:
+    tables, result = op.tables(), dict[Index, int]()
+    bits, offset, rounding = op.bits.get_values(), op.offset.value.data, op.rounding.data
+    for index in indexes(op.infer_shapes()[0]):
+        total = Fraction(0)
+        for way in product(*(range(taps.shape[1]) for _, taps, _ in reversed(tables))):
+            place, weights = list(index), list[Fraction]()
+            for (axis, taps, w), tap, b in zip(tables, reversed(way), bits, strict=True):
+                place[axis] = at(taps, index[axis], tap)
+                weights.append(Fraction(at(w, index[axis], tap), 1 << b))
+            term = Fraction(at(x, *place) + offset)
+            for weight in weights:
+                term = float32(term * weight) if rounding == "float32" else term * weight
+            total = float32(total + term) if rounding == "float32" else total + term
+        if rounding == "float32":
+            result[index] = math.floor(float32(total + Fraction(1, 2))) - offset
+        else:
+            result[index] = (half_up if rounding == "half_up" else half_away)(total) - offset
+    return result
+
+
 def top_k(op: nn.TopKOp, x: Array) -> Result:
     axis, sign = op.axis.value.data, -1 if bool(op.largest) else 1
     result: Result = {}
@@ -422,6 +443,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     nn.ScatterReduceNDOp: scatter_reduce_nd,
     nn.TopKOp: top_k,
     qint.ResizeOp: resize,
+    qint.InterpolateOp: interpolate,
 }
 
 

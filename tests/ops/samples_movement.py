@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
@@ -65,6 +66,20 @@ def fixed(sizes: dict[int, tuple[int, int]], bits: int) -> Properties:
     assert isinstance(weights, ArrayAttr)
     rows = [numerics.fixed_point_rows(w.array, bits) for w in weights if isinstance(w, WeightsAttr)]
     return made | {"weights": ArrayAttr([WeightsAttr(r) for r in rows])}
+
+
+def parts(sizes: dict[int, tuple[int, int]], bits: int, rounding: str, offset: int = 0) -> Properties:
+    """Tables for qint.interpolate: random neighbours and weights that are parts of one."""
+    rng = np.random.default_rng(9)
+    first = [rng.integers(0, (1 << bits) + 1, (after, 1)) for _, after in sizes.values()]
+    return {
+        "axes": ints(list(sizes)),
+        "taps": ArrayAttr([WeightsAttr(rng.integers(0, b, (a, 2))) for b, a in sizes.values()]),
+        "weights": ArrayAttr([WeightsAttr(np.hstack([w, (1 << bits) - w]).astype(np.int32)) for w in first]),
+        "bits": int32s([bits] * len(sizes)),
+        "rounding": StringAttr(rounding),
+        "offset": int32(offset),
+    }
 
 
 def sampled(method: str, padding: str) -> Properties:
@@ -120,6 +135,9 @@ INTEGER_SAMPLES = (
 """On integers, beside those on floats above."""
 
 QINT_SAMPLES = (
+    Sample(qint.InterpolateOp, "half up", (i(8, 2, 5, 3),), parts({1: (5, 7)}, 15, "half_up", 128)),
+    Sample(qint.InterpolateOp, "half away", (i(16, 1, 4, 5, 9),), parts({1: (4, 8), 2: (5, 3)}, 10, "half_away")),
+    Sample(qint.InterpolateOp, "in floats", (i(8, 1, 4, 5, 3),), parts({1: (4, 7), 2: (5, 9)}, 24, "float32", 128)),
     Sample(qint.ResizeOp, "one axis", (i(8, 2, 5, 3),), fixed({1: (5, 7)}, 14)),
     Sample(qint.ResizeOp, "rows and columns", (i(8, 1, 4, 5, 18),), fixed({1: (4, 7), 2: (5, 3)}, 10) | zero(-128)),
     Sample(qint.ResizeOp, "i16, channels first", (i(16, 1, 2, 4, 5),), fixed({3: (5, 9), 2: (4, 8)}, 6) | zero(5)),

@@ -11,3 +11,11 @@ func.func @resize(%x: tensor<1x2x3xi8>) {
   %0 = qint.resize %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xi32>, [3, 1]>], zero_point = -128 : i32} : tensor<1x2x3xi8> -> tensor<1x1x3xi32>
   func.return
 }
+
+// CHECK-LABEL: func.func @interpolate
+func.func @interpolate(%x: tensor<1x2x3xi8>) {
+  // CHECK: qint.interpolate %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xi32>, [3, 1]>], bits = array<i32: 2>, rounding = "half_away", offset = 128 : i32} : tensor<1x2x3xi8> -> tensor<1x1x3xi8>
+  // GENERIC: "qint.interpolate"(%{{.*}}) <{
+  %0 = qint.interpolate %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xi32>, [3, 1]>], bits = array<i32: 2>, rounding = "half_away", offset = 128 : i32} : tensor<1x2x3xi8> -> tensor<1x1x3xi8>
+  func.return
+}

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --nn-to-qint %s | filecheck %s
+// RUN: qmlir-opt --nn-to-qint --inline-weights --split-input-file %s | filecheck %s
 
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<i8:f32, 0.25>
@@ -18,4 +18,34 @@ func.func @linear(%x: tensor<2x!a>) -> tensor<1x!b> {
 func.func @volume(%x: tensor<2x2x2x!a>) -> tensor<1x1x1x!b> {
   %0 = nn.resize %x {axes = array<i64: 0, 1, 2>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>, #qmlir.weights<tensor<1x2xi64>, [0, 1]>, #qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>, #qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>, #qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>]} : tensor<2x2x2x!a> -> tensor<1x1x1x!b>
   func.return %0 : tensor<1x1x1x!b>
+}
+
+// -----
+
+// LiteRT's reference kernel has places of 10 bits; of unsigned integers it computes in float32. XNNPACK has weights of 11
+// bits. All of it where the tables are those of TFLite's places: two rows become three, 0, 2/3 and 4/3.
+!a = !quant.uniform<i8:f32, 0.5:3>
+!u = !quant.uniform<u8:f32, 0.5:3>
+
+module attributes {qmlir.numerics = "litert-reference"} {
+// CHECK-LABEL: func.func @reference
+// CHECK: qint.interpolate {{.*}}bits = array<i32: 10>, rounding = "half_away"}
+// CHECK: qint.interpolate {{.*}}bits = array<i32: 30>, rounding = "float32", offset = 128 : i32}
+func.func @reference(%x: tensor<1x2x4x!a>, %y: tensor<1x2x4x!u>) -> (tensor<1x3x4x!a>, tensor<1x3x4x!u>) {
+  %0 = nn.resize %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>], weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.0, 0.3333333134651184, 0.6666666865348816, 0.6666666269302368, 0.3333333730697632]>]} : tensor<1x2x4x!a> -> tensor<1x3x4x!a>
+  %1 = nn.resize %y {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>], weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.0, 0.3333333134651184, 0.6666666865348816, 0.6666666269302368, 0.3333333730697632]>]} : tensor<1x2x4x!u> -> tensor<1x3x4x!u>
+  func.return %0, %1 : tensor<1x3x4x!a>, tensor<1x3x4x!u>
+}
+}
+
+// -----
+
+// Of 16 bits sums have 64, and are rounded at once.
+!w = !quant.uniform<i16:f32, 0.5>
+
+// CHECK-LABEL: func.func @wide
+// CHECK: qint.interpolate {{.*}}weights = [#qmlir.weights<tensor<1x2xi32>, [24576, 8192]>], bits = array<i32: 15>, rounding = "half_up"}
+func.func @wide(%x: tensor<1x2x4x!w>) -> tensor<1x1x4x!w> {
+  %0 = nn.resize %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xf64>, [0.75, 0.25]>]} : tensor<1x2x4x!w> -> tensor<1x1x4x!w>
+  func.return %0 : tensor<1x1x4x!w>
 }

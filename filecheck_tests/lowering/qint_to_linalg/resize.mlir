@@ -12,3 +12,12 @@ func.func @resize(%x: tensor<1x2xi8>) -> tensor<1x3xi32> {
   %acc = qint.resize %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 1, 1, 0, 0]>], weights = [#qmlir.weights<tensor<3x2xi32>, [3, 1, 4, 0, 2, 2]>], zero_point = 5 : i32} : tensor<1x2xi8> -> tensor<1x3xi32>
   func.return %acc : tensor<1x3xi32>
 }
+
+// CHECK-LABEL: func.func @interpolate
+// CHECK: linalg.generic {{.*}}"reduction"
+// CHECK: arith.muli {{.*}} : i64
+// CHECK: arith.trunci {{.*}} : i64 to i8
+func.func @interpolate(%x: tensor<1x2x3xi8>) -> tensor<1x1x3xi8> {
+  %0 = qint.interpolate %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xi32>, [3, 1]>], bits = array<i32: 2>, rounding = "half_away"} : tensor<1x2x3xi8> -> tensor<1x1x3xi8>
+  func.return %0 : tensor<1x1x3xi8>
+}

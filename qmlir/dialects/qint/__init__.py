@@ -14,7 +14,7 @@ from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
 from qmlir.dialects.qint.normalization import SoftmaxOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
-from qmlir.dialects.qint.resize import ResizeOp
+from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp
 
 QINT = Dialect(
     "qint",
@@ -35,6 +35,7 @@ QINT = Dialect(
         InterpolatedLookupOp,
         LookupOp,
         ResizeOp,
+        InterpolateOp,
         SoftmaxOp,
     ],
 )

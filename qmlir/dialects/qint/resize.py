@@ -1,15 +1,19 @@
 """Integer interpolation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, i32
+from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.elementary.lanes import Lanes, N
+from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.interpolation import InterpolationOp
-from qmlir.dialects.qint.base import ZERO, AccumulatingOp
+from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp, largest_difference, width_of
 
 
 @irdl_op_definition
@@ -34,3 +38,107 @@ class ResizeOp(AccumulatingOp, InterpolationOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (self.interpolated(inputs[0].astype(np.int32) - np.int32(self.zero_point.value.data)),)
+
+
+ROUNDINGS = ("half_up", "half_away", "float32")
+
+
+def round_mean(total: N, rounding: str, bits: int) -> N:
+    """total · 2^−bits as an integer, rounded as `InterpolateOp` says; a float32 total is what it is."""
+    if rounding == "float32":
+        return (total + 0.5).floor().to(i32)
+    half = (1 << bits) >> 1
+    if rounding == "half_up":
+        return (total + half) >> bits
+    sign = total >> 63
+    return ((((total ^ sign) - sign + half) >> bits) ^ sign) - sign
+
+
+@irdl_op_definition
+class InterpolateOp(QIntOp, InterpolationOp):
+    """y = R(Σ w · (x + offset)) − offset: each element the mean of neighbours along all axes at once, and rounded.
+
+    An element's weight is the product of those of its axes, which are multiples of 2^−`bits`, one entry for each axis.
+    `rounding` is R and what comes before it:
+
+        half_up      the exact sum, halves up
+        half_away    the exact sum, halves away from zero
+        float32      (x + offset) times the first axis' weight, times the next one's, each product rounded to float32;
+                     the sum likewise, the last axis' taps outermost; then floor(sum + 1/2), that sum rounded too
+
+    (I1) to (I3) as for every interpolation
+    (P1) x has 8 or 16 bits
+    (P2) one entry of bits for each axis, from 0 to 30; each element's weights along an axis are not negative and add
+         up to 1; for float32 they are between −2 and 2 only
+    (P3) the rounding is one of the three; of float32, weights have 24 significant bits
+    (P4) the sums fit 62 bits, of float32 24
+    """
+
+    name = "qint.interpolate"
+    x = operand_def(TensorType)
+    bits = prop_def(DenseArrayBase.constr(i32))
+    rounding = prop_def(StringAttr)
+    offset = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    y = result_def(TensorType)
+
+    WEIGHTS: ClassVar[str] = "int32"
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [element_of(self.x)]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [self.interpolated_shape(shape_of(self.x))]
+
+    def float_weights(self) -> list[Array]:
+        """The weights of each axis as the float32 they are."""
+        bits = self.bits.get_values()
+        return [np.ldexp(w.astype(np.float32), -b) for (_, _, w), b in zip(self.tables(), bits, strict=True)]
+
+    def _neighbours(self, x: Array, weights: Sequence[Array]) -> Iterator[tuple[Array, list[Array]]]:
+        """For each tap, the last axis' outermost: the elements there, and their weights along each axis."""
+        tables = self.tables()
+        for way in product(*(range(taps.shape[1]) for _, taps, _ in reversed(tables))):
+            found, factors = x, list[Array]()
+            for (axis, taps, _), own, tap in zip(tables, weights, reversed(way), strict=True):
+                found = np.take(found, taps[:, tap], axis=axis)
+                factors.append(own[:, tap].reshape(-1, *[1] * (x.ndim - axis - 1)))
+            yield found, factors
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        offset, floats = self.offset.value.data, self.rounding.data == "float32"
+        weights = self.float_weights() if floats else [w.astype(np.int64) for _, _, w in self.tables()]
+        total = np.zeros(self.infer_shapes()[0], np.float32 if floats else np.int64)
+        for term, factors in self._neighbours((inputs[0].astype(np.int64) + offset).astype(total.dtype), weights):
+            for factor in factors:
+                term = term * factor
+            total = total + term
+        return ((self.rounded(Lanes(total)).array - offset).astype(inputs[0].dtype),)
+
+    def rounded(self, total: N) -> N:
+        """A sum, f32 or i64, as an integer; i32 or i64."""
+        return round_mean(total, self.rounding.data, sum(self.bits.get_values()))
+
+    def verify_(self) -> None:
+        super().verify_()
+        width, floats = width_of(self.x), self.rounding.data == "float32"
+        if width not in (8, 16):  # P1
+            raise VerifyException(f"'{self.name}' needs integers of 8 or 16 bits, got {element_of(self.x)}")
+        if self.rounding.data not in ROUNDINGS:  # P3
+            raise VerifyException(f"'{self.name}' rounds {', '.join(ROUNDINGS)}, got {self.rounding.data}")
+        bits = self.bits.get_values()
+        if len(bits) != len(self.axes) or any(not 0 <= b <= 30 for b in bits):  # P2
+            raise VerifyException(f"'{self.name}' needs bits from 0 to 30 for each axis, got {list(bits)}")
+        for (axis, _, weights), b in zip(self.tables(), bits, strict=True):
+            parts = (weights >= 0).all() and (weights.astype(np.int64).sum(axis=1) == 1 << b).all()
+            if not (np.abs(weights.astype(np.int64)) < 2 << b).all() if floats else not parts:  # P2
+                raise VerifyException(f"'{self.name}' needs weights that are parts of 1 = 2^{b} along axis {axis}")
+            if floats and not np.array_equal(weights.astype(np.float32).astype(np.int64), weights):  # P3
+                raise VerifyException(f"'{self.name}' needs weights of 24 significant bits along axis {axis}")
+        largest = largest_difference(self.x, -self.offset.value.data)
+        if (floats and largest * 2 ** len(bits) >= 1 << 24) or (largest << sum(bits) >= 1 << 62 and not floats):  # P4
+            raise VerifyException(
+                f"'{self.name}' has sums beyond its bits: {largest} with {sum(bits)} behind the point"
+            )

@@ -4,9 +4,9 @@ import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.resize import ResizeOp
+from qmlir.dialects.places import Places
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
@@ -24,34 +24,19 @@ def _sizes(node: TFLiteNode, x: Value, size: Value) -> list[tuple[int, int, int]
     return [(axis, node.shape(x)[axis], n) for axis, n in zip((1, 2), wanted, strict=True)]
 
 
-def _scale(length: int, size: int, align_corners: bool) -> np.float32:
-    """Steps of the operand for one of the result, rounded as TFLite does."""
-    if align_corners and size > 1:
-        return np.float32(length - 1) / np.float32(size - 1)
-    return np.float32(length) / np.float32(size)
-
-
 @converts("RESIZE_BILINEAR", options="ResizeBilinearOptions")
 def resize_bilinear(node: TFLiteNode, x: Value, size: Value, *, align_corners: bool, half_pixel_centers: bool) -> Value:
     """Each pixel from the four around its place."""
-    tables = [_linear(*axis, align_corners, half_pixel_centers) for axis in _sizes(node, x, size)]
+    tables = [
+        Places(length, wanted, bool(align_corners), bool(half_pixel_centers)).linear()
+        for _, length, wanted in _sizes(node, x, size)
+    ]
     properties = {
         "axes": ints([1, 2]),
         "taps": ArrayAttr([WeightsAttr(taps) for taps, _ in tables]),
         "weights": ArrayAttr([WeightsAttr(weights) for _, weights in tables]),
     }
     return node.pointwise(ResizeOp, [x], properties)
-
-
-def _linear(axis: int, length: int, size: int, align: bool, half: bool) -> tuple[Array, Array]:
-    """Two neighbours of each place and their weights, [O, 2] each."""
-    places = np.arange(size, dtype=np.float32)
-    scale = _scale(length, size, align)
-    at = (places + np.float32(0.5)) * scale - np.float32(0.5) if half else places * scale
-    low = np.floor(at)
-    fraction = (at - low).astype(np.float64)
-    taps = np.stack([np.clip(low + i, 0, length - 1) for i in (0, 1)], axis=1).astype(np.int64)
-    return taps, np.stack([1 - fraction, fraction], axis=1)
 
 
 @converts("RESIZE_NEAREST_NEIGHBOR", options="ResizeNearestNeighborOptions")
@@ -62,7 +47,7 @@ def resize_nearest_neighbor(
     y: SSAValue = node.quantized(x)
     for axis, length, wanted in _sizes(node, x, size):
         places = np.arange(wanted, dtype=np.float32) + np.float32(0.5 if half_pixel_centers else 0)
-        at = places * _scale(length, wanted, align_corners)
+        at = places * Places(length, wanted, bool(align_corners), False).step()
         # Half away from zero where corners are aligned.
         near = np.floor(at + np.float32(0.5)) if align_corners else np.floor(at)
         taps = Constant(np.clip(near, 0, length - 1).astype(np.int64))

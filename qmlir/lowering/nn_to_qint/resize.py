@@ -1,20 +1,35 @@
-"""Interpolation: weights as multiples of a power of two, sums in 32 bits, one rounding at the end."""
+"""Interpolation: weights as multiples of a power of two, sums in 32 bits, one rounding; or as a runtime has it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.qint.base import int32
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.places import PLACE_BITS, Places, Table, recognized
+from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.quant.numerics import fixed_point_rows
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import interpolation_weights, uniform
-from qmlir.lowering.nn_to_qint.scales import requantize
+from qmlir.legality import INTERPOLATION_BITS, interpolation_weights, rounds_itself, uniform
+from qmlir.lowering.nn_to_qint.scales import displaced, requantize
 from qmlir.runtimes import Rounding
+
+WEIGHT_BITS = 11
+"""Bits behind the point of a weight of XNNPACK's."""
+
+FLOAT_BITS = 30
+"""Bits behind the point that a float32 weight may have."""
 
 
 def lower_resize(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """acc = Σ w · 2^b · (x − z_x), then y = z_y + acc · s_x / (s_y · 2^(b · axes))."""
+    if (runtimes := _as_a_runtime(op, operands, rounding)) is not None:
+        return [runtimes]
+    if rounds_itself(op):
+        rows = [(taps, fixed_point_rows(w, INTERPOLATION_BITS)) for _, taps, w in op.tables()]
+        return [_interpolated(op, operands, INTERPOLATION_BITS, "half_up", rows)]
     _, weights = interpolation_weights(op)
     properties = {
         "axes": op.axes,
@@ -24,3 +39,47 @@ def lower_resize(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Roundi
     }
     sums = qint.ResizeOp.make(operands, properties)
     return [sums, requantize(sums.acc, op, rounding)]
+
+
+def _float_table(places: Places) -> Table | None:
+    """Float32 weights as multiples of 2^−`FLOAT_BITS`; None where one is none."""
+    taps, weights = places.linear_in_float32()
+    steps = np.ldexp(weights.astype(np.float64), FLOAT_BITS)
+    return (taps, steps) if (steps == np.rint(steps)).all() and (np.abs(weights) < 2).all() else None
+
+
+_FORMS: Mapping[str, tuple[int, str, Callable[[Places], Table | None]]] = {
+    "fixed_places": (PLACE_BITS, "half_away", Places.fixed),
+    "fixed_weights": (WEIGHT_BITS, "half_up", lambda places: places.rounded(WEIGHT_BITS)),
+    "float32": (FLOAT_BITS, "float32", _float_table),
+}
+"""`Rounding.function` → bits behind the point, rounding, and what makes neighbours and weights of places."""
+
+
+def _as_a_runtime(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Rounding) -> qint.InterpolateOp | None:
+    """The interpolation of stored integers under one scale, with a runtime's weights; None where it has none."""
+    data, result = uniform(op.x), uniform(op.y)
+    if rounding.function not in _FORMS or (data.scale, data.zero_point) != (result.scale, result.zero_point):
+        return None
+    bits, way, weighted = _FORMS[rounding.function]
+    tables = list[Table]()
+    for axis, taps, weights in op.tables():
+        places = recognized(shape_of(op.x)[axis], taps, weights)
+        if places is None or (table := weighted(places)) is None:
+            return None
+        tables.append(table)
+    return _interpolated(op, operands, bits, way, tables)
+
+
+def _interpolated(
+    op: nn.ResizeOp, operands: Sequence[SSAValue], bits: int, rounding: str, tables: Sequence[Table]
+) -> qint.InterpolateOp:
+    properties = {
+        "axes": op.axes,
+        "taps": ArrayAttr([WeightsAttr(taps) for taps, _ in tables]),
+        "weights": ArrayAttr([WeightsAttr(weights.astype(np.int32)) for _, weights in tables]),
+        "bits": int32s([bits] * len(tables)),
+        "rounding": StringAttr(rounding),
+        "offset": int32(displaced(op)),
+    }
+    return qint.InterpolateOp.make(operands, properties)

@@ -1,10 +1,11 @@
 """Integer interpolation: a sum over the taps along one axis after another, in i32."""
 
-from xdsl.dialects.builtin import i32
+import numpy as np
+from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import shape_of, tensor_type
-from qmlir.dialects.qint.resize import ResizeOp
+from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
+from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp
 from qmlir.lowering.qint_to_linalg.contraction import centred
 from qmlir.lowering.qint_to_linalg.indexing import element_at, position
 from qmlir.lowering.qint_to_linalg.structured import TensorCode, loops, tensor_of
@@ -38,4 +39,34 @@ def _along(code: TensorCode, x: SSAValue, axis: int, taps: Array, weights: Array
     return code.generic(read, (code.filled(0, shape, i32), written), len(shape) + 1, weighted)
 
 
-RULES = {ResizeOp: _resize}
+def _interpolate(code: TensorCode, op: InterpolateOp, x: SSAValue) -> SSAValue:
+    """One loop nest: a tap of the last axis outermost; sums in i64 or f32."""
+    shape, tables, offset = shape_of(op.y), op.tables(), op.offset.value.data
+    floats = op.rounding.data == "float32"
+    wide = f32 if floats else i64
+    own = op.float_weights() if floats else [weights.astype(np.int64) for _, _, weights in tables]
+    written, ways = loops(len(shape) + len(tables))[: len(shape)], loops(len(shape) + len(tables))[len(shape) :]
+    read = [
+        (code.constant(table), [written[axis], way])
+        for (axis, taps, _), weights, way in zip(tables, own, reversed(ways), strict=True)
+        for table in (taps, weights)
+    ]
+
+    def add(*elements: Value) -> Value:
+        *found, total = elements
+        here = [position(total.code, d) for d in range(len(shape))]
+        for (axis, _, _), place in zip(tables, found[::2], strict=True):
+            here[axis] = place.to(INDEX)
+        term = (element_at(total.code, x, here).to(i32) + offset).to(wide)
+        for weight in found[1::2]:
+            term = term * weight
+        return total + term
+
+    def rounded(total: Value) -> Value:
+        return (op.rounded(total) - offset).to(element_of(op.y))
+
+    total = code.generic(read, (code.filled(0, shape, wide), written), len(shape) + len(tables), add)
+    return code.elementwise([total], tensor_type(op.y), rounded)
+
+
+RULES = {ResizeOp: _resize, InterpolateOp: _interpolate}

@@ -1,12 +1,99 @@
 """Integer interpolation."""
 
-from qmlir.dialects.qint.resize import ResizeOp
-from qmlir.lowering.kernel import MainLowering, Rules
-from qmlir.lowering.kernels.resize import lower_resize
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.ir import Attribute
+
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp, round_mean
+from qmlir.lowering.code import Buffer, Code
+from qmlir.lowering.kernel import Kernel, MainLowering, Rules
+from qmlir.lowering.kernels.resize import lower_resize, merged_around
+from qmlir.lowering.value import INDEX, Value
 
 
 def _resize(state: MainLowering, op: ResizeOp) -> None:
     lower_resize(state, "qint_resize", op.tables(), op.x, op.acc, op.zero_point.value.data)
 
 
-RULES: Rules = {ResizeOp: _resize}
+@dataclass(frozen=True)
+class Interpolate(Kernel):
+    """y = R(Σ w · (x + offset)) − offset, element by element. Buffers: x, then taps and weights of each axis, then y.
+
+    axes      in the order in which weights multiply; sums run over the last one's taps outermost
+    rounding  of `InterpolateOp`; sums are in f32 or in i64
+    bits      behind the point of the sums, of integers
+    """
+
+    axes: tuple[int, ...]
+    rounding: str
+    bits: int
+    offset: int
+
+    @property
+    def symbol(self) -> str:
+        return "qint_interpolate"
+
+    @property
+    def wide(self) -> Attribute:
+        """What sums are taken in."""
+        return f32 if self.rounding == "float32" else i64
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, *tables, y = buffers
+        with ExitStack() as nest:
+            place = [
+                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, size))
+                for axis, size in enumerate(y.shape)
+            ]
+            total = self._sum(code, x, tables, place, place, [], code.zeros(self.wide, None))
+            y.store((round_mean(total, self.rounding, self.bits) - self.offset).to(y.element), *place)
+
+    def _sum(
+        self,
+        code: Code,
+        x: Buffer,
+        tables: Sequence[Buffer],
+        result: Sequence[Value],
+        place: Sequence[Value],
+        weights: Sequence[Value],
+        total: Value,
+    ) -> Value:
+        """`total` and the terms at the taps of the axes that have no weight yet, the last of these outermost."""
+        left = len(self.axes) - len(weights)
+        if left == 0:
+            term = (x.load(*place).to(i32) + self.offset).to(self.wide)
+            for weight in weights:
+                term = term * weight
+            return total + term
+        axis = self.axes[left - 1]
+        taps, own = tables[2 * left - 2 : 2 * left]
+
+        def step(t: Value, sums: list[Value]) -> list[Value]:
+            there = list(place)
+            there[axis] = taps.load(result[axis], t).to(INDEX)
+            weight = own.load(result[axis], t)
+            return [self._sum(code, x, tables, result, there, [weight, *weights], sums[0])]
+
+        return code.fold(0, taps.shape[1], [total], step, name="t")[0]
+
+
+def _interpolate(state: MainLowering, op: InterpolateOp) -> None:
+    shape, result, place = merged_around(shape_of(op.x), shape_of(op.y), list(op.axes.get_values()))
+    buffer = state.allocate_result(op.y)
+    if prod(result):
+        floats = op.rounding.data == "float32"
+        weights = op.float_weights() if floats else [w.astype(np.int64) for _, _, w in op.tables()]
+        constants = [state.constant(t) for (_, taps, _), w in zip(op.tables(), weights, strict=True) for t in (taps, w)]
+        kernel = Interpolate(tuple(place), op.rounding.data, sum(op.bits.get_values()), op.offset.value.data)
+        views = [state.view(state.buffer(op.x), shape), *constants, state.view(buffer, result)]
+        state.call(kernel, views, result[0] if len(result) > 1 else 1)
+    state.replace(op.y, buffer)
+
+
+RULES: Rules = {ResizeOp: _resize, InterpolateOp: _interpolate}

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.qint.resize import ResizeOp
+from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp
 from qmlir.lowering.qint_to_tosa.elementwise import centred
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 from qmlir.lowering.way_out import Array
@@ -29,4 +29,11 @@ def _along(code: TosaCode, x: SSAValue, axis: int, taps: Array, weights: Array) 
     return code.reshape(code.summed(weighted, 2), (*before, len(taps), *after))
 
 
-RULES = {ResizeOp: _resize}
+def _interpolate(code: TosaCode, op: InterpolateOp, x: SSAValue) -> SSAValue:
+    code.refuse(
+        f"rounds a mean {op.rounding.data}, in a way that is not written in tosa",
+        remedy="load the model with numerics=default, or lower it with --qint-to-linalg",
+    )
+
+
+RULES = {ResizeOp: _resize, InterpolateOp: _interpolate}

@@ -11,7 +11,7 @@ import pytest
 import qmlir
 from qmlir.frontends.tflite import load_tflite
 from qmlir.runtimes import follow
-from tests.frontends.tflite.files import RESOLVERS, Op, T, interpreter, model, run
+from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
 Parameters = tuple[float, int]
 Draw = Callable[[np.random.Generator, str], tuple[list[Parameters], Parameters]]
@@ -121,6 +121,68 @@ CASES = [
     pytest.param(s, f, n, id=f"{s.kind} {dict(s.options[1]) or ''} {f} {n}")
     for s in SUBJECTS for f in s.formats for n in RESOLVERS if not {n, f"{f} {n}"} & {*s.without}
 ]  # fmt: skip
+
+
+SOFTMAX = ((2, 400), (12, 100), (101, 20))
+"""Classes and rows."""
+
+
+def agrees(data: bytes, numerics: str, x: np.ndarray, *, compiled: bool = False) -> np.ndarray:
+    """Where LiteRT and the reference differ; the CPU's code must not differ from that."""
+    module = load_tflite(data)
+    follow(module, numerics)
+    (want,) = run(interpreter(data, numerics), [x])
+    (got,) = qmlir.reference(module).run({"x": x})
+    if compiled:
+        np.testing.assert_array_equal(qmlir.compile(module).run({"x": x})[0], got)
+    return got != want
+
+
+@pytest.mark.parametrize("numerics", RESOLVERS)
+@pytest.mark.parametrize("format", ["int8", "uint8"])
+@pytest.mark.filterwarnings("ignore")
+def test_softmax_equals_litert(format: str, numerics: str) -> None:
+    """XNNPACK and the optimized kernels sum float32 numbers, qmlir exact ones: 1 of 10,000 may differ."""
+    limits, random, differ, count = np.iinfo(format), np.random.default_rng(0), 0, 0
+    for draw in range(3 * DRAWS):
+        classes, rows = SOFTMAX[draw % 3]
+        scale, zero = parameters(random, format)
+        x = random.normal(0, 20, (rows, classes)) if draw % 2 else random.integers(-128, 128, (rows, classes))
+        x = np.clip(x + limits.min + 128, limits.min, limits.max).astype(format)
+        tensors = [
+            T("x", x.shape, format, None, [scale], [zero]),
+            T("y", x.shape, format, None, [1 / 256], [limits.min]),
+        ]
+        beta = (1.0, 0.5, 1.7)[draw % 3]
+        data = model(tensors, [Op("SOFTMAX", [0], [1], "SoftmaxOptions", {"Beta": beta})], [0], [1])
+        wrong = agrees(data, numerics, x, compiled=draw == 0)
+        differ, count = differ + int(wrong.sum()), count + wrong.size
+    assert differ <= (0 if numerics == "litert-reference" else count // 10_000)
+
+
+@pytest.mark.parametrize("numerics", RESOLVERS)
+@pytest.mark.parametrize("format", ALL)
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)], ids=str)
+@pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+@pytest.mark.filterwarnings("ignore")
+def test_resize_equals_litert(kind: str, flags: tuple[bool, bool], format: str, numerics: str) -> None:
+    limits, random = np.iinfo(format), np.random.default_rng(0)
+    options = "ResizeBilinearOptions" if kind == "RESIZE_BILINEAR" else "ResizeNearestNeighborOptions"
+    named: dict[str, bool] = {"AlignCorners": flags[0], "HalfPixelCenters": flags[1]}
+    for draw in range(DRAWS):
+        shape = (1, *random.integers(1, 12, 2).tolist(), int(random.choice([1, 4, 20])))
+        size = [2 * n for n in shape[1:3]] if draw % 4 == 0 else random.integers(1, 24, 2).tolist()
+        x = random.integers(limits.min, limits.max + 1, shape).astype(format)
+        quantized = {"scale": [0.05], "zero": [0 if format == "int16" else 3]}
+        tensors = [
+            T("x", shape, format, **quantized),
+            constant("size", size, np.int32),
+            T("y", (1, *size, shape[3]), format, **quantized),
+        ]
+        data = model(tensors, [Op(kind, [0, 1], [2], options, named, 3)], [0], [2])
+        wrong = agrees(data, numerics, x, compiled=draw == 0)
+        unlike = kind == "RESIZE_BILINEAR" and (format, numerics) == ("uint8", "litert-builtin")
+        assert wrong.mean() <= (0.02 if unlike else 0)  # that kernel sums in an order of its own
 
 
 def written(subject: Subject, format: str, of: list[Parameters], result: Parameters, size: int) -> bytes:

@@ -1,0 +1,88 @@
+"""Where the elements of an image of another size lie in the one it is made of, as TFLite has it; one axis at a time."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.dialects.interfaces import Array
+
+Float32s = npt.NDArray[np.float32]
+Table = tuple[Array, Array]
+"""Two neighbours of each place, int64 [O, 2], and their weights [O, 2]."""
+
+PLACE_BITS = 10
+"""Bits behind the point of a place that is computed in integers."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places of `size` elements among `length`.
+
+    align_corners       the first and the last element of both coincide
+    half_pixel_centers  elements have an extent, and their centres are compared
+    """
+
+    length: int
+    size: int
+    align_corners: bool
+    half_pixel_centers: bool
+
+    def step(self) -> np.float32:
+        """From one place to the next."""
+        if self.align_corners and self.size > 1:
+            return np.float32(self.length - 1) / np.float32(self.size - 1)
+        return np.float32(self.length) / np.float32(self.size)
+
+    def real(self) -> Float32s:
+        """The places, float32 [O]; those of the first and last elements may lie outside."""
+        at = np.arange(self.size, dtype=np.float32)
+        if self.half_pixel_centers:
+            return (at + np.float32(0.5)) * self.step() - np.float32(0.5)
+        return at * self.step()
+
+    def linear(self) -> Table:
+        """Neighbours, and weights as exact as the places are, f64."""
+        at = self.real()
+        low = np.floor(at)
+        fraction = (at - low).astype(np.float64)
+        return self._taps(low), np.stack([1 - fraction, fraction], axis=1)
+
+    def linear_in_float32(self) -> Table:
+        """Neighbours, and the float32 weights that belong to the first tap inside; places outside go beyond it."""
+        at = self.real()
+        low = np.floor(at)
+        fraction = at - np.maximum(low, 0)
+        return self._taps(low), np.stack([np.float32(1) - fraction, fraction], axis=1)
+
+    def fixed(self) -> Table:
+        """Neighbours, and weights in steps of 2^−`PLACE_BITS`, of places computed in integers."""
+        one, aligned = 1 << PLACE_BITS, self.align_corners and self.size > 1
+        length, size = (self.length - 1, self.size - 1) if aligned else (self.length, self.size)
+        step = (one * length + size // 2) // size
+        at = np.arange(self.size, dtype=np.int64) * step
+        if self.half_pixel_centers:
+            at = at + step // 2 - (one >> 1)
+        low = np.maximum(at, 0) >> PLACE_BITS
+        fraction = np.maximum(at, 0) & one - 1
+        return self._taps(low), np.stack([one - fraction, fraction], axis=1)
+
+    def rounded(self, bits: int) -> Table:
+        """Neighbours, and weights in steps of 2^−bits, of the real places that lie inside."""
+        at = np.clip(self.real(), 0, np.float32(self.length - 1))
+        low = np.floor(at)
+        fraction = np.rint((at - low) * np.float32(1 << bits)).astype(np.int64)
+        return self._taps(low), np.stack([(1 << bits) - fraction, fraction], axis=1)
+
+    def _taps(self, low: Array) -> Array:
+        return np.stack([np.clip(low + i, 0, self.length - 1) for i in (0, 1)], axis=1).astype(np.int64)
+
+
+def recognized(length: int, taps: Array, weights: Array) -> Places | None:
+    """The places whose `linear` neighbours and weights these are; None where there are none."""
+    for align, half in product((False, True), repeat=2):
+        places = Places(length, len(taps), align, half)
+        if taps.shape[1] == 2 and all(map(np.array_equal, places.linear(), (taps, weights))):
+            return places
+    return None
