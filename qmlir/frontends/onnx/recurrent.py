@@ -18,7 +18,7 @@ from qmlir.dialects.nn.comparison import LessOp, WhereOp
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.frontends.builder import Node
-from qmlir.frontends.onnx.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
+from qmlir.frontends.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.values import Constant, Floats, Refusal, Value
 from qmlir.frontends.windows import sliced

@@ -21,8 +21,7 @@ _BY_REASON: Mapping[str, str] = {
     "its weights are sparse": "DENSIFY",
     "it is a part of a model that a delegate has taken": "DELEGATE",
     "it stands for no operator": "PLACEHOLDER_FOR_GREATER_OP_CODES",
-    "qmlir has no recurrent layers of TFLite": "UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN "
-    "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN",
+    "qmlir has recurrent layers of one direction only": "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN",
     "its options are of a kind that qmlir does not read": "DILATE REDUCE_WINDOW",
 }
 

@@ -33,6 +33,9 @@ from qmlir.frontends.values import LIMIT, Constant, Dequantized, Refusal, Value
 SMALL = 1 << 16
 """The most elements, operands and results together, of what is computed at import."""
 
+SEQUENCES = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"})
+"""Operators on whole sequences, whose states are zeros before the first step."""
+
 DEEPEST = 32
 """Subgraphs that call each other; those that call themselves go deeper."""
 
@@ -134,7 +137,7 @@ class Walk:
     def _results(self, node: TFLiteNode, operator: Operator, inputs: list[Value | None]) -> list[Value]:
         """The outputs; its inputs are added one by one, so that those before a refused one are known."""
         for index in operator.inputs:
-            inputs.append(None if index == ABSENT else self.value(index))
+            inputs.append(None if index == ABSENT or self._starts_as_zeros(operator, index) else self.value(index))
         converter = converts.get(operator.kind)
         if converter is None:
             raise Refusal(reason_against(operator.kind))
@@ -145,6 +148,10 @@ class Walk:
         for tensor, result in zip(node.tensors, results, strict=False):
             check(node, f'its output "{tensor.name}"', tensor, result)
         return results
+
+    def _starts_as_zeros(self, operator: Operator, index: int) -> bool:
+        """Whether an input is a state that a sequence begins with."""
+        return operator.kind in SEQUENCES and self.graph.tensors[index].variable and index not in self.values
 
     def _call(self, node: TFLiteNode, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
         """The outputs of a subgraph with these arguments, in the place of an operator; `step` tells runs apart."""

@@ -1,0 +1,132 @@
+"""Recurrent layers over whole sequences, of floats, unrolled: each step becomes operations of its own (cells.py).
+
+    x [N, T, I], or with time first [T, N, I]; the result has H instead of I
+
+Each call begins with states of zeros, as LiteRT's first call after `reset_all_variables` does. Layers whose calls are
+steps, which need the states of the call before, have no converter (unconverted.py).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.nn.contraction import FullyConnectedOp
+from qmlir.dialects.nn.shape import ConcatOp
+from qmlir.frontends.cells import FUNCTIONS, Cell, Function, LSTMCell, Place, RNNCell, Weights
+from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.node import TFLiteNode
+from qmlir.frontends.values import Constant, Refusal, Value
+from qmlir.frontends.windows import sliced
+
+MOST_STEPS = 1024
+
+ACTIVATIONS = {1: "relu", 4: "tanh"}
+"""ActivationFunctionType → the function of cells.py."""
+
+
+def _function(name: str) -> Function:
+    return FUNCTIONS[name][0]()
+
+
+def _activation(code: int) -> Function:
+    if code not in ACTIVATIONS:
+        raise Refusal(f"its activation {code} is none that qmlir's cells have")
+    return _function(ACTIVATIONS[code])
+
+
+def _steps(node: TFLiteNode, x: Value, width: int, time_major: bool) -> tuple[SSAValue, int, int]:
+    """The input with time first, how many steps and sequences it has."""
+    if node.is_quantized(x) or node.element(x) != "f32":
+        raise Refusal(f"it computes on {'integers' if node.is_quantized(x) else node.element(x)}")
+    if node.rank(x) != 3 or node.shape(x)[2] != width:
+        raise node.error(f"its input must be sequences [N, T, {width}]", str(list(node.shape(x))))
+    first = node.permuted(x, (0, 1, 2) if time_major else (1, 0, 2))
+    steps, batch, _ = node.shape(first)
+    if not 0 < steps <= MOST_STEPS:
+        raise Refusal(f"it would be unrolled into {steps} steps, and qmlir unrolls 1 to {MOST_STEPS}")
+    return first, steps, batch
+
+
+def _unrolled(node: TFLiteNode, x: Value, cell: Cell, width: int, time_major: bool) -> Value:
+    """The output of each step, one after another."""
+    sequence, steps, batch = _steps(node, x, width, time_major)
+    place = Place(node, "step")
+    rows = node.reshaped(sequence, (steps * batch, width))
+    gates = place(FullyConnectedOp, [rows, *cell.inputs], "inputs")
+    state: list[Value] = [Constant(np.zeros((batch, cell.hidden), np.float32))] * cell.STATES
+    found = list[Value]()
+    for t in range(steps):
+        own = sliced(node, gates, [t * batch, 0], [batch, node.shape(gates)[1]])
+        state = [*cell.step(place.at(t), own, state)]
+        found.append(node.reshaped(state[0], (1, batch, cell.hidden)))
+    whole = node.compute(ConcatOp, [found], {"axis": IntegerAttr(0, i64)})
+    return node.permuted(whole, (0, 1, 2) if time_major else (1, 0, 2))
+
+
+def _joined(node: TFLiteNode, what: str, parts: Sequence[Value | None], shape: tuple[int, ...]) -> Constant:
+    """Weights of several gates as those of one layer."""
+    arrays = list[np.ndarray]()
+    for part in parts:
+        array = None if part is None else node.array(part, what)
+        if array is None or array.shape != shape:
+            raise node.error(f"its {what} must be of shape {list(shape)}",
+                             "none" if array is None else str(list(array.shape)))  # fmt: skip
+        arrays.append(array.astype(np.float32))
+    return Constant(np.concatenate(arrays))
+
+
+def _sizes(node: TFLiteNode, w: Value | None) -> tuple[int, int]:
+    """Elements of the state and of the input of a step."""
+    if w is None or node.rank(w) != 2:
+        raise node.error("its weights must be [H, I]", "none" if w is None else str(list(node.shape(w))))
+    return node.shape(w)[0], node.shape(w)[1]
+
+
+@converts("UNIDIRECTIONAL_SEQUENCE_RNN", options="SequenceRNNOptions")
+def sequence_rnn(
+    node: TFLiteNode, x: Value, w: Value, r: Value, b: Value, state: Value | None = None, *, time_major: bool,
+    fused_activation_function: int,
+) -> Value:  # fmt: skip
+    """h' = f(W·x + R·h + b)."""
+    hidden, width = _sizes(node, w)
+    inputs = (_joined(node, "weights", [w], (hidden, width)), _joined(node, "bias", [b], (hidden,)))
+    recurrent = (_joined(node, "recurrent weights", [r], (hidden, hidden)), None)
+    cell = RNNCell(hidden, inputs, [recurrent], [_activation(fused_activation_function)])
+    return _unrolled(node, x, cell, width, time_major)
+
+
+@converts("UNIDIRECTIONAL_SEQUENCE_LSTM", options="UnidirectionalSequenceLSTMOptions")
+def sequence_lstm(
+    node: TFLiteNode, x: Value,
+    wi: Value | None = None, wf: Value | None = None, wc: Value | None = None, wo: Value | None = None,
+    ri: Value | None = None, rf: Value | None = None, rc: Value | None = None, ro: Value | None = None,
+    pi: Value | None = None, pf: Value | None = None, po: Value | None = None,
+    bi: Value | None = None, bf: Value | None = None, bc: Value | None = None, bo: Value | None = None,
+    projection: Value | None = None, projection_bias: Value | None = None,
+    state: Value | None = None, cell_state: Value | None = None,
+    ni: Value | None = None, nf: Value | None = None, nc: Value | None = None, no: Value | None = None, *,
+    fused_activation_function: int, cell_clip: float, proj_clip: float, time_major: bool,
+) -> Value:  # fmt: skip
+    """Gates i, f, c, o with weights W and R, peepholes P and biases b each."""
+    beyond = {
+        "projects its state": projection is not None or projection_bias is not None,
+        "normalizes its gates": any(n is not None for n in (ni, nf, nc, no)),
+        "has no input gate": wi is None,
+        "clips its states": bool(cell_clip or proj_clip),
+    }
+    if found := [what for what, so in beyond.items() if so]:
+        raise Refusal(f"it {found[0]}")
+    hidden, width = _sizes(node, wf)
+    inputs: Weights = (
+        _joined(node, "weights", [wi, wo, wf, wc], (hidden, width)),
+        _joined(node, "biases", [bi, bo, bf, bc], (hidden,)),
+    )
+    recurrent: Weights = _joined(node, "recurrent weights", [ri, ro, rf, rc], (hidden, hidden)), None
+    peepholes = [] if pf is None else [_joined(node, "peepholes", [p], (hidden,)) for p in (pi, po, pf)]
+    activation = _activation(fused_activation_function)
+    cell = LSTMCell(
+        hidden, inputs, [recurrent], [_function("sigmoid"), activation, activation], None, peepholes
+    )  # fmt: skip
+    return _unrolled(node, x, cell, width, time_major)
