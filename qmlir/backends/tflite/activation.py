@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from qmlir.backends.tflite.clamps import Bounds
+from qmlir.backends.tflite.clamps import Bounds, activated, stored_bounds
 from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import BOOL, Graph, Tensor
 from qmlir.backends.tflite.kernels import takes
 from qmlir.backends.tflite.pointwise import one, several
 from qmlir.backends.tflite.values import Values
 from qmlir.dialects import nn
+from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.pointwise import UnaryOp
 
 NAMED: dict[type[UnaryOp], str] = {
@@ -64,11 +65,11 @@ def relu(op: nn.ReluOp, values: Values) -> None:
 @exports(nn.ClampOp)
 def clamp(op: nn.ClampOp, values: Values) -> None:
     """One of TFLite's own clamps, or a change of scale with MAXIMUM and MINIMUM behind it."""
-    x, bounds = values.stored(op.x), op.bounds()
+    x, form, bounds = values.stored(op.x), values.form(op.y), op.bounds()
     kind = CLAMPS.get(bounds)
-    if kind is not None and takes(kind, x.dtype, x.form.parameters is not None):
-        # It says all of the clamp itself.
-        values.hold(op.y, values.graph.operator(kind, [x], values.form(op.y)))
+    exact = activated(form, bounds) == stored_bounds(element_of(op.y), form, bounds)
+    if kind is not None and exact and takes(kind, x.dtype, x.form.parameters is not None):
+        values.hold(op.y, values.graph.operator(kind, [x], form))
     else:
         values.define(op.y, x, bounds)
 

@@ -63,13 +63,13 @@ def activation(form: Form, bounds: Bounds, wanted: Bounds) -> tuple[int, Bounds]
     """
     named = [code for code, own in ACTIVATIONS.items() if own == bounds]
     for code in (*named, *ACTIVATIONS):
-        if _clamped(form, ACTIVATIONS[code]) == wanted:
+        if activated(form, ACTIVATIONS[code]) == wanted:
             return code, (None, None)
     return NONE, wanted
 
 
-def _clamped(form: Form, bounds: Bounds) -> Bounds:
-    """The bounds that a fused activation sets, as `stored_bounds` says them."""
+def activated(form: Form, bounds: Bounds) -> Bounds:
+    """The bounds that an activation of TFLite's sets, as `stored_bounds` says them."""
     if form.parameters is None:
         return bounds
     limits, scale = np.iinfo(form.dtype), np.float32(form.parameters.scale)

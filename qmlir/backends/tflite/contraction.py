@@ -18,6 +18,9 @@ from qmlir.rewriting import tensor_name
 GROUPED = 6
 """The version of CONV_2D with groups."""
 
+DILATED = 2
+"""The version of DEPTHWISE_CONV_2D with dilations."""
+
 NARROW_BIAS = {"CONV_2D": 8, "FULLY_CONNECTED": 11}
 """Operators that take a bias of 32 bits beside data of 16, in an option and since a version."""
 
@@ -37,7 +40,8 @@ def conv2d(op: nn.Conv2DOp, values: Values) -> None:
 @exports(nn.DepthwiseConv2DOp)
 def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: Values) -> None:
     """DEPTHWISE_CONV_2D; weights are [1, KH, KW, C·m] in both."""
-    _convolve(op, values, "DEPTHWISE_CONV_2D", {"DepthMultiplier": op.multiplier()}, 1)
+    version = DILATED if op.dilation_values() != (1, 1) else 1
+    _convolve(op, values, "DEPTHWISE_CONV_2D", {"DepthMultiplier": op.multiplier()}, version)
 
 
 def _convolve(

@@ -4,27 +4,31 @@ import numpy as np
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
-from qmlir.backends.tflite.graph import BOOL, Graph, Tensor
+from qmlir.backends.tflite.graph import BOOL, Graph, Options, Tensor
 from qmlir.backends.tflite.pointwise import one, several
 from qmlir.backends.tflite.values import Values, constant
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pointwise import OperandPairOp
 
-NAMED: dict[type[OperandPairOp], str] = {
-    nn.AddOp: "ADD",
-    nn.SubOp: "SUB",
-    nn.MulOp: "MUL",
-    nn.MaximumOp: "MAXIMUM",
-    nn.MinimumOp: "MINIMUM",
+ANY_SCALE: Options = {"PotScaleInt16": False}
+"""That the scales of 16-bit data need not be powers of two."""
+
+NAMED: dict[type[OperandPairOp], tuple[str, Options]] = {
+    nn.AddOp: ("ADD", ANY_SCALE),
+    nn.SubOp: ("SUB", ANY_SCALE),
+    nn.MulOp: ("MUL", {}),
+    nn.MaximumOp: ("MAXIMUM", {}),
+    nn.MinimumOp: ("MINIMUM", {}),
 }
-"""Operation → TFLite's operator."""
+"""Operation → TFLite's operator and its options."""
 
 
 @exports(*NAMED)
 def named(op: OperandPairOp, values: Values) -> None:
     """An operation that is one operator."""
-    one(NAMED[type(op)], op, values)
+    kind, options = NAMED[type(op)]
+    one(kind, op, values, options)
 
 
 @exports(nn.DivOp)

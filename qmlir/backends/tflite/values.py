@@ -29,6 +29,9 @@ INT8, UINT8, INT16 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16))
 MOVED = 128
 """What unsigned bytes lose when they are stored as signed ones."""
 
+BY_AXIS = 5
+"""The version of DEQUANTIZE that has scales along an axis."""
+
 
 class Values:
     """The tensors that hold the values of a function.
@@ -88,7 +91,8 @@ class Values:
                                                         tensor_name(value))  # fmt: skip
             else:
                 x = self.stored(value)
-                self._real[value] = self.graph.operator("DEQUANTIZE", [x], x.form.typed(FLOAT))
+                version = 1 if element.axis is None else BY_AXIS
+                self._real[value] = self.graph.operator("DEQUANTIZE", [x], x.form.typed(FLOAT), None, version)
                 self._real[value].wanted = tensor_name(value) and f"{tensor_name(value)}_real"
         return self._real[value]
 
@@ -130,6 +134,8 @@ class Values:
         if any(f.parameters is None or f.dtype != form.dtype or f.parameters.axis is not None for f in forms):
             return False
         if not takes(kind, form.dtype, quantized=True):
+            return False
+        if kernel.keeps and len({f.parameters for f in forms}) > 1:
             return False
         assert form.parameters is not None
         own = form.parameters.scale, form.parameters.zero_point
@@ -185,7 +191,12 @@ def declared(value: SSAValue) -> Form:
     """
     element = element_of(value)
     if not isinstance(element, UniformType):
-        return Form(shape_of(value), dtype_of(element))
+        try:
+            return Form(shape_of(value), dtype_of(element))
+        except KeyError:
+            raise NoForm(
+                "must have elements that TFLite has", str(element), "cast them to a type that it has"
+            ) from None
     text = str(element)[:160]
     if element.expressed != f32:
         raise NoForm("must stand for f32", text, "quantize the model again from its f32 form")
