@@ -73,6 +73,7 @@ ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
     "shift": lambda a, m, s: half_up(real_product(a, m, s)),
     "double": lambda a, m, s: two_steps(a, m, s, half_away),
     "upup": lambda a, m, s: two_steps(a, m, s, half_up),
+    "away16": lambda a, m, s: half_away(real_product(a, m, s)),
     "float_even": lambda a, m, s: round(float32(float32(Fraction(a)) * real_product(1, m, s))),
 }
 

@@ -53,7 +53,12 @@ def upup(a: Value, multiplier: Value, shift: Value) -> Value:
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
 
 
-ROUNDINGS: Mapping[str, Rounding] = {"single": single, "shift": single, "double": double, "upup": upup}
+def away(a: Value, multiplier: Value, shift: Value) -> Value:
+    """One rounding, half away from zero."""
+    return _half_away(a * multiplier, 31 - shift)
+
+
+ROUNDINGS: Mapping[str, Rounding] = {"single": single, "shift": single, "double": double, "upup": upup, "away16": away}
 """Contract → its arithmetic on integers."""
 
 

@@ -42,6 +42,7 @@ REFUSED = {
     "qint.fully_connected-i16_data_and_weights": "sums products of i8",
     "qint.average_pool2d-dilated": "sums products of i8",
     "qint.requantize-to_i32": "needs accumulators below 2",
+    "qint.requantize-away16": "needs a contract of single",
     "qint.requantize-upup": "needs a contract of single",
     "qint.requantize-float_even": "needs a contract of single",
     "qint.requantize-float_even_ties": "needs a contract of single",
