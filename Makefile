@@ -36,6 +36,7 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -W ignore -m tests.conformance.matrix --check
+	$(BIN)/python -W ignore -m tests.device.pages --check
 
 models: $(READY) ## accuracy of real trained models (QMLIR_SHARED, default ../shared), with the figures
 	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} $(BIN)/python -m pytest tests/models -q -s
@@ -43,8 +44,9 @@ models: $(READY) ## accuracy of real trained models (QMLIR_SHARED, default ../sh
 conformance: $(READY) ## every test case of ONNX and of others, with a table of what passes (QMLIR_SHARED as above)
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest tests/conformance -q
 
-tables: $(READY) ## write the generated pages anew: OPERATORS.md
+tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md
 	$(BIN)/python -W ignore -m tests.conformance.matrix
+	$(BIN)/python -W ignore -m tests.device.pages
 
 bench: $(READY) ## speed: latency of the models and of the compiler itself
 	$(BIN)/python -m pytest tests/benchmarks -q -s

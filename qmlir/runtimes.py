@@ -58,7 +58,7 @@ class Rounding:
     operands  the contract by which a sum's operands are brought to one scale before they are added; none where they
               are added first and rounded once
     bits      of the larger multiplier of a sum that is rounded once
-    function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py, 
+    function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py,
               softmax's fixed_point, and the ways of lowering/nn_to_qint/resize.py
     wide      the contract of sums of products that are taken in 64 bits, unless their bias has 32, and factors are
               then in f64; None where sums have 32 bits if these are enough

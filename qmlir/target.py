@@ -42,11 +42,14 @@ class Target:
 
 @cache
 def load_target(name: str = "cpu") -> Target:
-    """The shipped target of that name."""
-    folder = resources.files("qmlir") / "targets"
-    known = sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml"))
+    """The shipped target of that name; the devices beside it are of another form (device/)."""
+    files = [f for f in (resources.files("qmlir") / "targets").iterdir() if f.name.endswith(".toml")]
+    tables: dict[str, dict[str, Any]] = {
+        f.name.removesuffix(".toml"): tomllib.loads(f.read_text("utf-8")) for f in files
+    }
+    known = sorted(name for name, table in tables.items() if "integer" in table)
     if name not in known:
         raise OptionError("target", f"must be one of {', '.join(known)}", got=name)
-    data: dict[str, Any] = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+    data = tables[name]
     integer = {op: tuple(types) for op, types in data["integer"].items()}
     return Target(data["name"], data["contract"], integer, dict(data["float"]), data.get("sum_bits", 32))

@@ -161,8 +161,10 @@ MIN_SHIFT = -31
 """Smallest shift of (2); smaller multipliers are flushed to zero."""
 
 
-def quantize_multiplier(real: float) -> tuple[int, int]:
+def quantize_multiplier(real: float, step: int = 1) -> tuple[int, int]:
     """(multiplier, shift) of (2) for one real multiplier, in [0, 2^30); multiplier = round(frac · 2^31), half up.
+
+    The multiplier is rounded to a multiple of `step`, a power of two, where the contract has narrower ones.
 
     With frexp, real = frac · 2^shift and frac in [1/2, 1). A rounding up to 2^31 carries into the shift; below 2^-32
     the result is (0, 0). TFLite's and TVM's decomposition; the relative error is at most 2^-31.
@@ -173,7 +175,7 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     if not 0.0 <= real < math.inf:  # false for NaN too
         raise NumericsError("a requantization multiplier must be a finite number ≥ 0", got=str(real))
     fraction, shift = math.frexp(real)
-    multiplier = math.floor(fraction * (1 << MULTIPLIER_BITS) + 0.5)
+    multiplier = step * math.floor(fraction * ((1 << MULTIPLIER_BITS) // step) + 0.5)
     if multiplier == 1 << MULTIPLIER_BITS:
         multiplier, shift = multiplier >> 1, shift + 1
     if shift < MIN_SHIFT or multiplier == 0:
@@ -202,10 +204,10 @@ def fixed_point_rows(weights: npt.ArrayLike, bits: int) -> npt.NDArray[np.int32]
     return rows.astype(np.int32)
 
 
-def quantize_multipliers(reals: npt.ArrayLike) -> tuple[Int64s, Int64s]:
+def quantize_multipliers(reals: npt.ArrayLike, step: int = 1) -> tuple[Int64s, Int64s]:
     """`quantize_multiplier` of each element: (multipliers, shifts) of the same shape."""
     array = np.asarray(reals, np.float64)
-    pairs = [quantize_multiplier(float(real)) for real in array.reshape(-1)]
+    pairs = [quantize_multiplier(float(real), step) for real in array.reshape(-1)]
     both = np.array(pairs, np.int64).reshape(*array.shape, 2)
     return both[..., 0], both[..., 1]
 
@@ -287,6 +289,10 @@ def _single(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
 def _double(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
     # gemmlowp's high multiplication rounds half up, also below zero; only its division rounds half away.
     return _half_away(_half_up(_left(a, shift) * multiplier, MULTIPLIER_BITS), np.maximum(-shift, 0))
+
+
+def _away(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
+    return _half_away(a * multiplier, MULTIPLIER_BITS - shift)
 
 
 def _upup(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
@@ -372,6 +378,12 @@ CONTRACTS: Mapping[str, Contract] = {
         1,
         "(a·r + 2^(14−s)) >> (15−s), r = min(q / 2^16 half up, 2^15 − 1): LiteRT's other sums of int16 by int8",
         max_shift=7,
+    ),
+    "away16": Contract(
+        _away,
+        3 << 30,
+        1 << 16,
+        "a·(q / 2^16) / 2^(15−s), one rounding, half away from zero: NVDLA, multipliers of 16 bits",
     ),
 }
 """The contracts by name; a is the accumulator, q the multiplier, s the shift of (2).

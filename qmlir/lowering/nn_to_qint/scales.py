@@ -75,9 +75,10 @@ def requantize(
     """
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
+    contract = numerics.CONTRACTS[rounding.contract]
     real = factors(op, np.float32 if rounding.float32 else np.float64, product32=rounding.product32)
-    multipliers, shifts = numerics.quantize_multipliers(real)
-    summed = result.zero_point + displaced(op) if numerics.CONTRACTS[rounding.contract].sums else None
+    multipliers, shifts = numerics.quantize_multipliers(real, 1 if contract.step == 1 << 30 else contract.step)
+    summed = result.zero_point + displaced(op) if contract.sums else None
     return RequantizeOp.make(
         [source],
         {

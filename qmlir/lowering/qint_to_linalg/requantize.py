@@ -53,6 +53,11 @@ def upup(a: Value, multiplier: Value, shift: Value) -> Value:
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
 
 
+def away(a: Value, multiplier: Value, shift: Value) -> Value:
+    """One rounding, half away from zero."""
+    return _half_away(a * multiplier, 31 - shift)
+
+
 def single64(a: Value, multiplier: Value, shift: Value) -> Value:
     """`single` of a product that i64 does not hold: a = high · 2^16 + low."""
     bits = 31 - shift
@@ -72,6 +77,7 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "upup": upup,
     "single64": single64,
     "reduced16": reduced16,
+    "away16": away,
 }
 """Contract → its arithmetic on integers."""
 

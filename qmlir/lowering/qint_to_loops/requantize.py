@@ -29,6 +29,13 @@ def _half_up(value: Value, bits: Value | int) -> Value:
     return (value + half) >> bits
 
 
+def _half_away(value: Value, bits: Value) -> Value:
+    mask = (value.same(1) << bits) - 1
+    threshold = mask.logical_shift(1) - _sign(value)
+    above = (threshold - (value & mask)).logical_shift(63)  # 1 where the rest exceeds the threshold
+    return (value >> bits) + above
+
+
 def _sign(value: Value) -> Value:
     """−1 where negative, else 0."""
     return value >> 63
@@ -50,11 +57,12 @@ def double(a: Value, multiplier: Value, shift: Value) -> Value:
     nudged = product + (1 << 30) + (_sign(product) & (1 - (1 << 31)))
     sign = _sign(nudged)
     high = (((nudged ^ sign) - sign >> 31) ^ sign) - sign  # divided by 2^31, rounded toward zero
-    bits = (0 - shift).maximum(0)
-    mask = (high.same(1) << bits) - 1
-    threshold = mask.logical_shift(1) - _sign(high)
-    above = (threshold - (high & mask)).logical_shift(63)  # 1 where the rest exceeds the threshold
-    return (high >> bits) + above
+    return _half_away(high, (0 - shift).maximum(0))
+
+
+def away(a: Value, multiplier: Value, shift: Value) -> Value:
+    """One rounding, half away from zero."""
+    return _half_away(a * multiplier, 31 - shift)
 
 
 def upup(a: Value, multiplier: Value, shift: Value) -> Value:
@@ -84,6 +92,7 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "upup": upup,
     "single64": single64,
     "reduced16": reduced16,
+    "away16": away,
 }
 """Contract → its arithmetic on i64. Those in floats have none here: see `Requantize`."""
 

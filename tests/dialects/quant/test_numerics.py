@@ -152,6 +152,12 @@ def upup(a: int, q: int, s: int) -> int:
     return (high + ((1 << exponent) >> 1)) >> exponent
 
 
+def away16(a: int, q: int, s: int) -> int:
+    """NVDLA's converter: the magnitude, times a multiplier of 16 bits, is rounded half up."""
+    magnitude = math.floor(abs(a) * Fraction(q >> 16) * Fraction(2) ** (s - 15) + Fraction(1, 2))
+    return -magnitude if a < 0 else magnitude
+
+
 def float_even(a: int, q: int, s: int) -> int:
     """In float32 itself."""
     return int(np.rint(np.float32(a) * np.float32(math.ldexp(q, s - 31))))
@@ -176,6 +182,7 @@ def float_sum(a: int, q: int, s: int, before: int = 0) -> int:
 ORACLES: dict[str, Callable[[int, int, int], int]] = {
     "single": single, "double": double, "upup": upup, "float_even": float_even, "float_sum": float_sum, "shift": shift,
     "single64": shift, "reduced16": reduced16,
+    "away16": away16,
 }  # fmt: skip
 
 
@@ -220,11 +227,11 @@ def test_contract_on_ties(contract: str) -> None:
         got = numerics.requantize(a, 1 << 30, s, contract)
         assert got.tolist() == [ORACLES[contract](int(x), 1 << 30, s) for x in a]
     halves = numerics.requantize(np.array([-3, -1, 1, 3]), *numerics.shift_multiplier(-1), contract)
-    rounded = {"float_even": [-2, 0, 0, 2], "float_sum": [-2, 0, 0, 2]}.get(contract, [-1, 0, 1, 2])
+    even, away = [-2, 0, 0, 2], [-2, -1, 1, 2]
+    rounded = {"float_even": even, "float_sum": even, "away16": away}.get(contract, [-1, 0, 1, 2])
     assert halves.tolist() == rounded
     quarters = numerics.requantize(np.array([-6, -2, 2, 6]), *numerics.shift_multiplier(-2), contract)
-    even = [-2, 0, 0, 2]
-    rounded = {"float_even": even, "float_sum": even, "double": [-2, -1, 1, 2]}.get(contract, [-1, 0, 1, 2])
+    rounded = {"float_even": even, "float_sum": even, "double": away, "away16": away}.get(contract, [-1, 0, 1, 2])
     assert quarters.tolist() == rounded
 
 

@@ -247,7 +247,9 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<8x1xf32> {
     result = quantized(module)
     assert [(e.outcome, e.code) for e in decisions(result)] == [("float", "target"), ("float", "neighbours")]
     assert not list(quantized_values(result))
-    with pytest.raises(PipelineError, match=r"must leave no operation float, got 2 \(nn\.lp_normalization .*; nn\.transpose"):
+    with pytest.raises(
+        PipelineError, match=r"must leave no operation float, got 2 \(nn\.lp_normalization .*; nn\.transpose"
+    ):
         quantized(module, fail_on_float=True)
     quantized(parsed(fully_connected("[1.0, 2.0, 3.0, 4.0]")), fail_on_float=True)
 

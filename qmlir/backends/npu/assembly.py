@@ -1,0 +1,122 @@
+"""Commands as text that people read and write, one a line, and back.
+
+exec  convolve data=act:0x40 weights=wgt:0x0 … after load:2
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from qmlir.backends.npu.command import Command, Place, StreamError, Wait, field_kinds
+from qmlir.backends.npu.isa import COMMANDS
+from qmlir.device import Device
+from qmlir.near_misses import near_misses
+
+T = TypeVar("T")
+
+
+def mnemonic(command: type[Command]) -> str:
+    """`SetContext` as `set-context`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", command.__name__).lower()
+
+
+MNEMONICS = {mnemonic(command): command for command in COMMANDS}
+
+
+def disassemble(commands: Sequence[Command], device: Device) -> str:
+    """Commands as text; queues and memories by their names."""
+    return "".join(f"{_line(command, device)}\n" for command in commands)
+
+
+def _line(command: Command, device: Device) -> str:
+    kinds = field_kinds(type(command))
+    words = [_name(device.queue, command.queue), mnemonic(type(command))]
+    words += [f"ctx={command.ctx}"] if command.ctx else []
+    words += [f"{name}={_text(getattr(command, name), device)}" for name in kinds]
+    if command.waits:
+        words += ["after", *(f"{_name(device.queue, wait.queue)}:{wait.finished}" for wait in command.waits)]
+    return " ".join(words)
+
+
+def _name(named: Sequence[object], index: int) -> str:
+    """The name of a queue or memory; its number where there is none."""
+    return str(getattr(named[index], "id")) if index < len(named) else str(index)
+
+
+def _text(value: object, device: Device) -> str:
+    if isinstance(value, Place):
+        return f"{_name(device.memory, value.memory)}:{value.address:#x}"
+    return value.name.lower() if isinstance(value, IntEnum) else str(value)
+
+
+def assemble(text: str, device: Device) -> list[Command]:
+    """The commands of a text; what follows a `;` is a comment.
+
+    Raises:
+        StreamError: A line is no command; names the line and what is near.
+    """
+    return list(_commands(text, device))
+
+
+def _commands(text: str, device: Device) -> Iterator[Command]:
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition(";")[0].split()
+        if words:
+            try:
+                yield _command(words, device)
+            except StreamError as error:
+                raise StreamError(error.need, where=f"line {number}", got=error.got, remedy=error.remedy) from None
+
+
+def _command(words: list[str], device: Device) -> Command:
+    if len(words) < 2:
+        raise StreamError("a line needs a queue and a command", got=" ".join(words))
+    queues = {queue.id: index for index, queue in enumerate(device.queue)}
+    queue, kind = _known(words[0], queues, "queue"), _known(words[1], MNEMONICS, "command")
+    split = words.index("after") if "after" in words else len(words)
+    given = dict(_pair(word) for word in words[2:split])
+    waits = tuple(_wait(word, queues) for word in words[split + 1 :])
+    ctx = _number(given.pop("ctx", "0"))
+    kinds = field_kinds(kind)
+    for name in given:
+        _known(name, kinds, f"field of {words[1]}")
+    if missing := [name for name in kinds if name not in given]:
+        raise StreamError(f"{words[1]} needs {', '.join(missing)}")
+    values = {name: _parsed(given[name], type, device) for name, type in kinds.items()}
+    return kind(queue, waits, ctx, **values)
+
+
+def _known(word: str, known: Mapping[str, T], what: str) -> T:
+    if word not in known:
+        raise StreamError(f"there is no such {what}", got=word, remedy=near_misses(word, known))
+    return known[word]
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not equals:
+        raise StreamError("a field is written name=value", got=word)
+    return name, value
+
+
+def _wait(word: str, queues: dict[str, int]) -> Wait:
+    name, _, finished = word.partition(":")
+    return Wait(_known(name, queues, "queue"), _number(finished))
+
+
+def _number(word: str) -> int:
+    try:
+        return int(word, 0)
+    except ValueError:
+        raise StreamError("must be a number", got=word) from None
+
+
+def _parsed(word: str, kind: Any, device: Device) -> Any:
+    if kind is Place:
+        memory, _, address = word.partition(":")
+        known = {memory.id: index for index, memory in enumerate(device.memory)}
+        return Place(_known(memory, known, "memory"), _number(address))
+    if isinstance(kind, type) and issubclass(kind, IntEnum):
+        return _known(word, {member.name.lower(): member for member in kind}, "value")
+    return _number(word)

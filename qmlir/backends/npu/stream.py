@@ -1,0 +1,233 @@
+"""A program for a device as one file: commands, the data they start from, and the device it was made for.
+
+    magic "QMLIRNPU" · version u32 · length of text u32 · words of commands u32 · bytes of data u32
+    text      JSON: the device's keys, where inputs and outputs lie, names of layers and host routines, data segments
+    commands  32-bit words (isa.py)
+    data      the segments' bytes, one after the other
+    CRC-32    of everything before it
+
+All numbers are little-endian. The device's keys are in the file as they were in the device file, so that a program for
+another device says which keys differ.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import prod
+from pathlib import Path
+from struct import Struct
+from typing import Any, Self, cast
+
+import numpy as np
+
+from qmlir.backends.npu.command import Command, Place, StreamError
+from qmlir.backends.npu.words import decode, encode
+from qmlir.device import Device
+from qmlir.errors import FileError
+from qmlir.files import replacing
+
+MAGIC = b"QMLIRNPU"
+VERSION = 1
+HEADER = Struct("<8s4I")
+TYPES = {"i8": 8, "i16": 16, "i32": 32}
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where an input or output of the network lies: dense, channels last.
+
+    shape   its dimensions
+    type    of its elements: i8, i16 or i32
+    """
+
+    name: str
+    place: Place
+    shape: tuple[int, ...]
+    type: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return prod(self.shape) * TYPES[self.type] // 8
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bytes that lie in a memory before the first command."""
+
+    place: Place
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command stream and what belongs to it.
+
+    device     the keys of its device file, flat: `array.lanes.k` → 16
+    layers     names that `Mark` refers to
+    routines   names that `Host` refers to
+    """
+
+    device: Mapping[str, object]
+    commands: Sequence[Command]
+    segments: Sequence[Segment] = ()
+    inputs: Sequence[Port] = ()
+    outputs: Sequence[Port] = ()
+    layers: Sequence[str] = ()
+    routines: Sequence[str] = field(default=())
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        text = json.dumps(
+            {
+                "device": dict(self.device),
+                "inputs": [asdict(port) for port in self.inputs],
+                "outputs": [asdict(port) for port in self.outputs],
+                "layers": list(self.layers),
+                "routines": list(self.routines),
+                "segments": [[*segment.place, len(segment.data)] for segment in self.segments],
+            },
+            separators=(",", ":"),
+        ).encode()
+        words = np.array(encode(self.commands), "<u4").tobytes()
+        data = b"".join(segment.data for segment in self.segments)
+        body = HEADER.pack(MAGIC, VERSION, len(text), len(words) // 4, len(data)) + text + words + data
+        return body + zlib.crc32(body).to_bytes(4, "little")
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Self:
+        """What `to_bytes` wrote.
+
+        Raises:
+            StreamError: It did not write this.
+        """
+        text_size, word_count = _header(raw)
+        body, checksum = raw[:-4], int.from_bytes(raw[-4:], "little")
+        if zlib.crc32(body) != checksum:
+            raise StreamError(
+                "the checksum must fit the contents", got=f"{checksum:#010x}", remedy="copy the file again"
+            )
+        text_end = HEADER.size + text_size
+        words = np.frombuffer(body, "<u4", word_count, text_end)
+        about = _Text.parse(body[HEADER.size : text_end])
+        data = body[text_end + 4 * word_count :]
+        commands = decode(words.tolist())
+        return cls(
+            about.device, commands, about.segments(data), about.inputs, about.outputs, about.layers, about.routines
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Writes the file, whole or not at all."""
+        with replacing(Path(path)) as temporary:
+            temporary.write_bytes(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads the file.
+
+        Raises:
+            FileError: It cannot be read, or is no program.
+        """
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except OSError as error:
+            raise FileError(path, "must be a readable program", got=(error.strerror or str(error)).lower()) from None
+        except StreamError as error:
+            raise FileError(path, str(error), remedy=error.remedy) from None
+
+    def require(self, device: Device) -> None:
+        """Raises StreamError unless the program is for this device; names the keys that differ."""
+        theirs, ours = dict(self.device), flat(device)
+        differ = [key for key in {**ours, **theirs} if theirs.get(key) != ours.get(key)]
+        if differ:
+            shown = ", ".join(
+                f"{key} = {theirs.get(key, 'nothing')} there, {ours.get(key, 'nothing')} here" for key in differ[:5]
+            )
+            more = f" and {len(differ) - 5} more" if len(differ) > 5 else ""
+            raise StreamError("must be made for this device", got=shown + more, remedy="compile the network again")
+
+
+def _header(raw: bytes) -> tuple[int, int]:
+    """Bytes of text and words of commands; with the data they fill the file."""
+    if len(raw) < HEADER.size + 4 or not raw.startswith(MAGIC):
+        raise StreamError("must begin with QMLIRNPU", got=repr(raw[:8]), remedy="is it a program that qmlir compiled?")
+    _, version, text_size, word_count, data_size = HEADER.unpack_from(raw)
+    if version != VERSION:
+        raise StreamError(f"must be of version {VERSION}", got=str(version), remedy="compile the network again")
+    expected = HEADER.size + text_size + 4 * word_count + data_size + 4
+    if len(raw) != expected:
+        raise StreamError(f"must have {expected} bytes", got=str(len(raw)), remedy="copy the file again")
+    return text_size, word_count
+
+
+@dataclass(frozen=True)
+class _Text:
+    """The JSON part, checked."""
+
+    device: Mapping[str, object]
+    inputs: list[Port]
+    outputs: list[Port]
+    layers: list[str]
+    routines: list[str]
+    places: list[tuple[Place, int]]
+
+    @classmethod
+    def parse(cls, text: bytes) -> Self:
+        try:
+            data = cast(dict[str, Any], json.loads(text))
+            return cls(
+                dict(data["device"]),
+                [_port(entry) for entry in data["inputs"]],
+                [_port(entry) for entry in data["outputs"]],
+                [str(name) for name in data["layers"]],
+                [str(name) for name in data["routines"]],
+                [(_place(entry[:2]), _natural(entry[2])) for entry in data["segments"]],
+            )
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            raise StreamError("its text must describe the program", got="text of another form") from None
+
+    def segments(self, data: bytes) -> list[Segment]:
+        if sum(size for _, size in self.places) != len(data):
+            raise StreamError("its segments must fill its data", got=f"{len(data)} bytes")
+        found: list[Segment] = []
+        at = 0
+        for place, size in self.places:
+            found.append(Segment(place, data[at : at + size]))
+            at += size
+        return found
+
+
+def _natural(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
+        raise ValueError(value)
+    return value
+
+
+def _place(value: Sequence[object]) -> Place:
+    memory, address = value
+    return Place(_natural(memory), _natural(address))
+
+
+def _port(entry: Mapping[str, Any]) -> Port:
+    if entry["type"] not in TYPES:
+        raise ValueError(entry)
+    return Port(str(entry["name"]), _place(entry["place"]), tuple(map(_natural, entry["shape"])), str(entry["type"]))
+
+
+def flat(device: Device) -> dict[str, object]:
+    """The keys of a device file and their values: `memory.0.bytes` → 262144."""
+    found: dict[str, object] = {}
+
+    def walk(value: object, key: str) -> None:
+        if isinstance(value, dict):
+            for name, inner in cast(dict[str, object], value).items():
+                walk(inner, f"{key}.{name}" if key else name)
+        elif isinstance(value, list):
+            for index, inner in enumerate(cast(list[object], value)):
+                walk(inner, f"{key}.{index}")
+        else:
+            found[key] = value
+
+    walk(device.model_dump(mode="json", by_alias=True), "")
+    return found

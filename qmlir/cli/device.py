@@ -1,0 +1,81 @@
+"""`qmlir device`: what a device file says, and what becomes of a network on it."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from qmlir.errors import OptionError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.device import Device
+    from qmlir.device.judgement import Verdict
+
+
+def check(arguments: argparse.Namespace, module: "ModuleOp | None") -> None:
+    """Prints a device's figures and, with a network, the operations it refuses.
+
+    Raises:
+        OptionError: The device computes nothing of the network.
+    """
+    from qmlir.compiler import judge
+    from qmlir.device import load_device
+
+    device = load_device(arguments.device)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    _print_figures(device, console)
+    if module is None:
+        return
+    verdicts = judge(module, device)
+    _print_verdicts(verdicts, device, console)
+    if all(v.refusals for v in verdicts):
+        raise OptionError(
+            str(arguments.device), "must compute some operation of the network", got="none of them",
+            remedy="see the reasons above; each names the key of the device file",
+        )  # fmt: skip
+
+
+def _print_figures(device: "Device", console: Console) -> None:
+    peak = device.peak_macs
+    console.print(
+        Text(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
+    )
+    for mode in device.array.modes:
+        console.print(Text(f"  {mode.a} by {mode.w} into {mode.acc}: {peak * mode.rate:g} MACs/cycle"))
+    for memory in device.memory:
+        where = "external" if memory.external else "inside"
+        balance = ""
+        if memory.bytes_per_cycle is not None:
+            rate = memory.bytes_per_cycle.read
+            balance = f", {rate:g} bytes/cycle: {rate / peak:.4g} bytes/MAC"
+        console.print(Text(f"  memory {memory.id}: {memory.bytes} bytes {where}{balance}"))
+    console.print(Text(f"  scales change by the contract {device.quant.contract}"))
+
+
+def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Console) -> None:
+    from qmlir.device.judgement import share_on_device
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("node", "operation", "MACs", f"why not on {device.name}"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "MACs" else "left")
+    refused = [v for v in verdicts if v.refusals]
+    for v in refused:
+        table.add_row(*map(Text, (v.node, v.operation, str(v.macs), "; ".join(v.refusals))))
+    if refused:
+        console.print(table)
+    kinds = Counter(v.operation for v in verdicts if not v.refusals)
+    taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
+    share = 100 * share_on_device(verdicts)
+    console.print(Text(f"on the device: {taken}"))
+    console.print(
+        Text(
+            f"{len(verdicts) - len(refused)} of {len(verdicts)} operations, {share:.1f} % of the MACs on {device.name}"
+        )
+    )

@@ -1,0 +1,71 @@
+"""The reference pages of a device file: its keys, and what each shipped device computes, from the schema itself."""
+
+from collections.abc import Iterator
+from typing import Any, cast, get_args
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from qmlir.device.description import Device
+from qmlir.device.keys import keys_of, table_of, unit_of
+from qmlir.device.limits import EVERY, limits_of
+from qmlir.device.values import Table
+
+
+def keys_page() -> str:
+    """Every key of a device file as a Markdown table: its unit, its default and its meaning."""
+    lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    lines += [
+        f"| `{key}` | {_value(field)} | {_default(field)} | {field.description} |" for key, field in _keys(Device)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _keys(table: type[Table], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in keys_of(table).items():
+        key = prefix + name
+        inner = table_of(field.annotation)
+        if inner is None:
+            yield key, field
+        else:
+            many = "[]" if any(a is Ellipsis for a in get_args(field.annotation)) else ""
+            yield from _keys(inner, f"{key}{many}.")
+
+
+def _value(field: FieldInfo) -> str:
+    return unit_of(field) or ", ".join(dict.fromkeys(_words(field.annotation)))
+
+
+def _words(annotation: Any) -> Iterator[str]:
+    """What an annotation admits, in words."""
+    names = {bool: "true or false", str: "a name"}
+    if annotation in names:
+        yield names[annotation]
+    elif isinstance(annotation, str | int):
+        yield f"`{annotation}`"
+    else:
+        for argument in get_args(annotation):
+            yield from _words(argument)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined:
+        return "must be given"
+    if field.default is None:
+        return "none"
+    default: object = field.default
+    if isinstance(default, tuple):
+        return ", ".join(map(str, cast(tuple[object, ...], default)))
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def operations_page(device: Device) -> str:
+    """What a device computes and what it asks of each operation, as Markdown."""
+    lines = [f"## {device.name}", ""]
+    for kind in EVERY:
+        if getattr(device.ops, kind) is None:
+            lines.append(f"* **{kind}**: not computed")
+        else:
+            asked = "; ".join(limit.text(wanted) for limit, wanted in limits_of(device, kind))
+            lines.append(f"* **{kind}**: {asked or 'without limits'}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,63 @@
+"""What a device makes of a network in integers: which operations it computes, and why it refuses the others."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qmlir.device.description import Device
+from qmlir.device.limits import refusals
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import TensorOp, shape_of
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.rewriting import node_name
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a device makes of one operation.
+
+    node        the source nodes it stands for
+    operation   its kind, such as `qint.conv2d`
+    macs        products it computes
+    refusals    why the device does not compute it, a sentence each; none if it does
+    """
+
+    node: str
+    operation: str
+    macs: int
+    refusals: tuple[str, ...]
+
+
+def judge(module: ModuleOp, device: Device) -> list[Verdict]:
+    """A verdict on each operation of a network on the qint level, in program order."""
+    return [Verdict(node_name(op), op.name, products(op), tuple(refusals(op, device))) for op in _computing(module)]
+
+
+def _computing(module: ModuleOp) -> Iterator[Operation]:
+    """The operations that compute or move data; a change of type alone does neither."""
+    for op in module.walk():
+        if isinstance(op, TensorOp) and not isinstance(op, ConstantOp | StorageCastOp):
+            yield op
+
+
+def products(op: Operation) -> int:
+    """How many products an operation computes; 0 of what is no contraction."""
+    match op:
+        case qint.Conv2DOp() | qint.FullyConnectedOp():
+            return prod(shape_of(op.acc)) * prod(shape_of(op.w)[1:])
+        case qint.DepthwiseConv2DOp():
+            return prod(shape_of(op.acc)) * prod(shape_of(op.w)[1:3])
+        case qint.MatMulOp():
+            return prod(shape_of(op.acc)) * shape_of(op.lhs)[-1]
+        case _:
+            return 0
+
+
+def share_on_device(verdicts: Sequence[Verdict]) -> float:
+    """The share of all products that the device computes; 1 of a network without any."""
+    total = sum(v.macs for v in verdicts)
+    return sum(v.macs for v in verdicts if not v.refusals) / total if total else 1.0

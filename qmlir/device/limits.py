@@ -1,0 +1,361 @@
+"""What a device does not compute, in words: one table from which legality, documentation and tests come.
+
+A `Limit` belongs to a key of the device file. It says of an integer operation what it has (`got`), what the device
+wants (`wanted`), and whether the one fits the other. Operations are judged on the qint level, where zero points,
+multipliers and shifts are attributes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+from qmlir.device.description import Device
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.windows import WindowOp
+
+OPERATIONS: dict[type[Operation], str] = {
+    qint.Conv2DOp: "conv2d",
+    qint.DepthwiseConv2DOp: "depthwise",
+    qint.FullyConnectedOp: "fc",
+    qint.MatMulOp: "matmul",
+    qint.AddOp: "add",
+    qint.MulOp: "mul",
+    qint.MaxPool2DOp: "maxpool",
+    qint.AveragePool2DOp: "avgpool",
+    qint.GlobalSumPoolOp: "avgpool",
+    qint.RequantizeOp: "requantize",
+    qint.LookupOp: "lut",
+}
+"""Integer operation → the key of [ops] that allows it; what moves data has the key `move`."""
+
+EVERY = (*dict.fromkeys(OPERATIONS.values()), "move")
+"""All keys of [ops]."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One thing a device may ask of an operation.
+
+    key       of the device file
+    kinds     keys of [ops] to which it applies
+    sentence  what is asked, with {wanted}: `rows and columns of the window are at most {wanted}`
+    wanted    what the device says; None asks nothing
+    got       what the operation has; None where it has nothing of the kind
+    fits      whether the operation's is allowed
+    """
+
+    key: str
+    kinds: Sequence[str]
+    sentence: str
+    wanted: Callable[[Device, str], Any]
+    got: Callable[[Any], Any]
+    fits: Callable[[Any, Any], bool]
+
+    def text(self, wanted: object) -> str:
+        """The sentence about a device."""
+        return self.sentence.format(wanted=_text(wanted))
+
+
+def kind_of(op: Operation) -> str | None:
+    """The key of [ops] that allows an operation; None of what no device knows."""
+    return "move" if isinstance(op, MovementOp) else OPERATIONS.get(type(op))
+
+
+def refusals(op: Operation, device: Device) -> list[str]:
+    """Why a device does not compute an operation, a sentence each; none if it does."""
+    kind = kind_of(op)
+    if kind is None:
+        return [f"no device file has a key for {op.name}"]
+    if getattr(device.ops, kind) is None:
+        return [f"{device.name} has no {kind}"]
+    return [
+        f"{limit.text(wanted)}, got {_text(got)} ({limit.key.replace('*', kind)})"
+        for limit, wanted in limits_of(device, kind)
+        if (got := limit.got(op)) is not None and not limit.fits(got, wanted)
+    ]
+
+
+def limits_of(device: Device, kind: str) -> Iterator[tuple[Limit, Any]]:
+    """The limits of a device on one kind of operation, and what it wants there."""
+    for limit in LIMITS:
+        if kind in limit.kinds and (wanted := limit.wanted(device, kind)) is not None:
+            yield limit, wanted
+
+
+def _text(value: object) -> str:
+    """A value as people write it: 3x3, [0, 31], i8 or i16."""
+    if isinstance(value, range):
+        return f"[{value.start}, {value.stop - 1}]"
+    if isinstance(value, frozenset):
+        return " or ".join(sorted(map(str, cast(frozenset[object], value))))
+    return "x".join(map(str, cast(tuple[object, ...], value))) if isinstance(value, tuple) else str(value)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What operations have
+
+
+def _window(op: Operation) -> tuple[int, int] | None:
+    """Rows and columns of a window; of a global pool the whole image."""
+    match op:
+        case qint.MaxPool2DOp() | qint.AveragePool2DOp():
+            return op.window_values()
+        case qint.GlobalSumPoolOp():
+            _, rows, columns, _ = shape_of(op.x)
+            return rows, columns
+        case WindowOp():
+            _, rows, columns, _ = shape_of(op.operands[1])
+            return rows, columns
+        case _:
+            return None
+
+
+def _area(op: Operation) -> int | None:
+    window = _window(op)
+    return None if window is None else window[0] * window[1]
+
+
+def _stride(op: Operation) -> int | None:
+    """The largest stride; along an axis with one window there is none."""
+    if not isinstance(op, WindowOp):
+        return None
+    steps = zip(op.stride_values(), shape_of(op.results[0])[1:3], strict=True)
+    return max(stride if windows > 1 else 1 for stride, windows in steps)
+
+
+def _dilation(op: Operation) -> int | None:
+    return max(op.dilation_values()) if isinstance(op, WindowOp) else None
+
+
+def _padding(op: Operation) -> int | None:
+    return max(op.padding_values()) if isinstance(op, WindowOp) else None
+
+
+def _groups(op: qint.Conv2DOp) -> int:
+    return op.group_count()
+
+
+def _input_channels(op: qint.Conv2DOp) -> int:
+    return shape_of(op.x)[-1]
+
+
+def _channel_multiplier(op: qint.DepthwiseConv2DOp) -> int:
+    return shape_of(op.w)[-1] // max(shape_of(op.x)[-1], 1)
+
+
+def _terms(op: Operation) -> int:
+    return shape_of(op.operands[0])[-1]
+
+
+def _divisors(op: Operation) -> frozenset[int]:
+    """By how many elements a pool divides."""
+    if isinstance(op, qint.AveragePool2DOp):
+        return frozenset(int(n) for n in op.counts().reshape(-1))
+    return frozenset({_area(op) or 1})
+
+
+def _powers_of_two(numbers: frozenset[int], _: object) -> bool:
+    return all(n.bit_count() == 1 for n in numbers)
+
+
+def _narrow_types(op: Operation) -> frozenset[str]:
+    """Types of the data that an operation reads and writes, floats among them, not of its sums or indices."""
+    elements = map(element_of, (*op.operands, *op.results))
+    return frozenset(map(str, elements)) - {"i32", "i64"}
+
+
+def _multiplied(op: Operation) -> str:
+    return " by ".join(str(element_of(v)) for v in op.operands[:2])
+
+
+def _zero_points(op: Operation) -> frozenset[int]:
+    names = ("zero_point", "input_zero_point", "lhs_zero_point", "rhs_zero_point")
+    points = [op.properties[name] for name in names if name in op.properties]
+    return frozenset(p.value.data for p in points if isinstance(p, IntegerAttr))
+
+
+def _contract(op: qint.RequantizeOp) -> str:
+    return op.contract.data
+
+
+def _scales(op: qint.RequantizeOp) -> int:
+    """How many different factors a requantization has."""
+    return len(set(zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)))
+
+
+def _right_shifts(device: Device) -> range:
+    return range(device.quant.shift.min, device.quant.shift.max + 1)
+
+
+def _shifts(op: qint.RequantizeOp) -> frozenset[int]:
+    """By how many bits products are shifted to the right, with a multiplier as narrow as the contract allows."""
+    narrow = numerics.CONTRACTS[op.contract.data].step.bit_length() - 1
+    factors = zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)
+    return frozenset(numerics.MULTIPLIER_BITS - narrow - shift for multiplier, shift in factors if multiplier)
+
+
+def _operand_factors(op: qint.AddOp) -> int:
+    return len({abs(m) for m in op.multipliers.get_values()})
+
+
+def _entries(op: qint.LookupOp) -> int:
+    return op.table.array.size
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What devices want
+
+
+def _of(kind_key: str) -> Callable[[Device, str], Any]:
+    """The value of a key in the table of the operation's kind; None where the table has no such key."""
+    return lambda device, kind: getattr(getattr(device.ops, kind), kind_key, None)
+
+
+def _at_most(got: Any, most: Any) -> bool:
+    return got <= most
+
+
+def _both_at_most(got: tuple[int, int], most: tuple[int, int]) -> bool:
+    return got[0] <= most[0] and got[1] <= most[1]
+
+
+def _within(got: frozenset[int], allowed: Any) -> bool:
+    return all(n in allowed for n in got)
+
+
+WINDOWED = ("conv2d", "depthwise", "maxpool", "avgpool")
+
+LIMITS = (
+    Limit(
+        "ops.*.kernel_max",
+        WINDOWED,
+        "a window has at most {wanted} elements",
+        _of("kernel_max"),
+        _window,
+        _both_at_most,
+    ),
+    Limit(
+        "ops.*.kernel_area_max",
+        WINDOWED,
+        "a window covers at most {wanted} elements",
+        _of("kernel_area_max"),
+        _area,
+        _at_most,
+    ),
+    Limit("ops.*.stride_max", WINDOWED, "strides are at most {wanted}", _of("stride_max"), _stride, _at_most),
+    Limit("ops.*.dilation_max", WINDOWED, "dilations are at most {wanted}", _of("dilation_max"), _dilation, _at_most),
+    Limit(
+        "ops.*.padding_max",
+        WINDOWED,
+        "padding is at most {wanted} on each side",
+        _of("padding_max"),
+        _padding,
+        _at_most,
+    ),
+    Limit(
+        "ops.conv2d.groups",
+        ["conv2d"],
+        "channels fall into {wanted} group",
+        lambda device, kind: None if device.ops.conv2d and device.ops.conv2d.groups else 1,
+        _groups,
+        _at_most,
+    ),
+    Limit(
+        "ops.conv2d.channels_multiple",
+        ["conv2d"],
+        "input channels are a multiple of {wanted}",
+        _of("channels_multiple"),
+        _input_channels,
+        lambda got, wanted: got % wanted == 0,
+    ),
+    Limit(
+        "ops.depthwise.multiplier_max",
+        ["depthwise"],
+        "each input channel has at most {wanted} output channels",
+        _of("multiplier_max"),
+        _channel_multiplier,
+        _at_most,
+    ),
+    Limit(
+        "ops.*.terms_max", ["fc", "matmul"], "a sum has at most {wanted} products", _of("terms_max"), _terms, _at_most
+    ),
+    Limit(
+        "ops.add.operand_scale",
+        ["add"],
+        "both operands have {wanted} scale",
+        lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None,
+        _operand_factors,
+        _at_most,
+    ),
+    Limit(
+        "ops.avgpool.divisor",
+        ["avgpool"],
+        "a pool divides by {wanted}",
+        lambda device, kind: "a power of two" if device.ops.avgpool and device.ops.avgpool.divisor == "pow2" else None,
+        _divisors,
+        _powers_of_two,
+    ),
+    Limit(
+        "ops.lut.entries",
+        ["lut"],
+        "a table has {wanted} entries",
+        _of("entries"),
+        _entries,
+        lambda got, wanted: got == wanted,
+    ),
+    Limit(
+        "array.modes",
+        ("conv2d", "depthwise", "fc", "matmul"),
+        "the array multiplies {wanted}",
+        lambda device, kind: frozenset(f"{mode.a} by {mode.w}" for mode in device.array.modes),
+        _multiplied,
+        lambda got, wanted: got in wanted,
+    ),
+    Limit(
+        "quant.types",
+        EVERY,
+        "data is {wanted}",
+        lambda device, kind: frozenset(device.quant.types),
+        _narrow_types,
+        _within,
+    ),
+    Limit(
+        "quant.zero_point.activations",
+        EVERY,
+        "zero points are {wanted}",
+        lambda device, kind: None if device.quant.zero_point.activations else frozenset({0}),
+        _zero_points,
+        _within,
+    ),
+    Limit(
+        "quant.round",
+        ["requantize"],
+        "scales change by the contract {wanted}",
+        lambda device, kind: device.quant.contract,
+        _contract,
+        lambda got, wanted: got == wanted,
+    ),
+    Limit(
+        "quant.granularity",
+        ["requantize"],
+        "a result has {wanted} scale",
+        lambda device, kind: 1 if device.quant.granularity == "tensor" else None,
+        _scales,
+        _at_most,
+    ),
+    Limit(
+        "quant.shift",
+        ["requantize"],
+        "products are shifted to the right by {wanted} bits",
+        lambda device, kind: None if device.quant.scale == "float32" else _right_shifts(device),
+        _shifts,
+        _within,
+    ),
+)
+"""Every limit; what a device file does not limit has no sentence there."""

@@ -1,0 +1,160 @@
+"""Programs as text and as files: both ways, and no damage goes unnoticed."""
+
+import os
+import zlib
+from dataclasses import fields
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qmlir.backends.npu.assembly import assemble, disassemble
+from qmlir.backends.npu.command import Command, Place, Signed, StreamError, Wait, field_kinds
+from qmlir.backends.npu.isa import BY_OP, COMMANDS, Convolve, End, Sync
+from qmlir.backends.npu.memories import Fault
+from qmlir.backends.npu.simulate import Simulator
+from qmlir.backends.npu.stream import Program
+from qmlir.backends.npu.words import decode, encode
+from qmlir.errors import FileError
+from tests.backends.npu.programs import DEVICE, Layer, image
+
+END = End(1, (), 0, 0)
+
+
+def drawn(command: type[Command], rng: np.random.Generator) -> Command:
+    """A command with numbers of all magnitudes."""
+
+    def value(kind: Any) -> Any:
+        if kind is Place:
+            return Place(int(rng.integers(0, 4)), int(rng.integers(0, 1 << 28)))
+        if isinstance(kind, type) and issubclass(kind, IntEnum):
+            return kind(int(rng.integers(0, len(kind))))
+        low, high = (-(1 << 31), 1 << 31) if kind is Signed else (0, 1 << 32)
+        return int(rng.integers(low, high)) >> int(rng.integers(0, 32))
+
+    return command(int(rng.integers(0, 4)), (), int(rng.integers(0, 16)), *map(value, field_kinds(command).values()))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_both_ways(command: type[Command]) -> None:
+    rng = np.random.default_rng(command.OP)
+    for _ in range(20):
+        first = Sync(2, (), 0, 0)
+        made = drawn(command, rng)
+        waiting = command(made.queue, (Wait(2, 1),), made.ctx, *(getattr(made, f.name) for f in fields(made)[3:]))
+        program = [first, waiting] if command is End else [first, waiting, END]
+        assert decode(encode(program)) == program
+        assert assemble(disassemble(program, DEVICE), DEVICE) == program
+
+
+def test_operation_codes_are_different() -> None:
+    assert len(BY_OP) == len(COMMANDS)
+
+
+BROKEN = [
+    ([0xFF | 1 << 8], "must be a known one, got op 0xff"),
+    ([End.OP | 9 << 8, 0], "must lie whole in the stream, got 2 left"),
+    ([End.OP | 1 << 8], "End needs 1 words after its waits, got 0"),
+    ([End.OP | 2 << 8 | 1 << 26, 0], "reserved bits"),
+    ([Sync.OP | 2 << 8, 0], "must end with the command End"),
+    ([*END.words(), *END.words()], "nothing may follow the end"),
+    ([Sync.OP | 3 << 8 | 1 << 24, 2 << 28 | 1, 0, *END.words()], "may wait for earlier ones only"),
+    ([0x10, 0], "must lie whole"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BROKEN)
+def test_words_that_are_no_commands(words: list[int], message: str) -> None:
+    with pytest.raises(StreamError, match=message):
+        decode(words)
+
+
+def test_an_enumeration_knows_its_members() -> None:
+    commands = [c for c in assemble(Layer.random().text(), DEVICE) if isinstance(c, Convolve)]
+    words = encode([Sync(0, (), 0, 0)] * 3 + commands)
+    words[3 * 2 + 1 + 1 + 4] = 9  # behind three commands, the head, the wait and four places
+    with pytest.raises(
+        StreamError, match=r"Convolve init must be one of 0 \(zero\), 1 \(bias\), 2 \(accumulate\), got 9"
+    ):
+        decode(words)
+
+
+TEXTS = [
+    ("exec", "a line needs a queue and a command"),
+    ("exce end status=0", "there is no such queue, got exce; did you mean exec?"),
+    ("exec ende status=0", "there is no such command, got ende; did you mean end?"),
+    ("exec end state=0", "there is no such field of end, got state; did you mean status?"),
+    ("exec end", "end needs status"),
+    ("exec end status", "a field is written name=value"),
+    ("exec end status=one", "must be a number, got one"),
+    ("exec end status=0 after lode:1", "there is no such queue"),
+    ("exec fill target=dream:0x0", "fill needs size"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), TEXTS)
+def test_text_that_is_no_command(text: str, message: str) -> None:
+    with pytest.raises(StreamError) as error:
+        assemble(f"; a comment\n{text}", DEVICE)
+    assert str(error.value).startswith("line 2: ")
+    assert message in str(error.value)
+
+
+def test_a_file_both_ways(tmp_path: Path) -> None:
+    program = Layer.random().program()
+    program.save(tmp_path / "net.npu")
+    assert Program.load(tmp_path / "net.npu") == Program(
+        dict(program.device),
+        list(program.commands),
+        list(program.segments),
+        list(program.inputs),
+        list(program.outputs),
+        list(program.layers),
+        list(program.routines),
+    )
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    raw = Layer.random().program().to_bytes()
+    for name, content, message in (
+        ("absent", None, "must be a readable program"),
+        ("other", b"\x7fELF" + bytes(40), "must begin with QMLIRNPU"),
+        ("short", raw[:-9], "must have"),
+        ("newer", raw[:8] + b"\x09" + raw[9:], "must be of version 1, got 9"),
+        ("flipped", raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:], "the checksum must fit the contents"),
+    ):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(FileError, match=message):
+            Program.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_streams(seed: int) -> None:
+    """Words changed at random and the checksum made right again: a typed error, a fault, or some defined result.
+
+    8 times 125 of them; 8 times 1,250 in `make conformance`.
+    """
+    rng = np.random.default_rng(seed)
+    raw = bytearray(Layer.random().program().to_bytes()[:-4])
+    text, words = (int.from_bytes(raw[at : at + 4], "little") for at in (12, 16))
+    start = 24 + text
+    outcomes = {"refused": 0, "fault": 0, "result": 0}
+    for _ in range(1250 if os.environ.get("QMLIR_CONFORMANCE") else 125):
+        damaged = bytearray(raw)
+        for _ in range(int(rng.integers(1, 4))):
+            at = start + 4 * int(rng.integers(0, words))
+            value = int.from_bytes(damaged[at : at + 4], "little")
+            choices = (value ^ 1 << int(rng.integers(0, 32)), int(rng.integers(0, 1 << 32)), int(rng.integers(0, 64)))
+            damaged[at : at + 4] = choices[int(rng.integers(0, 3))].to_bytes(4, "little")
+        try:
+            program = Program.from_bytes(bytes(damaged) + zlib.crc32(damaged).to_bytes(4, "little"))
+            Simulator(program, DEVICE).run(image())
+            outcomes["result"] += 1
+        except StreamError:
+            outcomes["refused"] += 1
+        except Fault:
+            outcomes["fault"] += 1
+    assert all(outcomes.values()), outcomes

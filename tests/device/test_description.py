@@ -1,0 +1,92 @@
+"""Device files: what ships is whole, and what is wrong is named with its key, its unit and the nearest name."""
+
+from pathlib import Path
+
+import pytest
+
+from qmlir.device import load_device, parse_device, shipped_devices
+from qmlir.dialects.quant.numerics import CONTRACTS
+from qmlir.errors import FileError, OptionError
+from qmlir.target import load_target
+
+NMP = (Path(__file__).parents[2] / "qmlir" / "targets" / "nmp.toml").read_text("utf-8")
+
+
+def test_what_ships() -> None:
+    peaks = {name: load_device(name).peak_macs for name in shipped_devices()}
+    assert peaks == {"ethos-u55-like": 128, "gemmini": 256, "nmp": 512, "nvdla-small": 64, "vta": 256}
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+def test_a_shipped_device(name: str) -> None:
+    device = load_device(name)
+    assert device.name == name
+    assert device.quant.contract in CONTRACTS
+    assert device.memory_of("ifm") in device.memory
+
+
+def test_a_device_is_no_target_of_its_own() -> None:
+    with pytest.raises(OptionError, match="must be one of cpu, got nmp"):
+        load_target("nmp")
+
+
+REJECTED = [
+    ("align = 32", "aling = 32", 'memory "act" aling: there is no such key; did you mean align?'),
+    ("[sync]", "[sink]", "sync: is missing (how queues wait for each other); sink: there is no such key"),
+    ("k = 32, n", "k = 0, n", "array.lanes.k: must be at least 1 lanes, got 0"),
+    ("k = 32, n", "k = true, n", "array.lanes.k: must be a whole number of lanes, got True"),
+    ("setup = 40", 'setup = "long"', "queue \"load\" setup: must be a whole number of cycles, got 'long'"),
+    ("can_pad = true", "can_pad = 1", 'queue "load" can_pad: must be true or false, got 1'),
+    ("bytes_per_cycle = 16.0", "bytes_per_cycle = 0.0", "bytes_per_cycle: must be more than 0 bytes/cycle, got 0.0"),
+    ("rate = 0.5", "rate = 1.5", "array.modes 2 rate: must be at most 1 share of the peak, got 1.5"),
+    ('"ws"', '"wss"', "array.dataflow: must be 'ws', 'os' or 'dot', got 'wss'; did you mean ws?"),
+    ('["weights"]', '["weight"]', "got 'weight'; did you mean weights?"),
+    ("bytes = 262144\nbanks = 8", "bytes = 262145\nbanks = 8", "memory act: bytes must be a multiple of its 8 banks"),
+    ("align = 32", "align = 48", "memory act: align must be a power of two, got 48 bytes"),
+    ('id = "wgt"', 'id = "act"', "memory act is there twice"),
+    ('from = ["dram"]', 'from = ["drm"]', "queue load: there is no memory drm; did you mean dram?"),
+    ('from = ["dram"]', "", "queue load: the engine dma needs from"),
+    ('shares_bus_with = "load"', 'shares_bus_with = "loud"', "there is no other queue loud; did you mean load?"),
+    ("elements_per_cycle = 16.0", "", "queue post: the engine vector needs elements_per_cycle"),
+    ('engine = "array"', 'engine = "vector"\nelements_per_cycle = 1.0', "some queue must have the engine array"),
+    ("external = true", "", "a memory must be external, where networks begin and end"),
+    ('round = "half-up"', 'round = "half-even"', "a pow2 scale rounds half-up, got half-even with 32 bits"),
+    ("min = 0, max = 47", "min = 9, max = 7", "shift.min must be at most shift.max"),
+    ("depthwise = { lanes = { c = 16 } }", "", "ops.depthwise needs the table array.depthwise"),
+    ('"clamp"]', '"lut"]', "ops.act names lut, but there is no table ops.lut"),
+    ('holds = ["weights"]', 'holds = ["lut"]', None),
+    ("schema = 1", "schema = 2", "schema: must be 1, got 2"),
+    ('name = "nmp"', 'name = "N M P"', "name: "),
+    ("schema = 1", "schema = ", "must be TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "instead", "message"), REJECTED)
+def test_what_is_wrong_is_named(text: str, instead: str, message: str | None) -> None:
+    assert text in NMP
+    changed = NMP.replace(text, instead, 1)
+    if message is None:  # another memory holds weights as well
+        parse_device(changed, "mine.toml")
+        return
+    with pytest.raises(FileError) as error:
+        parse_device(changed, "mine.toml")
+    assert str(error.value).startswith("mine.toml: ")
+    assert message in str(error.value)
+
+
+def test_every_problem_at_once() -> None:
+    changed = NMP.replace("align = 32", "aling = 32").replace("k = 32, n", "k = 0, n")
+    with pytest.raises(FileError, match=r"array\.lanes\.k.*aling"):
+        parse_device(changed, "mine.toml")
+
+
+def test_files(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="must be a device file that can be read"):
+        load_device(tmp_path / "absent.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FileError, match="UTF-8"):
+        load_device(tmp_path / "bytes.toml")
+    with pytest.raises(OptionError, match="did you mean nmp"):
+        load_device("nnp")
+    (tmp_path / "mine.toml").write_text(NMP.replace('"nmp"', '"mine"'), "utf-8")
+    assert load_device(tmp_path / "mine.toml").name == "mine"
