@@ -154,6 +154,7 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
 
 LITERT_XNNPACK: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
     "nn.resize": Rounding("single", function="fixed_weights"),
     "nn.resize/i16": Rounding("double", function="fixed_places"),
     "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
@@ -176,6 +177,7 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
 
 LITERT_BUILTIN: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
     "nn.resize": Rounding("double", function="fixed_places"),
     "nn.resize/u8": Rounding("single", function="float32"),
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
