@@ -16,7 +16,11 @@ reference rounds twice, half up and then half away from zero; the optimized kern
 even, in float32. A fully connected layer the reference rounds once, half up. On unsigned integers the optimized
 depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from zero in
 the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all round
-halves away from zero, of stored integers without regard to their zero point.
+halves away from zero, of stored integers without regard to their zero point. Means round as `double` by a multiplier
+that the count divides, truncated; XNNPACK's, of 8 bits, once by the real factor; the optimized kernel for means of
+images multiplies the sum of stored bytes, twice half up, and adds a rounded zero point (of channels beyond the last
+16, as `double`: that is not followed). Sums round as `double` in the reference, once elsewhere; of signed integers the
+reference adds what is stored and wraps around: neither is that.
 A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
 rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products.
 
@@ -65,6 +69,8 @@ class Rounding:
     unbiased  whether that holds without a bias too
     narrow    whether a bias of 32 bits means sums of 32; else they are taken in 64 bits whatever the bias
     """
+    truncates whether a mean divides the multiplier by its count, truncated, not the real factor
+    stored    whether a mean multiplies the sum of what is stored, and moves its zero point after, rounded by itself
 
     contract: str
     float32: bool = False
@@ -77,6 +83,8 @@ class Rounding:
     unbiased: bool = True
     narrow: bool = True
 
+    truncates: bool = False
+    stored: bool = False
 
 FLOAT = Rounding("float_even", float32=True)
 PAIRS = Rounding("float_even", float32=True, pairs=True)
@@ -105,6 +113,7 @@ SINGLE, DOUBLE, UPUP = Rounding("single"), Rounding("double"), Rounding("upup")
 DOUBLE_FLOAT = Rounding("double", float32=True)
 THRICE = Rounding("double", operands="double")
 SHORT = Rounding("single", float32=True, bits=21)
+MEAN = Rounding("double", truncates=True)
 
 LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **dict.fromkeys(("nn.relu", "nn.clamp"), DOUBLE_FLOAT),
@@ -147,7 +156,9 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.add": THRICE,
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
-    "nn.global_average_pool": DOUBLE,
+    "nn.global_average_pool": MEAN,
+    "nn.reduce_mean": MEAN,
+    "nn.reduce_sum": DOUBLE,
     "nn.requantize": DOUBLE,
     "quant.qcast": Rounding("float32_away"),
 }
@@ -175,6 +186,10 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "quant.qcast": Rounding("float32_reciprocal"),
 }
 
+    "nn.global_average_pool/i16": MEAN,
+    "nn.reduce_mean": SINGLE,
+    "nn.reduce_mean/i16": MEAN,
+    "nn.reduce_sum": SINGLE,
 LITERT_BUILTIN: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
     "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
@@ -190,7 +205,10 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.add": Rounding("double", operands="single"),
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
-    "nn.global_average_pool": DOUBLE,
+    "nn.global_average_pool": Rounding("upup", float32=True, stored=True),
+    "nn.global_average_pool/i16": MEAN,
+    "nn.reduce_mean": MEAN,
+    "nn.reduce_sum": SINGLE,
     "nn.requantize": UPUP,
     "quant.qcast": Rounding("float32_reciprocal"),
 }

@@ -44,6 +44,7 @@ REFUSED = {
     **{f"nn.scatter_nd-{note}": "needs constant indices" for note in ("elements", "rows", "i8", "ui8")},
     "nn.top_k-ui8": "must look for the greatest",
     "nn.reduce_sum-of_no_element": "needs elements to reduce",
+    "nn.reduce_mean-of_no_element": "needs elements to reduce",
     "nn.reduce_prod-of_no_element": "needs elements to reduce",
     "nn.reduce_max-of_no_element": "needs elements to reduce",
     "nn.reduce_min-of_no_element": "needs elements to reduce",
