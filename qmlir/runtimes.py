@@ -16,7 +16,11 @@ reference rounds twice, half up and then half away from zero; the optimized kern
 even, in float32. A fully connected layer the reference rounds once, half up. On unsigned integers the optimized
 depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from zero in
 the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all round
-halves away from zero, of stored integers without regard to their zero point.
+halves away from zero, of stored integers without regard to their zero point. Means round as `double` by a multiplier
+that the count divides, truncated; XNNPACK's, of 8 bits, once by the real factor; the optimized kernel for means of
+images multiplies the sum of stored bytes, twice half up, and adds a rounded zero point (of channels beyond the last
+16, as `double`: that is not followed). Sums round as `double` in the reference, once elsewhere; of signed integers the
+reference adds what is stored and wraps around: neither is that.
 A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
 rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products.
 
@@ -59,12 +63,14 @@ class Rounding:
     operands  the contract by which a sum's operands are brought to one scale before they are added; none where they
               are added first and rounded once
     bits      of the larger multiplier of a sum that is rounded once
-    function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py, 
+    function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py,
               softmax's fixed_point, and the ways of lowering/nn_to_qint/resize.py
     wide      the rounding of sums of products that are taken in 64 bits, unless their bias has 32; None where sums have
               32 bits if these are enough
     unbiased  whether that holds without a bias too
     narrow    whether a bias of 32 bits means sums of 32; else they are taken in 64 bits whatever the bias
+    truncates whether a mean divides the multiplier by its count, truncated, not the real factor
+    stored    whether a mean multiplies the sum of what is stored, and moves its zero point after, rounded by itself
     """
 
     contract: str
@@ -77,6 +83,8 @@ class Rounding:
     wide: "Rounding | None" = None
     unbiased: bool = True
     narrow: bool = True
+    truncates: bool = False
+    stored: bool = False
 
 
 FLOAT = Rounding("float_even", float32=True)
@@ -105,12 +113,14 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
 SINGLE, DOUBLE, UPUP = Rounding("single"), Rounding("double"), Rounding("upup")
 DOUBLE_FLOAT = Rounding("double", float32=True)
 THRICE = Rounding("double", operands="double")
+MEAN = Rounding("double", truncates=True)
 SHORT = Rounding("single", float32=True, bits=21)
 
 LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **dict.fromkeys(("nn.relu", "nn.clamp"), DOUBLE_FLOAT),
     **dict.fromkeys(
-        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.hard_swish"), replace(DOUBLE_FLOAT, function="fixed_point")
+        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.prelu", "nn.hard_swish"),
+        replace(DOUBLE_FLOAT, function="fixed_point"),
     ),
     **dict.fromkeys(
         ("nn.sigmoid", "nn.tanh", "nn.exp", "nn.log", "nn.gelu", "nn.elu"),
@@ -149,7 +159,9 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.add": THRICE,
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
-    "nn.global_average_pool": DOUBLE,
+    "nn.global_average_pool": MEAN,
+    "nn.reduce_mean": MEAN,
+    "nn.reduce_sum": DOUBLE,
     "nn.requantize": DOUBLE,
     "quant.qcast": Rounding("float32_away"),
 }
@@ -174,6 +186,10 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.mul": FLOAT,
     "nn.mul/i16": DOUBLE_FLOAT,
     "nn.global_average_pool": SINGLE,
+    "nn.global_average_pool/i16": MEAN,
+    "nn.reduce_mean": SINGLE,
+    "nn.reduce_mean/i16": MEAN,
+    "nn.reduce_sum": SINGLE,
     "quant.qcast": Rounding("float32_reciprocal"),
 }
 
@@ -192,7 +208,10 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.add": Rounding("double", operands="single"),
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
-    "nn.global_average_pool": DOUBLE,
+    "nn.global_average_pool": Rounding("upup", float32=True, stored=True),
+    "nn.global_average_pool/i16": MEAN,
+    "nn.reduce_mean": MEAN,
+    "nn.reduce_sum": SINGLE,
     "nn.requantize": UPUP,
     "quant.qcast": Rounding("float32_reciprocal"),
 }
