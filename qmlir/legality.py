@@ -121,6 +121,8 @@ def require_integer_form(op: Operation, target: Target) -> None:
             raise NoIntegerForm("target", reason)
         if uniform(value).is_per_axis and not is_weight(value, op):
             raise NoIntegerForm("target", "activations with a scale for each channel have no integer form")
+    if isinstance(op, nn.RequantizeOp) and uniform(op.x).storage_width == 32 and any(uniform(op.x).zero_points):
+        raise NoIntegerForm("target", "32-bit data with a zero point have no integer form")
     if isinstance(op, WeightedOp):
         _require_weights(op)
     if isinstance(op, nn.SoftmaxOp):
@@ -328,7 +330,7 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *,
 
     One, or one for each output channel; for a sum, one for each operand; none where integers are only moved or
     looked up. Every product and quotient is rounded to `dtype`; with `product32` the product of the scales of data
-    and of weights with one scale to float32.
+    and of weights with one scale, or of both sides of a matrix product, to float32.
     """
 
     def scales(value: SSAValue) -> npt.NDArray[Any]:
@@ -340,6 +342,8 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *,
                 product = scales(op.x) * scales(op.w)
                 narrow = product32 and not uniform(op.w).is_per_axis
                 found = (product.astype(np.float32).astype(dtype) if narrow else product) / scales(op.y)
+            case nn.MatMulOp() if product32:
+                found = (scales(op.lhs) * scales(op.rhs)).astype(np.float32).astype(dtype) / scales(op.y)
             case nn.MatMulOp() | nn.MulOp():
                 found = scales(op.lhs) * scales(op.rhs) / scales(op.y)
             case nn.AddOp() | nn.SubOp():

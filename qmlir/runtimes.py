@@ -16,7 +16,11 @@ reference rounds twice, half up and then half away from zero; the optimized kern
 even, in float32. A fully connected layer the reference rounds once, half up. On unsigned integers the optimized
 depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from zero in
 the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all round
-halves away from zero, of stored integers without regard to their zero point.
+halves away from zero, of stored integers without regard to their zero point. Means round as `double` by a multiplier
+that the count divides, truncated; XNNPACK's, of 8 bits, once by the real factor; the optimized kernel for means of
+images multiplies the sum of stored bytes, twice half up, and adds a rounded zero point (of channels beyond the last
+16, as `double`: that is not followed). Sums round as `double` in the reference, once elsewhere; of signed integers the
+reference adds what is stored and wraps around: neither is that.
 A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
 rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products.
 
@@ -52,7 +56,8 @@ class Rounding:
 
     contract  a name in numerics.CONTRACTS; of `quant.qcast` one in numerics.QUANTIZATIONS
     float32   whether factors between scales and divisions are computed in float32
-    product32 whether the product of the scales of data and of weights with one scale is rounded to float32
+    product32 whether the product of the scales of data and of weights with one scale, or of both sides of a matrix
+              product, is rounded to float32
     pairs     whether products of u8 by s8 are added in pairs that saturate at 16 bits, where the source model's
               operator is one on integers
     operands  the contract by which a sum's operands are brought to one scale before they are added; none where they
@@ -60,10 +65,12 @@ class Rounding:
     bits      of the larger multiplier of a sum that is rounded once
     function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py,
               softmax's fixed_point, and the ways of lowering/nn_to_qint/resize.py
-    wide      the contract of sums of products that are taken in 64 bits, unless their bias has 32, and factors are
-              then in f64; None where sums have 32 bits if these are enough
+    wide      the rounding of sums of products that are taken in 64 bits, unless their bias has 32; None where sums have
+              32 bits if these are enough
     unbiased  whether that holds without a bias too
     narrow    whether a bias of 32 bits means sums of 32; else they are taken in 64 bits whatever the bias
+    truncates whether a mean divides the multiplier by its count, truncated, not the real factor
+    stored    whether a mean multiplies the sum of what is stored, and moves its zero point after, rounded by itself
     """
 
     contract: str
@@ -73,9 +80,11 @@ class Rounding:
     operands: str | None = None
     bits: int = 30
     function: str = "exact"
-    wide: str | None = None
+    wide: "Rounding | None" = None
     unbiased: bool = True
     narrow: bool = True
+    truncates: bool = False
+    stored: bool = False
 
 
 FLOAT = Rounding("float_even", float32=True)
@@ -104,6 +113,7 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
 SINGLE, DOUBLE, UPUP = Rounding("single"), Rounding("double"), Rounding("upup")
 DOUBLE_FLOAT = Rounding("double", float32=True)
 THRICE = Rounding("double", operands="double")
+MEAN = Rounding("double", truncates=True)
 SHORT = Rounding("single", float32=True, bits=21)
 
 LITERT_FUNCTIONS: Mapping[str, Rounding] = {
@@ -124,11 +134,12 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
 
 def _of_16_bits(convolution: str, fully_connected: Rounding) -> dict[str, Rounding]:
     """LiteRT's contractions of 16-bit data; the contracts given are for sums of 32 bits."""
+    reduced = Rounding("reduced16")
     return {
-        "nn.conv2d/i16": Rounding(convolution, wide="reduced16"),
-        "nn.depthwise_conv2d/i16": Rounding(convolution, wide="reduced16", narrow=False),
-        "nn.fully_connected/i16": replace(fully_connected, wide="single64"),
-        "nn.matmul/i16": Rounding("reduced16", wide="reduced16"),
+        "nn.conv2d/i16": Rounding(convolution, wide=reduced),
+        "nn.depthwise_conv2d/i16": Rounding(convolution, wide=reduced, narrow=False),
+        "nn.fully_connected/i16": replace(fully_connected, wide=Rounding("single64")),
+        "nn.matmul/i16": replace(reduced, wide=replace(reduced, product32=True)),
     }
 
 
@@ -147,13 +158,16 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.add": THRICE,
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
-    "nn.global_average_pool": DOUBLE,
+    "nn.global_average_pool": MEAN,
+    "nn.reduce_mean": MEAN,
+    "nn.reduce_sum": DOUBLE,
     "nn.requantize": DOUBLE,
     "quant.qcast": Rounding("float32_away"),
 }
 
 LITERT_XNNPACK: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
     "nn.resize": Rounding("single", function="fixed_weights"),
     "nn.resize/i16": Rounding("double", function="fixed_places"),
     "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
@@ -171,11 +185,16 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.mul": FLOAT,
     "nn.mul/i16": DOUBLE_FLOAT,
     "nn.global_average_pool": SINGLE,
+    "nn.global_average_pool/i16": MEAN,
+    "nn.reduce_mean": SINGLE,
+    "nn.reduce_mean/i16": MEAN,
+    "nn.reduce_sum": SINGLE,
     "quant.qcast": Rounding("float32_reciprocal"),
 }
 
 LITERT_BUILTIN: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
+    "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
     "nn.resize": Rounding("double", function="fixed_places"),
     "nn.resize/u8": Rounding("single", function="float32"),
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
@@ -188,7 +207,10 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.add": Rounding("double", operands="single"),
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
-    "nn.global_average_pool": DOUBLE,
+    "nn.global_average_pool": Rounding("upup", float32=True, stored=True),
+    "nn.global_average_pool/i16": MEAN,
+    "nn.reduce_mean": MEAN,
+    "nn.reduce_sum": SINGLE,
     "nn.requantize": UPUP,
     "quant.qcast": Rounding("float32_reciprocal"),
 }

@@ -1,4 +1,4 @@
-"""CPU code equals the reference on random networks, bit for bit: 500 of them, float and under every schema.
+"""CPU code equals the reference on random networks, bit for bit: 500 of them, float, under every schema and precision.
 
 An example takes most of a second to compile, so a failing one is printed as it is, not shrunk.
 """
@@ -15,6 +15,9 @@ from qmlir.errors import PipelineError
 from tests.graphs import Graph, graphs
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+PRECISIONS = (("int8", "same"), ("int8", "same"), ("int16", "int8"), ("int16", "same"))
+"""Of activations and weights."""
+
 BATCHES = 20
 EACH = 25
 
@@ -43,11 +46,14 @@ def test_cpu_equals_reference(batch: int, monkeypatch: pytest.MonkeyPatch) -> No
 
     @seed(batch)
     @once
-    @given(graphs(), st.sampled_from(SCHEMAS), st.booleans())
-    def check(graph: Graph, schema: str, per_channel: bool) -> None:
+    @given(graphs(), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
+    def check(graph: Graph, schema: str, per_channel: bool, precisions: tuple[str, str]) -> None:
         nonlocal compared
+        precision, weights = precisions
         try:
-            quantized = qmlir.quantize(graph.module, schema=schema, per_channel=per_channel)
+            quantized = qmlir.quantize(
+                graph.module, schema=schema, precision=precision, weight_precision=weights, per_channel=per_channel
+            )
         except PipelineError:  # no observer of this network holds a range
             return
         _agrees(quantized, graph)

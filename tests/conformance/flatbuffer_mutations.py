@@ -13,6 +13,8 @@ from tests.conformance.mutations import BYTES, Mutant
 from tests.frontends.tflite.cases import CASES
 from tests.frontends.tflite.files import Op, T, model
 from tests.frontends.tflite.networks import CONTRACTIONS, contraction, mixed
+from tests.frontends.tflite.test_recurrent import lstm, rnn
+from tests.frontends.tflite.test_subgraphs import branches, loop, two
 
 Random = np.random.Generator
 Parts = tuple[list[T], list[Op], list[int], list[int]]
@@ -23,10 +25,11 @@ TYPES = (*range(-1, 22), 99)
 
 
 def base_files() -> list[bytes]:
-    """Good files: of each operator and of contractions, in several formats."""
+    """Good files: of each operator and of contractions, in several formats; of several subgraphs, of sequences."""
     alone = [case.build(format) for case in CASES for format in case.formats]
     weighted = [contraction(kind, f) for kind in CONTRACTIONS for f in ("float32", "int8", "uint8", "int16")]
-    return alone + 5 * weighted + 5 * [mixed("int8"), mixed("uint8")]
+    called = [branches(True), branches(None), loop(1), two(), lstm(), rnn()]
+    return alone + 5 * weighted + 5 * called + 5 * [mixed("int8"), mixed("uint8")]
 
 
 def flatbuffer_mutant(number: int, bases: Sequence[bytes]) -> Mutant:

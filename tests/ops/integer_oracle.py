@@ -261,6 +261,15 @@ def newton_share(e: int, terms: Sequence[int], bits: int) -> int:
     return half_away(Fraction(share, 1 << (12 - zeros + 31 - bits)))
 
 
+def interpolated_share(e: int, total: int, inverse: Array) -> int:
+    """e / total in steps of 2^−15: 1 / (1 + x) on the line between two of its knots, for total = 2^k · (1 + x)."""
+    k = total.bit_length() - 1
+    x = min(half_up(Fraction(total, 1 << k) * (1 << 16)) - (1 << 16), (1 << 16) - 1)
+    knot, inside = divmod(x, 1 << 7)
+    low, high = at(inverse, knot), at(inverse, knot + 1)
+    return half_up(Fraction(e * (low + half_up(Fraction((high - low) * inside, 1 << 7))), 1 << k))
+
+
 def softmax(op: qint.SoftmaxOp, x: Array) -> Result:
     axis, unit, result = op.axis.value.data, Fraction(op.unit.value.data, 1 << 12), dict[Index, int]()
     for index in indexes([1 if d == axis else size for d, size in enumerate(x.shape)]):
@@ -268,7 +277,9 @@ def softmax(op: qint.SoftmaxOp, x: Array) -> Result:
         most = max(at(x, *place) for place in line)
         terms = [int(op.table.array[most - at(x, *place)]) for place in line]
         for place, e in zip(line, terms, strict=True):
-            if op.division.data == "newton":
+            if op.inverse is not None:
+                share = interpolated_share(e, sum(terms), op.inverse.array)
+            elif op.division.data == "newton":
                 share = newton_share(e, terms, int(unit).bit_length() - 1)
             else:
                 share = half_up(e * unit / sum(terms))

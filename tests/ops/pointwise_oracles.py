@@ -67,6 +67,7 @@ WITH_NUMBERS: dict[type[TensorOp], tuple[str, dict[str, str]]] = {
 
 REDUCED: dict[type[TensorOp], str] = {
     nn.ReduceSumOp: "ReduceSum",
+    nn.ReduceMeanOp: "ReduceMean",
     nn.ReduceProdOp: "ReduceProd",
     nn.ReduceMaxOp: "ReduceMax",
     nn.ReduceMinOp: "ReduceMin",

@@ -53,6 +53,8 @@ WIDE_TABLE = weights([q**3 for q in range(-128, 128)], np.int32)
 COUNT_PAD: dict[str, Attribute | None] = {"count_include_pad": BoolAttr.from_bool(True)}
 FALLING = weights([round(2**30 * 0.95**d) for d in range(256)], np.int32)
 WIDE_FALLING = weights([round(2**30 * 0.9998**d) for d in range(1 << 16)], np.int32)
+SHORT_FALLING = weights([round(32767 * 0.9998**d) for d in range(1 << 16)], np.int32)
+INVERSE = weights([min(32767, round(2**15 / (1 + k / 512))) for k in range(513)], np.int16)
 HALF, MOST = 1 << 30, (1 << 31) - 1
 
 NN_SAMPLES = (
@@ -316,6 +318,13 @@ QINT_SAMPLES = (
         (i(8, 40, 10),),
         axis(1) | shares(FALLING, 256 << 12, "newton") | narrow(8, -128),
         i8,
+    ),
+    Sample(
+        qint.SoftmaxOp,
+        "interpolated",
+        (i(16, 30, 11),),
+        axis(1) | shares(SHORT_FALLING, 1 << 27, "interpolated") | {"inverse": INVERSE} | narrow(16, 0, 0),
+        i16,
     ),
     Sample(qint.MaxPool2DOp, "halving", (i(8, 1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
     Sample(qint.MaxPool2DOp, "padded", (i(16, 2, 5, 7, 2),), window((2, 1), (1, 1, 0, 1), window=(3, 2))),

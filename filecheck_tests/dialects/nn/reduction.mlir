@@ -37,5 +37,13 @@ func.func @ops(%a0: tensor<3x50xf32>, %a1: tensor<3x50xf64>, %a2: tensor<3x7x4xf
   %14 = nn.cumulative_product %a4 {axis = 1 : i64} : tensor<3x7x10xf32> -> tensor<3x7x10xf32>
   // CHECK: nn.cumulative_product %a5 {axis = 1 : i64, reverse = true} : tensor<3x9xi32> -> tensor<3x9xi32>
   %15 = nn.cumulative_product %a5 {axis = 1 : i64, reverse = true} : tensor<3x9xi32> -> tensor<3x9xi32>
+  // CHECK: nn.reduce_mean %a2 {axes = array<i64: 0, 2>} : tensor<3x7x4xf32> -> tensor<1x7x1xf32>
+  %m0 = nn.reduce_mean %a2 {axes = array<i64: 0, 2>} : tensor<3x7x4xf32> -> tensor<1x7x1xf32>
+  %q = quant.qcast %a0 : tensor<3x50xf32> to tensor<3x50x!quant.uniform<i8:f32, 0.5:3>>
+  // A sum and a mean have scales of their own.
+  // CHECK: nn.reduce_sum %q {axes = array<i64: 1>} : tensor<3x50x!quant.uniform<i8:f32, 5.000000e-01:3>> -> tensor<3x1x!quant.uniform<i8:f32, 4.000000e+00>>
+  %m1 = nn.reduce_sum %q {axes = array<i64: 1>} : tensor<3x50x!quant.uniform<i8:f32, 0.5:3>> -> tensor<3x1x!quant.uniform<i8:f32, 4.0>>
+  // CHECK: nn.reduce_mean %q {axes = array<i64: 1>} : tensor<3x50x!quant.uniform<i8:f32, 5.000000e-01:3>> -> tensor<3x1x!quant.uniform<i8:f32, 1.000000e-01>>
+  %m2 = nn.reduce_mean %q {axes = array<i64: 1>} : tensor<3x50x!quant.uniform<i8:f32, 0.5:3>> -> tensor<3x1x!quant.uniform<i8:f32, 0.1>>
   func.return
 }

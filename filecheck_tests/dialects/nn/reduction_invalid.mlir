@@ -3,7 +3,7 @@
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
 func.func @n1(%x: tensor<3xi1>) {
-  // expected-error@+1 {{'nn.reduce_sum' needs operands that are all f32, all f64, all iN or all uiN, got i1}}
+  // expected-error@+1 {{'nn.reduce_sum' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got i1}}
   %0 = nn.reduce_sum %x {axes = array<i64: 0>} : tensor<3xi1> -> tensor<1xi1>
   func.return
 }
@@ -45,5 +45,21 @@ func.func @c1_axis(%x: tensor<3x4xf32>) {
 func.func @c2(%x: tensor<3x0xf32>) {
   // expected-error@+1 {{'nn.arg_max' has nothing to choose from along axis 1 of [3, 0]}}
   %0 = nn.arg_max %x {axis = 1 : i64} : tensor<3x0xf32> -> tensor<3x1xi64>
+  func.return
+}
+
+// -----
+
+func.func @mean_of_integers(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'nn.reduce_mean' needs operands that are all f32, all f64 or all quantized, got i8}}
+  %0 = nn.reduce_mean %x {axes = array<i64: 0>} : tensor<3xi8> -> tensor<1xi8>
+  func.return
+}
+
+// -----
+
+func.func @c2(%x: tensor<3x0x!quant.uniform<i8:f32, 0.5>>) {
+  // expected-error@+1 {{'nn.reduce_mean' has no quantized mean of no elements, got axes [1] of [3, 0]}}
+  %0 = nn.reduce_mean %x {axes = array<i64: 1>} : tensor<3x0x!quant.uniform<i8:f32, 0.5>> -> tensor<3x1x!quant.uniform<i8:f32, 0.5>>
   func.return
 }

@@ -123,7 +123,7 @@ func.func @r3_rescaled_add_contract(%x: tensor<3xi8>) {
 // -----
 
 func.func @r3_rescaled_add_multiplier(%x: tensor<3xi8>) {
-  // expected-error@+1 {{'qint.rescaled_add' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got 5 and -1}}
+  // expected-error@+1 {{'qint.rescaled_add' needs multipliers in [2^29, 2^31) and shifts in [-31, 30], got 5 and -1}}
   %0 = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 5, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
   func.return
 }

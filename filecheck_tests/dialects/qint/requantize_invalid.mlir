@@ -75,15 +75,15 @@ func.func @r3_contract(%x: tensor<2xi32>) {
 // -----
 
 func.func @r3_multiplier(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got 1073741823 and 0}}
-  %0 = qint.requantize %x {multiplier = array<i32: 1073741823>, shift = array<i32: 0>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^29, 2^31) and shifts in [-31, 30], got 536870911 and 0}}
+  %0 = qint.requantize %x {multiplier = array<i32: 536870911>, shift = array<i32: 0>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
   func.return
 }
 
 // -----
 
 func.func @r3_shift(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^30, 2^31) and shifts in [-31, 30], got 1073741824 and 31}}
+  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^29, 2^31) and shifts in [-31, 30], got 1073741824 and 31}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 31>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
   func.return
 }
@@ -107,7 +107,7 @@ func.func @r3_float(%x: tensor<2xi32>) {
 // -----
 
 func.func @r3_shift_of_a_wide_contract(%x: tensor<2xi64>) {
-  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^30, 2^31) and shifts in [-31, 7], got 1073741824 and 8}}
+  // expected-error@+1 {{'qint.requantize' needs multipliers in [2^29, 2^31) and shifts in [-31, 7], got 1073741824 and 8}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 8>, contract = "reduced16", min = 0 : i32, max = 7 : i32} : tensor<2xi64> -> tensor<2xi16>
   func.return
 }

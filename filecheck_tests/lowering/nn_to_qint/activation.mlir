@@ -115,7 +115,7 @@ func.func @litert(%x: tensor<4x!a>) -> (tensor<4x!b>, tensor<4x!b>) {
 // CHECK-LABEL: func.func @wide
 // CHECK: qint.requantize %{{.*}} {multiplier = array<i32: 1073741824>, shift = array<i32: 3>, contract = "single", min = -2147483648 : i32, max = 2147483647 : i32} : tensor<4xi16> -> tensor<4xi32>
 // CHECK: qint.requantize %{{.*}} : tensor<4xi32> -> tensor<4xi16>
-// CHECK: nn.requantize %{{.*}}#qmlir.decision<float, "target", "32 bits minus a zero point, or rounded from a float32, have no integer form">
+// CHECK: nn.requantize %{{.*}}#qmlir.decision<float, "target", "32-bit data with a zero point have no integer form">
 func.func @wide(%x: tensor<4x!h>, %y: tensor<4x!z>) -> (tensor<4x!w>, tensor<4x!h>, tensor<4x!h>) {
   %0 = nn.requantize %x : tensor<4x!h> -> tensor<4x!w>
   %1 = nn.requantize %0 : tensor<4x!w> -> tensor<4x!h>

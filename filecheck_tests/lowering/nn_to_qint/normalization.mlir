@@ -21,15 +21,19 @@ func.func @softmax(%x: tensor<2x3x!a>, %y: tensor<2x3x!w>) -> (tensor<2x3x!s>, t
 !a = !quant.uniform<i8:f32, 0.05:3>
 !s = !quant.uniform<i8:f32, 0.00390625:-128>
 !u = !quant.uniform<i8:f32, 0.004:-128>
+!w = !quant.uniform<i16:f32, 0.001>
+!t = !quant.uniform<i16:f32, 0.000030517578125>
 
 module attributes {qmlir.numerics = "litert-reference"} {
 // CHECK-LABEL: func.func @reference
 // CHECK: qint.softmax {{.*}}division = "newton"
 // CHECK: qint.softmax {{.*}}division = "exact"
-func.func @reference(%x: tensor<2x3x!a>) -> (tensor<2x3x!s>, tensor<2x3x!u>) {
+// CHECK: qint.softmax {{.*}}inverse = #qmlir.weights<tensor<513xi16>, elided>, unit = 134217728 : i64, division = "interpolated"
+func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!w>) -> (tensor<2x3x!s>, tensor<2x3x!u>, tensor<2x3x!t>) {
   %0 = nn.softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!s>
   %1 = nn.softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!u>
-  func.return %0, %1 : tensor<2x3x!s>, tensor<2x3x!u>
+  %2 = nn.softmax %y {axis = 1 : i64} : tensor<2x3x!w> -> tensor<2x3x!t>
+  func.return %0, %1, %2 : tensor<2x3x!s>, tensor<2x3x!u>, tensor<2x3x!t>
 }
 }
 

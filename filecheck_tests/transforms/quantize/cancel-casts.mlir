@@ -31,11 +31,11 @@ func.func @change_of_scale(%x: tensor<4x!q>) -> (tensor<4x!r>, tensor<4xf32>) {
 // -----
 
 // A type the target cannot requantize is requantized in float, and says so.
-!q = !quant.uniform<i8:f32, 0.5>
-!u = !quant.uniform<i32:f32, 0.5>
+!q = !quant.uniform<i32:f32, 0.5:3>
+!u = !quant.uniform<i8:f32, 0.5>
 
 // CHECK-LABEL: func.func @other_storage
-// CHECK-NEXT: nn.requantize %x {qmlir.decision = #qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">}
+// CHECK-NEXT: nn.requantize %x {qmlir.decision = #qmlir.decision<float, "target", "32-bit data with a zero point have no integer form">}
 func.func @other_storage(%x: tensor<4x!q>) -> tensor<4x!u> {
   %0 = quant.dcast %x : tensor<4x!q> to tensor<4xf32>
   %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!u>

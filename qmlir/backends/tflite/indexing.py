@@ -1,5 +1,7 @@
 """Selection: slices, and elements at places that are given by indices."""
 
+from math import prod
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -10,7 +12,7 @@ from qmlir.backends.tflite.shape import moved
 from qmlir.backends.tflite.values import Values, constant
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import Array, shape_of
-from qmlir.dialects.nn.indexing import places
+from qmlir.dialects.nn.indexing import coordinates, places
 
 
 @exports(nn.SliceOp)
@@ -80,7 +82,30 @@ def _wide(graph: Graph, x: Tensor) -> Tensor:
     return graph.operator("CAST", [x], x.form.typed(np.dtype(np.int64)), {"InDataType": 2, "OutDataType": 4})
 
 
-@exports(nn.ScatterNDOp, nn.ScatterReduceNDOp)
-def scatter(op: nn.ScatterNDOp | nn.ScatterReduceNDOp, values: Values) -> None:
+@exports(nn.ScatterNDOp)
+def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
+    """For constant indices GATHER out of the rows of both, of which the last that is written to a place counts.
+
+    Raises:
+        NoForm: The indices are computed: TFLite's SCATTER_ND adds up in a tensor of zeros.
+    """
+    indices, graph, shape = constant(op.indices), values.graph, shape_of(op.x)
+    if indices is None or not indices.shape[-1]:
+        raise NoForm("needs constant indices that name a dimension", str(op.indices.type), "concatenate slices instead")
+    depth = indices.shape[-1]
+    rows, width = prod(shape[:depth]), prod(shape[depth:])
+    listed = coordinates(indices.reshape(-1, depth), shape)
+    source = np.arange(rows)
+    source[np.ravel_multi_index(listed, shape[:depth])] = rows + np.arange(len(listed[0]))
+    parts = [graph.reshaped(values.stored(v), (prod(shape_of(v)) // width, width)) for v in (op.x, op.updates)]
+    both = graph.operator("CONCATENATION", parts, parts[0].form.shaped((rows + len(listed[0]), width)), {"Axis": 0})
+    found = graph.operator(
+        "GATHER", [both, graph.constant(source.astype(INDEX))], parts[0].form.shaped((rows, width)), {"Axis": 0}
+    )
+    values.hold(op.y, graph.reshaped(found, shape))
+
+
+@exports(nn.ScatterReduceNDOp)
+def scatter_reduce(op: nn.ScatterReduceNDOp, values: Values) -> None:
     """TFLite's SCATTER_ND adds up in a tensor of zeros."""
-    raise NoForm("must be an operation that TFLite has", op.name, "concatenate slices instead")
+    raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")

@@ -10,6 +10,7 @@ from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
 
 REDUCTIONS: dict[type[ReductionOp], str] = {
     nn.ReduceSumOp: "SUM",
+    nn.ReduceMeanOp: "MEAN",
     nn.ReduceProdOp: "REDUCE_PROD",
     nn.ReduceMaxOp: "REDUCE_MAX",
     nn.ReduceMinOp: "REDUCE_MIN",

@@ -13,8 +13,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
-from qmlir.dialects.nn.base import Elements, NNOp
-from qmlir.dialects.quant.rules import SameScale
+from qmlir.dialects.nn.base import Elements, NNOp, is_quantized
+from qmlir.dialects.quant.rules import FreeScale, SameScale
 
 
 class ReductionOp(NNOp, abc.ABC):
@@ -68,12 +68,45 @@ class ReduceSumOp(AccumulationOp):
     """y = the sum along `axes`; 0 of no element."""
 
     name = "nn.reduce_sum"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    traits = traits_def(FreeScale())
 
     def reduced(self, rows: Array) -> Array:
         return accumulated(np.add, rows)[-1].astype(rows.dtype)
 
     def identity(self) -> float:
         return 0
+
+
+@irdl_op_definition
+class ReduceMeanOp(AccumulationOp):
+    """y = the mean along `axes`: the sum in f64 divided by how many elements it has, rounded once; NaN of no element.
+
+    (C2) quantized elements have a mean: there are some
+    """
+
+    name = "nn.reduce_mean"
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+
+    traits = traits_def(FreeScale())
+
+    def count(self) -> int:
+        """How many elements one result is the mean of."""
+        return prod(shape_of(self.x)[axis] for axis in self.axes.get_values())
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shapes = super().infer_shapes()
+        if is_quantized(self.x) and not self.count():  # C2
+            raise VerifyException(f"'{self.name}' has no quantized mean of no elements, got axes "
+                                  f"{list(self.axes.get_values())} of {list(shape_of(self.x))}")  # fmt: skip
+        return shapes
+
+    def reduced(self, rows: Array) -> Array:
+        return (accumulated(np.add, rows)[-1] / len(rows)).astype(rows.dtype)
+
+    def identity(self) -> float:
+        return np.nan
 
 
 @irdl_op_definition

@@ -74,7 +74,7 @@ class RescaledAddOp(NarrowingOp):
     of lhs, of rhs and of the sum; with `subtract` the second operand, once rounded, is taken away.
 
     (R1) min ≤ max, and both fit the result's element type
-    (R3) the contracts are known ones that take any multiplier; multipliers are 0 or in [2^30, 2^31); shifts are in
+    (R3) the contracts are known ones that take any multiplier; multipliers are 0 or in [2^29, 2^31); shifts are in
          [−31, 30]
     (A1) the shapes broadcast
     (A2) three multipliers and three shifts, those of the operands not above 0

@@ -1,19 +1,20 @@
 """Integers divided by what their neighbours along an axis add up to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.fixed_point import half_away, product, reciprocal_of_sum
+from qmlir.dialects.elementary.fixed_point import half_away, leading_zeros, product, reciprocal_of_sum
 from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.qint.requantize import NarrowingOp
+from qmlir.dialects.quant.numerics import KNOTS, SEGMENT_BITS
 from qmlir.dialects.weights import WeightsAttr
 
 FRACTION = 12
@@ -21,8 +22,6 @@ FRACTION = 12
 
 SUM_BITS = 12
 """Bits before the point of a sum that Newton's method divides by; its terms lose as many behind it."""
-
-DIVISIONS = ("exact", "newton")
 
 
 @dataclass(frozen=True)
@@ -34,18 +33,28 @@ class Division:
 
     def term(self, e: N) -> N:
         """What an exponential, i64, adds to the sum."""
-        return e if self.name == "exact" else (e + (1 << SUM_BITS - 1)) >> SUM_BITS
+        return (e + (1 << SUM_BITS - 1)) >> SUM_BITS if self.name == "newton" else e
 
-    def shares(self, total: N) -> tuple[N, N]:
-        """What `share` takes of a sum, i64."""
+    def shares(self, total: N, knot: Callable[[N], N]) -> tuple[N, N]:
+        """What `share` takes of a sum, i64; `knot` reads an entry of `inverse`, i64."""
         if self.name == "exact":
             return total << FRACTION, total
-        return reciprocal_of_sum(total, SUM_BITS)
+        if self.name == "newton":
+            return reciprocal_of_sum(total, SUM_BITS)
+        zeros = leading_zeros(total)
+        above = ((total << zeros - 1) + (1 << 13) >> 14) - (1 << 16)  # the sum as 1 + x, x in steps of 2^-16
+        place = above.minimum((1 << 16) - 1)
+        first = knot(place >> SEGMENT_BITS)
+        rise = knot((place >> SEGMENT_BITS) + 1) - first
+        inside = place & (1 << SEGMENT_BITS) - 1
+        return first + (rise * inside + (1 << SEGMENT_BITS - 1) >> SEGMENT_BITS), 31 - zeros
 
     def share(self, e: N, first: N, second: N) -> N:
         """An exponential's part of the sum in steps of the result, i64, without zero point and clamp."""
         if self.name == "exact":
             return (e * (2 * self.unit) + first).quotient(first << 1)
+        if self.name == "interpolated":
+            return e * first + (first.same(1) << second - 1) >> second
         bits = (self.unit >> FRACTION).bit_length() - 1
         return half_away(product(first, e), second + (31 - bits))
 
@@ -57,15 +66,19 @@ class SoftmaxOp(NarrowingOp):
     The table holds exp(−d·s) for each difference d of two elements, in steps of 2^−30 or 2^−31. `unit`, 1 in steps of
     the result, has `FRACTION` bits behind the point. `division` says how it is divided:
 
-        exact    floor((2·e·unit + S') / 2S') with S' = Σ e · 2^FRACTION: rounded once, half up
-        newton   as gemmlowp does: S = Σ half_up(e · 2^−12), 1/S by three steps of Newton's method on 31 bits, its
-                 product with e rounded, and rounded again, half away, where it loses its last bits
+        exact         floor((2·e·unit + S') / 2S') with S' = Σ e · 2^FRACTION: rounded once, half up
+        newton        as gemmlowp does: S = Σ half_up(e · 2^−12), 1/S by three steps of Newton's method on 31 bits, its
+                      product with e rounded, and rounded again, half away, where it loses its last bits
+        interpolated  as TFLite does with 16 bits: S = Σ e is 2^(k−15) · (1 + x); 1 / (1 + x), from lines between the
+                      knots in `inverse`, half up, times e · 2^−k, half up
 
     (R1) min ≤ max, and both fit the result's element type
     (S1) x has 8 or 16 bits; the table has an entry, i32, for each difference, none negative and the first not 0
     (S2) the axis lies within the rank and is not empty
-    (S3) the division is exact or newton; unit is a power of two for newton, in [1, 2^16]
-    (S4) no sum along the axis can leave its bits: 2^62 for exact, 2^31 for newton
+    (S3) the division is one of the three; unit is in [1, 2^16], for newton a power of two, for interpolated 2^15
+    (S4) no sum along the axis can leave its bits: 2^62 for exact, 2^31 for the others
+    (S5) if and only if the division is interpolated, `inverse` is there with 513 entries of i16, of 1 / (1 + x) for x
+         in steps of 2^−9, each in steps of 2^−15
     """
 
     name = "qint.softmax"
@@ -74,6 +87,7 @@ class SoftmaxOp(NarrowingOp):
     table = prop_def(WeightsAttr)
     unit = prop_def(IntegerAttr.constr(i64))
     division = prop_def(StringAttr)
+    inverse = opt_prop_def(WeightsAttr)
 
     assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
 
@@ -96,7 +110,12 @@ class SoftmaxOp(NarrowingOp):
         x, division = inputs[0].astype(np.int64).reshape(self.split()), self.division_by_sum()
         e = self.table.array.astype(np.int64)[x.max(axis=1, keepdims=True) - x]
         total = division.term(Lanes(e)).array.sum(axis=1, keepdims=True)
-        y = division.share(Lanes(e), *division.shares(Lanes(total))).array
+
+        def knot(place: Lanes) -> Lanes:
+            assert self.inverse is not None
+            return Lanes(self.inverse.array.astype(np.int64)[place.array])
+
+        y = division.share(Lanes(e), *division.shares(Lanes(total), knot)).array
         return (self.narrow(y).reshape(inputs[0].shape),)
 
     def verify_(self) -> None:
@@ -110,15 +129,22 @@ class SoftmaxOp(NarrowingOp):
             )
         super().verify_()
         unit, division = self.unit.value.data, self.division.data
-        steps = unit >> FRACTION
-        newton = division == "newton"
-        fits = 1 <= steps <= 1 << 16 and not (newton and (unit != steps << FRACTION or steps & steps - 1))
-        if division not in DIVISIONS or not fits:  # S3
+        most = 1 << 16 + FRACTION
+        fits = {
+            "exact": 1 << FRACTION <= unit <= most,
+            "newton": 1 << FRACTION <= unit <= most and unit & unit - 1 == 0,
+            "interpolated": unit == 1 << 15 + FRACTION,
+        }
+        if not fits.get(division, False):  # S3
             raise VerifyException(
-                f"'{self.name}' divides {' or '.join(DIVISIONS)} with a unit in [1, 2^16], a power of two for newton, "
-                f"got {division} and {unit} · 2^-{FRACTION}"
+                f"'{self.name}' divides {', '.join(fits)} with a unit in [1, 2^16], for newton a power of two, "
+                f"for interpolated 2^15, got {division} and {unit} · 2^-{FRACTION}"
             )
+        inverse = None if self.inverse is None else (self.inverse.array.dtype.name, *self.inverse.array.shape)
+        if inverse != (("int16", KNOTS) if division == "interpolated" else None):  # S5
+            raise VerifyException(f"'{self.name}' needs {KNOTS} entries of i16 where it interpolates, and only there")
         largest = int(table.max())
-        total = self.split()[1] * ((largest >> SUM_BITS) + 1 if newton else largest << FRACTION + 1)
-        if total >= 1 << (31 if newton else 62):  # S4
+        terms = {"exact": largest << FRACTION + 1, "newton": (largest >> SUM_BITS) + 1, "interpolated": largest}
+        total = self.split()[1] * terms[division]
+        if total >= 1 << (62 if division == "exact" else 31):  # S4
             raise VerifyException(f"'{self.name}' has too many elements along axis {self.axis.value.data}: {total}")

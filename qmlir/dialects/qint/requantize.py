@@ -62,7 +62,7 @@ class RequantizeOp(NarrowingOp):
 
     (R1) min ≤ max, and both fit the result's element type
     (R2) multiplier and shift have 1 entry or one for each channel
-    (R3) the contract is a known one; multipliers are 0 or in [2^30, 2^31) and multiples of what it asks for; shifts
+    (R3) the contract is a known one; multipliers are 0 or in [2^29, 2^31) and multiples of what it asks for; shifts
          are in [−31, 30], or up to what the contract takes
     (R4) `before` is there if and only if the contract rounds a sum
     (R5) i64 data have a contract for sums that 32 bits do not hold
@@ -116,9 +116,10 @@ def require_multipliers(op: QIntOp, contract: str, multipliers: Sequence[int], s
     """Raises VerifyException for a multiplier or a shift that a contract does not take."""
     rule = numerics.CONTRACTS[contract]
     for multiplier, shift in zip(multipliers, shifts, strict=True):
-        if (multiplier and not 1 << 30 <= multiplier < 1 << 31) or not -31 <= shift <= rule.max_shift:
+        low, high = numerics.LEAST_MULTIPLIER, numerics.MOST_MULTIPLIER
+        if (multiplier and not low <= multiplier <= high) or not -31 <= shift <= rule.max_shift:
             raise VerifyException(
-                f"'{op.name}' needs multipliers in [2^30, 2^31) and shifts in [-31, {rule.max_shift}], "
+                f"'{op.name}' needs multipliers in [2^29, 2^31) and shifts in [-31, {rule.max_shift}], "
                 f"got {multiplier} and {shift}"
             )
         if multiplier % rule.step:

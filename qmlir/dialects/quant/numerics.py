@@ -7,7 +7,7 @@ equation below refuses. q are stored integers, S scales and Z zero points (gemml
 
 A change of scale multiplies an integer by a real M > 0, which is kept as two integers:
 
-    M ≈ multiplier · 2^(shift − 31),   multiplier in [2^30, 2^31) or 0            (2)
+    M ≈ multiplier · 2^(shift − 31),   multiplier in [2^29, 2^31) or 0            (2)
 
 and how the product is rounded is a *named contract*, because runtimes differ (see `CONTRACTS`).
 """
@@ -154,6 +154,9 @@ def interpolation_table(exact: Array) -> Array:
 
 MULTIPLIER_BITS = 31
 
+LEAST_MULTIPLIER, MOST_MULTIPLIER = 1 << 29, (1 << 31) - 1
+"""The multipliers of (2) but 0. Those of a real number are 2^30 and more; one that was divided may have a bit less."""
+
 MAX_SHIFT = 30
 """Largest shift of (2): multipliers below 2^30."""
 
@@ -187,6 +190,16 @@ def quantize_multiplier(real: float, step: int = 1) -> tuple[int, int]:
             remedy="the scales of input and output are too far apart; profile on representative data",
         )
     return multiplier, shift
+
+
+def divided_multiplier(multiplier: int, shift: int, count: int) -> tuple[int, int]:
+    """(2) of M / count as TFLite's means have it: the integer's quotient, truncated; [2^29, 2^31) or 0.
+
+    The multiplier is moved left by one bit less than the count has, so that the quotient keeps its precision. Below
+    2^-32 the result is (0, 0).
+    """
+    bits = count.bit_length() - 1
+    return ((multiplier << bits) // count, shift - bits) if shift - bits >= MIN_SHIFT else (0, 0)
 
 
 def fixed_point_rows(weights: npt.ArrayLike, bits: int) -> npt.NDArray[np.int32]:
@@ -277,7 +290,7 @@ def _left(a: Int64s, shift: Int64s) -> Int64s:
     """a · 2^max(shift, 0), saturated to int32 as the two-step contracts need it.
 
     Exact first: |a| ≤ 2^31 and shift ≤ 30 stay within int64. The saturation is ours: TFLite leaves it undefined. It
-    cannot be seen after a clamp to 30 bits or fewer, as M ≥ 2^(shift − 1).
+    cannot be seen after a clamp to 29 bits or fewer, as M ≥ 2^(shift − 2).
     """
     return np.clip(a << np.maximum(shift, 0), -(1 << 31), (1 << 31) - 1)
 
@@ -414,12 +427,12 @@ def requantize(
     """
     rule = CONTRACTS[contract]
     m, s = np.broadcast_arrays(np.asarray(multiplier, np.int64), np.asarray(shift, np.int64))
-    normal = (m == 0) | ((m >= 1 << 30) & (m < 1 << 31))
-    fits = normal & (m % rule.step == 0) & (s >= MIN_SHIFT) & (s <= rule.max_shift)
+    within = (m == 0) | ((m >= LEAST_MULTIPLIER) & (m <= MOST_MULTIPLIER))
+    fits = within & (m % rule.step == 0) & (s >= MIN_SHIFT) & (s <= rule.max_shift)
     if not fits.all():
         where = int(np.argmin(fits.reshape(-1)))
         raise NumericsError(
-            f"contract {contract} needs multipliers 0 or in [2^30, 2^31) that are multiples of {rule.step}, "
+            f"contract {contract} needs multipliers 0 or in [2^29, 2^31) that are multiples of {rule.step}, "
             f"and shifts in [{MIN_SHIFT}, {rule.max_shift}]",
             got=f"multiplier {m.reshape(-1)[where]}, shift {s.reshape(-1)[where]}",
         )

@@ -125,7 +125,10 @@ class TFLiteNode(Node):
         type = self.output_type(output)
         if type is None:
             return y
-        return self.cast(QuantizeCastOp, self.builder.ssa(y), type)
+        value = self.builder.ssa(y)
+        if element_of(value) != type.expressed:
+            raise Refusal(f"it quantizes {element_of(value)}")
+        return self.cast(QuantizeCastOp, value, type)
 
     # Writing
 

@@ -31,14 +31,12 @@ def mean(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
     """The mean along axes."""
     over = _axes(node, x, axes)
     shape = _reduced_shape(node, x, over, keep_dims)
-    if over == [1, 2] and node.rank(x) == 4 and node.is_real([x]):
-        return node.reshaped(node.pointwise(nn.GlobalAveragePoolOp, [x]), shape)
     count = int(np.prod([node.shape(x)[a] for a in over]))
     if not node.is_real([x]) or not count:
         raise Refusal(f"it takes means of {node.element(x)}" if count else "it takes means of no elements")
-    total = node.insert(nn.ReduceSumOp, [node.floats(x)], {"axes": ints(over)})
-    y = node.compute(nn.DivOp, [total, node.number(count, total)])
-    return node.reshaped(node.finished(y), shape)
+    if over == [1, 2] and node.rank(x) == 4 and keep_dims:  # LiteRT has a kernel for it that rounds by its own rules
+        return node.pointwise(nn.GlobalAveragePoolOp, [x])
+    return node.reshaped(node.pointwise(nn.ReduceMeanOp, [x], {"axes": ints(over)}), shape)
 
 
 REDUCTIONS: dict[str, type[TensorOp]] = {

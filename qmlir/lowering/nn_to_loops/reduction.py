@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 
 from xdsl.dialects.builtin import AnyFloat, VectorType, f64, i1, i64
 from xdsl.ir import Attribute
@@ -21,6 +21,9 @@ LANES = 8
 """Neighbouring results computed together."""
 
 
+SUMS = (nn.ReduceSumOp, nn.ReduceMeanOp, nn.CumulativeSumOp)
+
+
 @dataclass(frozen=True)
 class Combination:
     """How two elements become one.
@@ -35,7 +38,7 @@ class Combination:
         """What changes nothing that it is combined with."""
         element = self.carried(element)
         number: float
-        if self.kind in (nn.ReduceSumOp, nn.CumulativeSumOp):
+        if self.kind in SUMS:
             number = -0.0 if isinstance(element, AnyFloat) else 0
         elif self.kind in (nn.ReduceProdOp, nn.CumulativeProductOp):
             number = 1
@@ -61,13 +64,17 @@ class Combination:
         return f64 if computes and isinstance(element, AnyFloat) else element
 
     def __call__(self, accumulator: Value, x: Value) -> Value:
-        if self.kind in (nn.ReduceSumOp, nn.CumulativeSumOp):
+        if self.kind in SUMS:
             return accumulator + x.to(accumulator.element)
         if self.kind in (nn.ReduceProdOp, nn.CumulativeProductOp):
             return accumulator * x.to(accumulator.element)
         if self.kind is nn.ReduceMaxOp:
             return accumulator.maximum(x, unsigned=self.unsigned)
         return accumulator.minimum(x, unsigned=self.unsigned)
+
+    def finish(self, accumulator: Value, count: int) -> Value:
+        """The result from what is carried along over so many elements."""
+        return accumulator / float(count) if self.kind is nn.ReduceMeanOp else accumulator
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,11 @@ class Reduce(Kernel):
         """y's dimensions: those kept, or one of size 1."""
         return tuple(n for n, gone in zip(self.shape, self.reduced, strict=True) if not gone) or (1,)
 
+    @property
+    def count(self) -> int:
+        """How many elements become one."""
+        return prod(n for n, gone in zip(self.shape, self.reduced, strict=True) if gone)
+
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         *outer, inner = self.result
@@ -101,7 +113,8 @@ class Reduce(Kernel):
             rows += [nest.enter_context(code.loop(0, size)) for size in outer[1:]]
 
             def element(i: Value, lanes: int | None) -> None:
-                y.store(self._combined(code, x, [*rows, i], lanes).to(y.element), *rows, i)
+                total = self._combined(code, x, [*rows, i], lanes)
+                y.store(self.combine.finish(total, self.count).to(y.element), *rows, i)
 
             first, last = (0, inner) if outer else (begin, end)
             code.spans(first, last, element, (LANES,) if columns else ())
@@ -123,7 +136,7 @@ class Reduce(Kernel):
             (result,) = code.fold(0, self.shape[axes[0]], [total], step)
             return result
 
-        if any(self.shape[axis] == 0 for axis in along) and self.combine.kind is nn.ReduceSumOp:
+        if any(self.shape[axis] == 0 for axis in along) and self.combine.kind in SUMS:
             return code.zeros(self.combine.carried(x.element), lanes)
         return over(along, at, self.combine.start(code, x.element, lanes))
 
@@ -240,6 +253,7 @@ def _cumulative(state: MainLowering, op: CumulativeOp) -> None:
 
 RULES: Rules = {
     nn.ReduceSumOp: _reduce,
+    nn.ReduceMeanOp: _reduce,
     nn.ReduceProdOp: _reduce,
     nn.ReduceMaxOp: _reduce,
     nn.ReduceMinOp: _reduce,

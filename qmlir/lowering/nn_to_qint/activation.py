@@ -24,9 +24,8 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
     data = uniform(op.x)
     if data.storage != data.storage_type or uniform(op.y).storage != uniform(op.y).storage_type:
         return _change_storage(op, operands)
-    from_float = uniform(op.y).storage_width == 32 and rounding.contract.startswith("float")
-    if (data.storage_width == 32 and data.zero_point) or from_float:
-        raise NoIntegerForm("target", "32 bits minus a zero point, or rounded from a float32, have no integer form")
+    if uniform(op.y).storage_width == 32 and rounding.contract.startswith("float"):
+        raise NoIntegerForm("target", f"32 bits by contract {rounding.contract} have no integer form")
     if rounding.function == "float32" and data.storage_width == 8:
         return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(linear_table(op))})]
     low, high = limits(op)

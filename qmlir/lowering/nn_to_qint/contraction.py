@@ -5,7 +5,6 @@ The sums have 32 bits where these are enough, which the weights say, and else 64
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, i32, i64
@@ -63,13 +62,14 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
         wide = rounding.wide
     elif fits_32_bits(op):
         return i32, rounding
+    elif (contract := numerics.CONTRACTS[rounding.contract].wide) is not None:
+        wide = Rounding(contract)
     else:
-        wide = numerics.CONTRACTS[rounding.contract].wide
-    if wide is None:
         raise NoIntegerForm("accumulator", f"its sums may need 64 bits, which contract {rounding.contract} has not")
-    if factors(op).max() >= 2.0 ** numerics.CONTRACTS[wide].max_shift:
-        raise NoIntegerForm("factor", f"its scales are a factor of {factors(op).max():g} apart, too far for {wide}")
-    return i64, replace(rounding, contract=wide, product32=False)
+    most = float(factors(op).max())
+    if most >= 2.0 ** numerics.CONTRACTS[wide.contract].max_shift:
+        raise NoIntegerForm("factor", f"its scales are a factor of {most:g} apart, too far for {wide.contract}")
+    return i64, wide
 
 
 def _is_wide(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> bool:

@@ -34,6 +34,7 @@ from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_mul, lower_sum
 from qmlir.lowering.nn_to_qint.normalization import lower_softmax
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
+from qmlir.lowering.nn_to_qint.reduction import lower_reduction
 from qmlir.lowering.nn_to_qint.resize import lower_resize
 from qmlir.lowering.nn_to_qint.scales import contract_of, source_storage
 from qmlir.lowering.nn_to_qint.shape import lower_movement
@@ -60,6 +61,8 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
     nn.ReduceMaxOp: lower_movement,
     nn.ReduceMinOp: lower_movement,
     nn.ResizeOp: lower_resize,
+    nn.ReduceSumOp: lower_reduction,
+    nn.ReduceMeanOp: lower_reduction,
     nn.SoftmaxOp: lower_softmax,
     nn.ReshapeOp: lower_movement,
     nn.TransposeOp: lower_movement,

@@ -3,6 +3,8 @@
 That there is an integer form at all, so that every factor here has a multiplier, has been proven (legality.py).
 """
 
+from dataclasses import replace
+
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
@@ -62,8 +64,9 @@ def source_storage(op: Operation) -> str:
 
 
 def requantize(
-    source: SSAValue, op: Operation, rounding: Rounding, *, bounds: Limits | None = None, input_zero_point: int = 0
-) -> RequantizeOp:
+    source: SSAValue, op: Operation, rounding: Rounding, *, bounds: Limits | None = None, input_zero_point: int = 0,
+    multiplier: tuple[int, int] | None = None, zero_point: int | None = None,
+) -> RequantizeOp:  # fmt: skip
     """What brings an operation's integers to its result's scale.
 
     Args:
@@ -72,12 +75,16 @@ def requantize(
         rounding: How the product is rounded.
         bounds: Stored integers to clamp to; by default the `limits` of the operation.
         input_zero_point: Subtracted first.
+        multiplier: Multiplier and shift, where they are not those of the operation's factors.
+        zero_point: Added last, where it is not the result's.
     """
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
     contract = numerics.CONTRACTS[rounding.contract]
     real = factors(op, np.float32 if rounding.float32 else np.float64, product32=rounding.product32)
-    multipliers, shifts = numerics.quantize_multipliers(real, 1 if contract.step == 1 << 30 else contract.step)
+    # Where only powers of two are allowed, a scale that is none stays one, for the verifier to refuse.
+    step = contract.step if contract.step < 1 << 30 else 1
+    multipliers, shifts = numerics.quantize_multipliers(real, step) if multiplier is None else np.array([multiplier]).T
     summed = result.zero_point + displaced(op) if contract.sums else None
     return RequantizeOp.make(
         [source],
@@ -87,9 +94,20 @@ def requantize(
             "shift": int32s(shifts.tolist()),
             "contract": StringAttr(rounding.contract),
             "before": None if summed is None else int32(summed),
-            "zero_point": int32(result.zero_point),
+            "zero_point": int32(result.zero_point if zero_point is None else zero_point),
             "min": int32(low),
             "max": int32(high),
         },
         element=result.storage_type,
     )
+
+
+def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> RequantizeOp:
+    """The requantization that makes sums of `count` elements, whose factor is 1/count of a sum's, means."""
+    if rounding.contract == "shift" and count.bit_count() != 1:
+        rounding = replace(rounding, contract="single")  # 1/count is no shift, whatever the scales are
+    if not rounding.truncates:
+        return requantize(total, op, rounding)
+    ratio = uniform(op.operands[0]).scale / uniform(op.results[0]).scale
+    divided = numerics.divided_multiplier(*numerics.quantize_multiplier(ratio), count)
+    return requantize(total, op, rounding, multiplier=divided)

@@ -6,7 +6,7 @@ An entry is the stored result for one stored element, in the order of the elemen
     float32            arguments, values and quotients by the scale in float32, half to even: onnxruntime
     float32_away       values in float32, times the reciprocal of the scale, half away from zero: LiteRT
     float32_shifted    the same, the zero point added before it is rounded half to even: XNNPACK
-    float32_truncated  the same, rounded toward zero before the zero point is added: LiteRT's square root
+    float32_truncated  values and quotients by the scale in float32, rounded toward zero: LiteRT's square root
     interpolated       of 16 bits, knots in float32 with lines between them: LiteRT. Of others as exact
     fixed_point        in integers, by the contract: what LiteRT has no float form of (fixed_point.py)
     fixed_point_short  the same with factors of 8 bits behind the point: XNNPACK
@@ -47,15 +47,15 @@ def knots(op: FunctionOp) -> Array:
     with np.errstate(all="ignore"):
         value = _IN_FLOAT32.get(type(op), _nearest)
         real, following = value(op, at) * per_step, value(op, at[1:]) * per_step
-        stored = _half_away(real)
-        middle = _half_away(value(op, at[:-1] + apart / np.float32(2)) * per_step)
-        error = _half_away((following + stored[:-1]) / np.float32(2)) - middle
-        stored[:-1] -= _half_away(error / np.float32(2))
-        stored[-1] = _half_away(value(op, np.array([high])) * per_step)[0]
+        stored = half_away(real)
+        middle = half_away(value(op, at[:-1] + apart / np.float32(2)) * per_step)
+        error = half_away((following + stored[:-1]) / np.float32(2)) - middle
+        stored[:-1] -= half_away(error / np.float32(2))
+        stored[-1] = half_away(value(op, np.array([high])) * per_step)[0]
     return np.clip(np.nan_to_num(stored), *_bounds(result)).astype(np.int16)
 
 
-def _half_away(x: Array) -> Array:
+def half_away(x: Array) -> Array:
     """The nearest integers, halves away from zero."""
     return np.trunc(x + np.copysign(x.dtype.type(0.5), x))
 
@@ -130,7 +130,8 @@ def _float32_shifted(op: FunctionOp, rounding: Rounding) -> Array:
 
 def _float32_truncated(op: FunctionOp, rounding: Rounding) -> Array:
     result = uniform(op.y)
-    truncated = np.trunc(np.nan_to_num(_steps(op).astype(np.float64))) + result.zero_point
+    values = _nearest(op, _real32(uniform(op.x))) / np.float32(result.scale)
+    truncated = np.trunc(np.nan_to_num(values.astype(np.float64))) + result.zero_point
     return np.clip(truncated, *_bounds(result)).astype(result.numpy_dtype)
 
 

@@ -13,6 +13,7 @@ from qmlir.lowering.value import INDEX, Value
 
 def _softmax(code: TensorCode, op: SoftmaxOp, x: SSAValue) -> SSAValue:
     shape, division, table = op.split(), op.division_by_sum(), code.constant(op.table.array)
+    inverse = code.constant((op.inverse or op.table).array)
     before, along, behind = loops(3)
     everywhere, row = [before, along, behind], [before, behind]
     rows = (shape[0], shape[2])
@@ -21,6 +22,9 @@ def _softmax(code: TensorCode, op: SoftmaxOp, x: SSAValue) -> SSAValue:
         place = (most.to(i64) - x.to(i64)).to(INDEX)
         return x.code.emit(tensor.ExtractOp, [table, place.ssa], i32).to(i64)
 
+    def knot(place: Value) -> Value:
+        return place.code.emit(tensor.ExtractOp, [inverse, place.to(INDEX).ssa], element_of(inverse)).to(i64)
+
     def further(x: Value, most: Value) -> Value:
         return most.maximum(x)
 
@@ -28,7 +32,7 @@ def _softmax(code: TensorCode, op: SoftmaxOp, x: SSAValue) -> SSAValue:
         return total + division.term(exponential(x, most))
 
     def share(x: Value, most: Value, total: Value, _: Value) -> Value:
-        return narrowed(op, division.share(exponential(x, most), *division.shares(total)))
+        return narrowed(op, division.share(exponential(x, most), *division.shares(total, knot)))
 
     flat = code.reshape(x, shape)
     least = code.filled(-(len(op.table.array) >> 1), rows, element_of(op.x))

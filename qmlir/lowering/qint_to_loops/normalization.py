@@ -14,7 +14,7 @@ from qmlir.lowering.value import INDEX, Value
 
 @dataclass(frozen=True)
 class Softmax(Kernel):
-    """y[o, a, i] = narrow(share of table[m − x[o, a, i]] in its sum over a). Buffers: x, table, y.
+    """y[o, a, i] = narrow(share of table[m − x[o, a, i]] in its sum over a). Buffers: x, table, knots of 1/(1 + x), y.
 
     shape   before, along and behind the axis
     """
@@ -28,7 +28,7 @@ class Softmax(Kernel):
         return "qint_softmax"
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        x, table, y = buffers
+        x, table, inverse, y = buffers
         length = self.shape[1]
         with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
             least = code.constant(-(1 << 15), i64)
@@ -41,7 +41,7 @@ class Softmax(Kernel):
                 return [sums[0] + self.division.term(exponential(a))]
 
             (total,) = code.fold(0, length, [code.zeros(i64, None)], add)
-            shares = self.division.shares(total)
+            shares = self.division.shares(total, lambda place: inverse.load(place.to(INDEX)).to(i64))
             with code.loop(0, length, name="a") as a:
                 y.store(self.narrow(self.division.share(exponential(a), *shares)), o, a, i)
 
@@ -50,7 +50,8 @@ def _softmax(state: MainLowering, op: SoftmaxOp) -> None:
     shape = op.split()
     y = state.allocate_result(op.y)
     kernel = Softmax(shape, op.division_by_sum(), narrowing(op))
-    buffers = [state.view(state.buffer(op.x), shape), state.constant(op.table.array), state.view(y, shape)]
+    tables = [state.constant((t or op.table).array) for t in (op.table, op.inverse)]
+    buffers = [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)]
     state.call(kernel, buffers, shape[0])
     state.replace(op.y, y)
 

@@ -35,8 +35,8 @@ ROUNDINGS: Mapping[str, RoundingMode] = {
 ONE_STEP = {"upup": RoundingMode.SINGLE_ROUND}
 """The same for contracts whose second step, and so whose difference, is only there where the shift is negative."""
 
-HIDDEN = 1 << 28
-"""What a bounded accumulator comes out above: (2^(n−1) − 1) · 2^30 >> n, and more."""
+HIDDEN = 1 << 27
+"""What a bounded accumulator comes out above: (2^(n−1) − 1) · 2^29 >> n, and more."""
 
 
 def narrowed(code: TosaCode, op: NarrowingOp, value: SSAValue) -> SSAValue:

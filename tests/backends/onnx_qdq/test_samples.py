@@ -41,6 +41,7 @@ OPEN = {
     "nn.pow-i64_by_few": "ONNX says nothing of integer powers that wrap around or of negative exponents",
     "nn.cast-f32_to_i8": "ONNX says nothing of floats beyond the range of an integer",
     "nn.fully_connected-i32": "ONNX says nothing of sums that wrap around",
+    "nn.reduce_mean-of_no_element": "ONNX says nothing of a mean of no elements",
     "nn.reduce_sum-i32": "ONNX says nothing of sums that wrap around",
     "nn.reduce_prod-i32": "ONNX says nothing of products that wrap around",
 }

@@ -93,6 +93,46 @@ def test_versions_follow_the_types(element: str, version: int, tmp_path: Path) -
     assert versions(tmp_path / "m.tflite") == {"ADD": version}
 
 
+def test_16_bit_sums_need_no_powers_of_two(tmp_path: Path) -> None:
+    """The schema's default says that they do."""
+    x = f"tensor<2x3x{I16}>"
+    module = network(f"func.func @main(%x: {x}) -> {x} {{ %y = nn.add %x, %x : {x}, {x} -> {x} func.return %y : {x} }}")
+    qmlir.export(module, tmp_path / "m.tflite", format="tflite")
+    operator, options = graph_of(tmp_path / "m.tflite").Operators(0), schema.AddOptions()
+    options.Init(operator.BuiltinOptions().Bytes, operator.BuiltinOptions().Pos)
+    assert not options.PotScaleInt16()
+
+
+@pytest.mark.parametrize(("dilations", "version"), [("1, 1", 1), ("1, 2", 2)])
+def test_versions_follow_the_options(dilations: str, version: int, tmp_path: Path) -> None:
+    columns = 3 if version == 1 else 2
+    module = network(f"""
+      func.func @main(%x: tensor<1x4x4x1xf32>) -> tensor<1x3x{columns}x1xf32> {{
+        %w = nn.constant <tensor<1x2x2x1xf32>, [1.0, 2.0, 3.0, 4.0]> : tensor<1x2x2x1xf32>
+        %y = nn.depthwise_conv2d %x, %w {{dilations = array<i64: {dilations}>}}
+           : tensor<1x4x4x1xf32>, tensor<1x2x2x1xf32> -> tensor<1x3x{columns}x1xf32>
+        func.return %y : tensor<1x3x{columns}x1xf32>
+      }}""")
+    qmlir.export(module, tmp_path / "m.tflite", format="tflite")
+    assert versions(tmp_path / "m.tflite") == {"DEPTHWISE_CONV_2D": version}
+
+
+def test_weights_stored_as_integers_beside_floats(tmp_path: Path) -> None:
+    """As in files of others: the floats that they stand for, behind a DEQUANTIZE with scales along an axis."""
+    w = "!quant.uniform<i8<-127:127>:f32:0, {0.5, 0.25}>"
+    module = network(f"""
+      func.func @main(%x: tensor<2x4xf32>) -> tensor<2x2xf32> {{
+        %q = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4x{w}>
+        %w = quant.dcast %q : tensor<2x4x{w}> to tensor<2x4xf32>
+        %y = nn.fully_connected %x, %w : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x2xf32>
+        func.return %y : tensor<2x2xf32>
+      }}""")
+    qmlir.export(module, tmp_path / "m.tflite", format="tflite")
+    assert versions(tmp_path / "m.tflite") == {"DEQUANTIZE": 5, "FULLY_CONNECTED": 1}
+    x = numbers(2, 4)
+    np.testing.assert_allclose(LiteRT(tmp_path / "m.tflite").run([x])[0], qmlir.reference(module)(x), rtol=1e-5)
+
+
 def test_what_no_output_needs_is_left_out(tmp_path: Path) -> None:
     module = network("""
       func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

@@ -118,7 +118,7 @@ def names(path: Path) -> list[str]:
 
 LACKING = (
     "must be an? (operation|function) that TFLite has|must have the divisor's sign|needs divisors that are constant"
-    "|must be stored in signed or unsigned bytes|as data of TFLite's"
+    "|needs constant indices|must be stored in signed or unsigned bytes|as data of TFLite's"
 )
 
 
@@ -182,6 +182,7 @@ def check(module: ModuleOp, path: Path, x: Array) -> list[str]:
         ("nn.clamp", "{min = 0.0 : f32, max = 6.0 : f32}", ["RELU6"]),
         ("nn.clamp", "{min = 0.0 : f32, max = 3.1 : f32}", ["MAXIMUM", "MINIMUM"]),
         ("nn.clamp", "{max = 3.1 : f32}", ["MINIMUM"]),
+        ("nn.clamp", "{min = -0.2 : f32, max = 0.2 : f32}", ["MAXIMUM", "MINIMUM"]),
         ("nn.clamp", "{min = -500.0 : f32, max = 500.0 : f32}", []),
     ],
 )
@@ -214,6 +215,15 @@ def test_fused_clamps(clamp: str, zero_point: int, expected: int | None, tmp_pat
     assert activation(tmp_path / "m.tflite") == (expected or 0)
 
 
+def test_a_bound_halfway_between_two_integers(tmp_path: Path) -> None:
+    """Half to even here, half away from zero in TFLite's: 6 / 4 is 2 in both, 1 / 0.4 is 2 or 3."""
+    six, one = "{min = 0.0 : f32, max = 6.0 : f32}", "{min = -1.0 : f32, max = 1.0 : f32}"
+    coarse, fine = "!quant.uniform<i8:f32, 4.0>", "!quant.uniform<i8:f32, 0.4>"
+    assert "RELU6" in check(unary(coarse, "nn.clamp", six), tmp_path / "m.tflite", numbers(2, 3, 4))
+    found = check(unary(fine, "nn.clamp", one), tmp_path / "m.tflite", numbers(2, 3, 4))
+    assert found == ["QUANTIZE", "MAXIMUM", "MINIMUM", "DEQUANTIZE"]
+
+
 def activation(path: Path) -> int:
     """The fused activation of the first operator, an ADD."""
     import tflite
@@ -222,6 +232,21 @@ def activation(path: Path) -> int:
     operator, options = schema.Model.GetRootAs(path.read_bytes()).Subgraphs(0).Operators(0), schema.AddOptions()
     options.Init(operator.BuiltinOptions().Bytes, operator.BuiltinOptions().Pos)
     return options.FusedActivationFunction()
+
+
+def test_rows_at_constant_places(tmp_path: Path) -> None:
+    """The last of several that are written to one place counts."""
+    x, u = f"tensor<4x3x{I8}>", f"tensor<3x3x{I8}>"
+    module = network(f"""
+      func.func @main(%x: {x}, %u: {u}) -> {x} {{
+        %i = nn.constant <tensor<3x1xi64>, [2, -1, 2]> : tensor<3x1xi64>
+        %y = nn.scatter_nd %x, %u, %i : {x}, {u}, tensor<3x1xi64> -> {x}
+        func.return %y : {x}
+      }}""")
+    qmlir.export(module, tmp_path / "m.tflite", format="tflite")
+    a, b = np.arange(12).astype(np.int8).reshape(4, 3), np.arange(-9, 0).astype(np.int8).reshape(3, 3)
+    (found,) = LiteRT(tmp_path / "m.tflite").run([a, b])
+    np.testing.assert_array_equal(found, [a[0], a[1], b[2], b[1]])
 
 
 def test_a_narrow_range_is_clamped(tmp_path: Path) -> None:

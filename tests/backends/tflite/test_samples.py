@@ -21,7 +21,7 @@ EPSILON = 1e-5
 """Of the largest magnitude in the result."""
 
 MISSING = {
-    nn.MaxPoolIndices2DOp, nn.SampleOp, nn.ScatterNDOp, nn.ScatterReduceNDOp, nn.CumulativeProductOp, nn.ShiftLeftOp,
+    nn.MaxPoolIndices2DOp, nn.SampleOp, nn.ScatterReduceNDOp, nn.CumulativeProductOp, nn.ShiftLeftOp,
     nn.ShiftRightOp, nn.ErfOp, nn.AsinOp, nn.AcosOp, nn.AtanOp, nn.SinhOp, nn.CoshOp, nn.AsinhOp, nn.AcoshOp,
     nn.AtanhOp,
 }  # fmt: skip
@@ -41,8 +41,10 @@ REFUSED = {
     "nn.div-i64_by_few": "needs divisors that are constant",
     "nn.pow-i64_by_few": "needs exponents that are constant",
     "nn.pow-ui16": "needs exponents that are constant",
+    **{f"nn.scatter_nd-{note}": "needs constant indices" for note in ("elements", "rows", "i8", "ui8")},
     "nn.top_k-ui8": "must look for the greatest",
     "nn.reduce_sum-of_no_element": "needs elements to reduce",
+    "nn.reduce_mean-of_no_element": "needs elements to reduce",
     "nn.reduce_prod-of_no_element": "needs elements to reduce",
     "nn.reduce_max-of_no_element": "needs elements to reduce",
     "nn.reduce_min-of_no_element": "needs elements to reduce",

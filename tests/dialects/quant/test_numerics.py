@@ -283,6 +283,18 @@ def test_quantizations_divide_and_round_as_they_say() -> None:
     assert len({q.tobytes() for q in found.values()}) == len(found)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 7, 49, 64, 65535])
+def test_divided_multipliers_are_within_a_step_of_the_quotient(count: int) -> None:
+    for real in (1.0, 0.37, 1 / 3, 2.0**-14, 1e3):
+        multiplier, shift = numerics.quantize_multiplier(real)
+        divided, moved = numerics.divided_multiplier(multiplier, shift, count)
+        exact = Fraction(multiplier) * Fraction(2) ** (shift - moved) / count
+        assert numerics.LEAST_MULTIPLIER <= divided <= numerics.MOST_MULTIPLIER
+        assert 0 <= exact - divided < 1
+        assert numerics.requantize(np.array([0, 100]), divided, moved, "double")[0] == 0
+    assert numerics.divided_multiplier(*numerics.quantize_multiplier(2.0**-31), 1000) == (0, 0)
+
+
 def test_requantize_broadcasts_channels() -> None:
     q, s = numerics.quantize_multipliers([1.0, 0.5, 2.0])
     assert numerics.requantize(np.array([[10, 10, 10], [3, 3, 3]], np.int32), q, s).tolist() == [[10, 5, 20], [3, 2, 6]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.frontends.tflite.files import Op, T, constant, model
+from tests.frontends.tflite.files import Op, T, constant, model, schema
 
 PARAMETERS = {"int8": (0.04, -7), "uint8": (0.04, 120), "int16": (0.0003, 0)}
 OUTPUTS = {"int8": (0.11, 5), "uint8": (0.11, 131), "int16": (0.0008, 0)}
@@ -24,6 +24,10 @@ CONTRACTIONS: Mapping[str, tuple[Sequence[int], Sequence[int], int, Sequence[int
                        ("TransposeConvOptions", {"Padding": 0, "StrideH": 2, "StrideW": 2, ACT: 0})),
 }  # fmt: skip
 """Operator → shapes of input and weights, the axis of output channels, the output's shape, options."""
+
+
+DECLARED = {"CONV_2D": 8, "FULLY_CONNECTED": 11}
+"""Versions that know `quantized_bias_type`; depthwise convolutions do not."""
 
 
 def contraction(
@@ -71,8 +75,11 @@ def contraction(
     if kind == "TRANSPOSE_CONV":
         shape_of = constant("shape", result, np.int32)
         return model([shape_of, weights, x, y], [Op(kind, [0, 1, 2], [3], *options)], [2], [3])
+    version, (name, values) = 1, options
+    if format == "int16" and bias is np.int32:  # what LiteRT takes for one of 64 bits if the file does not say so
+        values, version = {**values, "QuantizedBiasType": schema.TensorType.INT32}, DECLARED.get(kind, 1)
     inputs = [0, 1, 2] if bias else [0, 1]
-    return model([x, weights, b, y], [Op(kind, inputs, [3], *options)], [0], [3])
+    return model([x, weights, b, y], [Op(kind, inputs, [3], name, values, version)], [0], [3])
 
 
 def _scaling(format: str, draw: int, random: np.random.Generator) -> tuple[tuple[float, int], tuple[float, int]]:

@@ -138,6 +138,27 @@ def test_an_output_shape_that_comes_with_the_data() -> None:
         np.testing.assert_array_equal(made.run(dict(zip(["shape", "x"], inputs, strict=True)))[0], wanted)
 
 
+@pytest.mark.parametrize("numerics", RESOLVERS)
+@pytest.mark.parametrize("depth", [16, 300])
+def test_matrix_products(depth: int, numerics: str) -> None:
+    """Both sides of 16 bits; the last scales multiply to just below a power of two, in float32 to that itself."""
+    random = np.random.default_rng(depth)
+    spread = 2.0**15 * depth**0.5
+    draws = [tuple(10 ** random.uniform(-4, -3, 2)) for _ in range(3)]
+    for left, right in [*draws, (3e-4, 5e-4)]:
+        scales = [float(np.float32(s)) for s in (left, right, left * right * spread)]
+        shapes = (2, 20, depth), (2, depth, 12), (2, 20, 12)
+        tensors = [T(n, s, np.int16, None, [scale], [0]) for n, s, scale in zip("xzy", shapes, scales, strict=True)]
+        data = model(tensors, [Op("BATCH_MATMUL", [0, 1], [2], "BatchMatMulOptions", {}, 3)], [0, 1], [2])
+        module = load_tflite(data)
+        follow(module, numerics)
+        inputs = [random.integers(-32768, 32768, s).astype(np.int16) for s in shapes[:2]]
+        wanted = run(interpreter(data, numerics), inputs)[0]
+        named = dict(zip("xz", inputs, strict=True))
+        np.testing.assert_array_equal(qmlir.reference(module).run(named)[0], wanted)
+    np.testing.assert_array_equal(qmlir.compile(module).run(named)[0], wanted)
+
+
 UNIT = 2.0**-15
 FUNCTIONS: list[tuple[str, float, float, str, dict[str, Any]]] = [
     *((kind, scale, UNIT, "", {}) for kind in ("LOGISTIC", "TANH") for scale in (3e-5, 3e-4, 1e-3, 2e-3)),

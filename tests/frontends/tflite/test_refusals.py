@@ -72,6 +72,7 @@ REFUSALS: dict[str, tuple[Parts, str]] = {
         (op("FAKE_QUANT", "FakeQuantOptions", Min=-1.0, Max=1.0, NumBits=4), [X], [T("y", (4, 5))]),
         "it counts in 4 bits",
     ),
+    "halves into quantized": ((op("EXP"), [T("x", (4,), np.float16)], [T("y", (4,), **QUANTIZED)]), "quantizes f16"),
     "narrow levels": (
         (op("FAKE_QUANT", "FakeQuantOptions", Min=-1.0, Max=1.0, NumBits=8, NarrowRange=True), [X], [T("y", (4, 5))]),
         "qmlir does not know its option narrow_range",

@@ -1,0 +1,49 @@
+// Sums and means along axes become sums over the rows of images.
+
+// RUN: qmlir-opt --nn-to-qint --split-input-file %s | filecheck %s
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25:-10>
+
+// Neighbouring axes are one already: 0.5 / (0.25 · 4) = 2^-1.
+// CHECK-LABEL: func.func @mean
+// CHECK: %[[R:.*]] = nn.reshape %{{.*}} {shape = array<i64: 3, 4, 1, 5>} : tensor<3x2x2x5xi8> -> tensor<3x4x1x5xi8>
+// CHECK-NEXT: %[[S:.*]] = qint.global_sum_pool %[[R]] {zero_point = 3 : i32} : tensor<3x4x1x5xi8> -> tensor<3x1x1x5xi32>
+// CHECK-NEXT: %[[Q:.*]] = qint.requantize %[[S]] {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", zero_point = -10 : i32,
+// CHECK-NEXT: nn.reshape %[[Q]] {shape = array<i64: 3, 1, 1, 5>}
+func.func @mean(%x: tensor<3x2x2x5x!a>) -> tensor<3x1x1x5x!b> {
+  %0 = nn.reduce_mean %x {axes = array<i64: 1, 2>} : tensor<3x2x2x5x!a> -> tensor<3x1x1x5x!b>
+  func.return %0 : tensor<3x1x1x5x!b>
+}
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25:-10>
+
+// Axes with others between them come first.
+// CHECK-LABEL: func.func @sum
+// CHECK: %[[T:.*]] = nn.transpose %{{.*}} {permutation = array<i64: 0, 2, 1, 3>} : tensor<3x4x2x5xi8> -> tensor<3x2x4x5xi8>
+// CHECK-NEXT: %[[R:.*]] = nn.reshape %[[T]] {shape = array<i64: 1, 6, 1, 20>}
+// CHECK-NEXT: %[[S:.*]] = qint.global_sum_pool %[[R]] {zero_point = 3 : i32} : tensor<1x6x1x20xi8> -> tensor<1x1x1x20xi32>
+// CHECK-NEXT: %[[Q:.*]] = qint.requantize %[[S]] {multiplier = array<i32: 1073741824>, shift = array<i32: 2>,
+// CHECK-NEXT: nn.reshape %[[Q]] {shape = array<i64: 1, 4, 1, 5>}
+func.func @sum(%x: tensor<3x4x2x5x!a>) -> tensor<1x4x1x5x!b> {
+  %0 = nn.reduce_sum %x {axes = array<i64: 0, 2>} : tensor<3x4x2x5x!a> -> tensor<1x4x1x5x!b>
+  func.return %0 : tensor<1x4x1x5x!b>
+}
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25:-10>
+
+// TFLite's reference divides the multiplier of 0.5 / 0.25 by 6, two bits further left: 2^30 · 4 / 6, with a bit less.
+// CHECK-LABEL: func.func @divided
+// CHECK: qint.requantize %{{.*}} {multiplier = array<i32: 715827882>, shift = array<i32: 0>, contract = "double",
+builtin.module attributes {qmlir.numerics = "litert-reference"} {
+  func.func @divided(%x: tensor<6x5x!a>) -> tensor<1x5x!b> {
+    %0 = nn.reduce_mean %x {axes = array<i64: 0>} : tensor<6x5x!a> -> tensor<1x5x!b>
+    func.return %0 : tensor<1x5x!b>
+  }
+}

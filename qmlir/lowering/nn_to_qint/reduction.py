@@ -1,0 +1,46 @@
+"""Sums and means along axes: exact sums of what is reduced, then one requantization."""
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects import nn, qint
+from qmlir.dialects.interfaces import Shape, shape_of
+from qmlir.dialects.qint.base import int32
+from qmlir.dialects.windows import ints
+from qmlir.legality import uniform
+from qmlir.lowering.nn_to_qint.scales import mean, requantize
+from qmlir.runtimes import Rounding
+
+
+def lower_reduction(
+    op: nn.ReduceSumOp | nn.ReduceMeanOp, operands: Sequence[SSAValue], rounding: Rounding
+) -> list[Operation]:
+    """acc = Σ (x − z_x), then y = z_y + acc · s_x / s_y, or with 1/n in the factor."""
+    new, columns = _as_images(operands[0], op.axes.get_values())
+    total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(uniform(op.x).zero_point)})
+    if isinstance(op, nn.ReduceMeanOp):
+        narrow = mean(total.acc, op, rounding, op.count())
+    else:
+        narrow = requantize(total.acc, op, rounding)
+    return [*new, total, narrow, _reshape(narrow.y, shape_of(op.y))]
+
+
+def _as_images(x: SSAValue, axes: Sequence[int]) -> tuple[list[Operation], SSAValue]:
+    """What is reduced as the rows of images [kept before, reduced, 1, kept after]."""
+    shape = shape_of(x)
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    before = [axis for axis in kept if not axes or axis < axes[0]]
+    new: list[Operation] = []
+    if any(axes[0] < axis < axes[-1] for axis in kept if axes):
+        new.append(nn.TransposeOp.make([x], {"permutation": ints([*axes, *kept])}))
+        x, before = new[0].results[0], []
+    after = [axis for axis in kept if axis not in before]
+    sizes = [prod(shape[axis] for axis in group) for group in (before, axes, after)]
+    new.append(_reshape(x, (sizes[0], sizes[1], 1, sizes[2])))
+    return new, new[-1].results[0]
+
+
+def _reshape(x: SSAValue, shape: Shape) -> nn.ReshapeOp:
+    return nn.ReshapeOp.make([x], {"shape": ints(shape)})
