@@ -23,6 +23,8 @@ Array = npt.NDArray[Any]
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 Precision = Literal["int8", "uint8", "int16"]
+WeightPrecision = Literal["same", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16"]
+Calibration = Literal["minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq"]
 
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 
