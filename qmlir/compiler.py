@@ -199,26 +199,33 @@ def _load_mlir(path: Path) -> ModuleOp:
     return module
 
 
-def profile(module: ModuleOp, samples: Iterable[Array | Mapping[str, Array]], bins: int = 2000) -> "Profile":
+def profile(
+    module: ModuleOp,
+    samples: Iterable[Array | Mapping[str, Array]],
+    bins: int = 2000,
+    *,
+    per_channel: bool = False,
+) -> "Profile":
     """Learns the ranges of a float network's tensors by running it, compiled, on samples.
 
     Args:
         module: A float network; it stays as it was.
         samples: Arrays of the only input, or dicts of arrays by input name.
         bins: The most bins a histogram may have.
+        per_channel: Whether to learn the range and the moments of each channel, along the last axis, too.
 
     Raises:
         ProfileError: No sample was given, a tensor was not finite on one, or there is nothing to profile.
     """
     from qmlir.profiles import Profile
-    from qmlir.transforms.quantize.insert_observers import by_tensor, observed_shapes, observers
+    from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
 
     observed = Pipeline(*OBSERVE)(module)
-    taps = observers(main_function(observed))
-    shapes = observed_shapes(main_function(observed))
+    network = main_function(observed)
+    taps, shapes = observers(network), observed_shapes(network)
     if not shapes:
         raise ProfileError("the network", "must have float tensors", got="none", remedy="profile it before quantizing")
-    found = Profile.empty(shapes, bins)
+    found = Profile.empty(shapes, bins, keys=observed_keys(network), per_channel=per_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
     for sample in samples:
         found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]))
