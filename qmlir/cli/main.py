@@ -10,19 +10,20 @@ Each subcommand is a few calls of qmlir/compiler.py. Errors are one paragraph on
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from qmlir.cli import profiling
+from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report
-from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.flags import ArgumentParser, count, one_of
+from qmlir.cli.progress import progress
 from qmlir.errors import FileError, OptionError
 from qmlir.near_misses import near_misses
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-
-T = TypeVar("T")
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
@@ -63,6 +64,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         OptionError: A command or an option is unknown or has an unusable value; near misses are named.
     """
     parser, commands = _parser()
+    argv = _joined(argv, commands)
     named = next((a for a in argv if not a.startswith("-")), None)
     if named is not None and named not in commands:
         raise OptionError(named, "there is no such command", remedy=near_misses(named, commands))
@@ -77,6 +79,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
+def _joined(argv: Sequence[str], commands: Iterable[str]) -> Sequence[str]:
+    """The arguments with a command of two words, such as `profile merge`, as one."""
+    return [" ".join(argv[:2]), *argv[2:]] if " ".join(argv[:2]) in commands else argv
+
+
 def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     """The parser of everything, and those of the commands by name."""
     parser = ArgumentParser("qmlir", description="A quantizing compiler for neural networks.", allow_abbrev=False)
@@ -84,9 +91,15 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     commands: dict[str, ArgumentParser] = {}
 
-    def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
+    def bare(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
         sub = subparsers.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".", allow_abbrev=False)
         sub.set_defaults(command=run)
+        sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        commands[name] = sub
+        return sub
+
+    def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
+        sub = bare(name, run, help)
         sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file")
         sub.add_argument(
             "--bind",
@@ -110,58 +123,44 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
             help="whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate) or "
             "onnxruntime-vnni (its sums are exact); by default what an .mlir file says",
         )
-        sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        commands[name] = sub
         return sub
 
     sub = command("import", _import, "read a model, simplify it and write it as MLIR")
     sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
 
-    sub = command("profile", _profile, "learn the ranges of a float network's tensors from data")
-    sub.add_argument("--data", type=Path, required=True, help="calibration samples: .npy, .npz or FILE.npz:ARRAY")
-    sub.add_argument("--samples", type=_count, help="use at most this many samples (default: all)")
-    sub.add_argument("--bins", type=_count, default=2000, help="the most bins of a histogram (default: 2000)")
-    sub.add_argument("-o", "--output", type=Path, required=True, help="the .yaml file to write")
+    profiling.add_profile_options(
+        command("profile", profiling.run_profile, "learn the ranges of a float network's tensors from data")
+    )
+    profiling.add_merge_options(
+        bare("profile merge", profiling.run_merge, "merge profiles of parts of the data into that of all of it")
+    )
 
     sub = command("quantize", _quantize, "turn a float network and its profile into a quantized network")
     sub.add_argument("--profile", type=Path, help="a profile (default: the ranges in the IR)")
     sub.add_argument(
-        "--schema", **_one_of(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)"
+        "--schema", **one_of(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)"
     )
-    sub.add_argument("--precision", **_one_of(PRECISIONS), help="storage of the integers (default: int8)")
+    sub.add_argument("--precision", **one_of(PRECISIONS), help="storage of the integers (default: int8)")
     sub.add_argument("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
     sub.add_argument("--fail-on-float", action="store_true", help="refuse if an operation stays float")
     sub.add_argument("--ledger", type=Path, help="write the decision for each operation as JSON")
     sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
-    sub.add_argument("--emit", **_one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
+    sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
 
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
-    sub.add_argument("--format", **_one_of(FORMATS), help="what to write (default: onnx-qdq)")
-    sub.add_argument("--opset", type=_count, help="version of ONNX's operators (default: what onnxruntime runs)")
+    sub.add_argument("--format", **one_of(FORMATS), help="what to write (default: onnx-qdq)")
+    sub.add_argument("--opset", type=count, help="version of ONNX's operators (default: what onnxruntime runs)")
     sub.add_argument("-o", "--output", type=_path(".onnx"), required=True, help="the .onnx file to write")
 
     sub = command("run", _run, "run a network on samples")
-    sub.add_argument("--data", type=Path, required=True, help="inputs: .npy, .npz or FILE.npz:ARRAY")
-    sub.add_argument("--samples", type=_count, help="run at most this many samples (default: all)")
+    add_data_options(sub, "inputs")
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
     sub.add_argument("-o", "--output", type=_path(".npz"), help="write the outputs of all samples to this .npz file")
     return parser, commands
-
-
-def _one_of(values: Sequence[str]) -> dict[str, Any]:
-    """argparse's settings of an option with these values, the first by default; near misses are named."""
-
-    def value(text: str) -> str:
-        if text not in values:
-            remedy = near_misses(text, values) or f"known: {', '.join(values)}"
-            raise argparse.ArgumentTypeError(f"must be one of its values, got {text}; {remedy}")
-        return text
-
-    return {"type": value, "default": values[0], "metavar": "{" + ",".join(values) + "}"}
 
 
 def _path(suffix: str) -> Callable[[str], Path]:
@@ -171,12 +170,6 @@ def _path(suffix: str) -> Callable[[str], Path]:
         return Path(text)
 
     return path
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
-    return int(text)
 
 
 def _binding(text: str) -> tuple[str, int]:
@@ -193,7 +186,8 @@ def _constant(text: str) -> tuple[str, Path]:
     return name, Path(file)
 
 
-def _load(arguments: argparse.Namespace) -> "ModuleOp":
+def load_model(arguments: argparse.Namespace) -> "ModuleOp":
+    """The model that a command is about, with the options that every command has."""
     from qmlir.cli.samples import read_arrays
     from qmlir.compiler import load
 
@@ -204,17 +198,6 @@ def _load(arguments: argparse.Namespace) -> "ModuleOp":
             raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
         (constants[name],) = arrays.values()
     return load(arguments.model, bind=dict(arguments.bind), constants=constants, numerics=arguments.numerics)
-
-
-def _progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """The items, with a progress bar on a terminal: rate and time left."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield from progress.track(items, total=total, description=what)
 
 
 def _say(text: str) -> None:
@@ -229,7 +212,7 @@ def _import(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import IMPORTED, Pipeline, save
     from qmlir.frontends.opaque import refuse_opaque
 
-    module = _load(arguments)
+    module = load_model(arguments)
     refuse_opaque(module, str(arguments.model))
     if not arguments.raw:
         module = Pipeline(*IMPORTED)(module)
@@ -246,25 +229,13 @@ def _census(module: "ModuleOp") -> str:
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no operations"
 
 
-def _profile(arguments: argparse.Namespace) -> None:
-    from qmlir.cli.samples import Samples
-    from qmlir.compiler import main_function, profile
-    from qmlir.signature import signature_of
-
-    module = _load(arguments)
-    samples = Samples(arguments.data, signature_of(main_function(module)), arguments.samples)
-    found = profile(module, _progress(samples, len(samples), "profiling"), bins=arguments.bins)
-    found.save(arguments.output)
-    _say(f"{arguments.output}: {len(found.tensors)} tensors over {found.samples} samples")
-
-
 def _quantize(arguments: argparse.Namespace) -> None:
     from qmlir.cli.report import print_decisions, write_ledger
     from qmlir.compiler import quantize, save
     from qmlir.ledger import decisions
     from qmlir.profiles import Profile
 
-    module = _load(arguments)
+    module = load_model(arguments)
     quantized = quantize(
         module,
         Profile.load(arguments.profile) if arguments.profile else None,
@@ -299,7 +270,7 @@ def _compile(arguments: argparse.Namespace) -> None:
 def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
     from qmlir.compiler import IMPORTED, Pipeline
 
-    module = _load(arguments)
+    module = load_model(arguments)
     return Pipeline(*IMPORTED)(module) if arguments.model.suffix in (".onnx", ".tflite") else module
 
 
@@ -316,14 +287,14 @@ def _run(arguments: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from qmlir.cli.samples import Samples, write_arrays
+    from qmlir.cli.samples import write_arrays
     from qmlir.compiler import compile, reference
 
     network = (reference if arguments.reference else compile)(_load_simplified(arguments))
-    samples = Samples(arguments.data, network.signature, arguments.samples)
+    samples = samples_of(arguments, network.signature)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
-    for sample in _progress(samples, len(samples), "running"):
+    for sample in progress(samples, len(samples), "running"):
         start = time.perf_counter()
         outputs.append(network.run(sample))
         seconds += time.perf_counter() - start

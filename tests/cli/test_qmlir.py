@@ -81,6 +81,29 @@ def test_options_of_profile(small: Small) -> None:
     assert (found.samples, found.bins) == (2, 64)
 
 
+def test_shards_merge_to_the_profile_of_all(small: Small) -> None:
+    shards: list[Path] = []
+    for i in range(3):
+        np.save(small / f"part{i}.npy", small.samples[2 * i : 2 * i + 2])
+        shards.append(small / f"shard{i}.yaml")
+        assert run("profile", small.onnx, "--data", small / f"part{i}.npy", "--per-channel", "-o", shards[-1]) == 0
+    assert run("profile", small.onnx, "--data", small.data, "--per-channel", "-o", small / "p.yaml") == 0
+    assert run("profile", "merge", shards[2], shards[0], shards[1], "-o", small / "merged.yaml") == 0
+    assert (small / "merged.yaml").read_bytes() == (small / "p.yaml").read_bytes()
+    assert run("profile", "merge", small / "p.yaml", "--format", "glow", "-o", small / "glow.yaml") == 0
+    assert run("quantize", small.onnx, "--profile", small / "glow.yaml", "-o", small / "g.mlir") == 0
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "q.mlir") == 0
+    assert (small / "g.mlir").read_text().replace("g.safe", "q.safe") == (small / "q.mlir").read_text()
+
+
+def test_dead_tensors_are_named(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(small / "zero.npy", np.zeros((2, 2, 8, 8), np.float32))
+    assert run("profile", small.onnx, "--data", small / "zero.npy", "-o", small / "p.yaml") == 0
+    assert '"image" never changes: all of it is 0' in capsys.readouterr().out
+    assert run("profile", small.onnx, "--data", small / "zero.npy", "--per-channel", "-o", small / "p.yaml") == 0
+    assert '"scores" has channels that never change: 3 of them (0, 1, 2)' in capsys.readouterr().out
+
+
 def test_options_of_quantize(small: Small, quantized: Path) -> None:
     options = ("--schema", "symmetric", "--per-tensor", "--fail-on-float", "--ledger", small / "l.json")
     assert run("quantize", small.onnx, "--profile", small / "p.yaml", *options, "-o", small / "s.mlir") == 0
@@ -149,7 +172,7 @@ def test_the_values_of_options_are_those_of_the_library() -> None:
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ([], ["import"], ["profile"], ["quantize"], ["compile"], ["run"]):
+    for command in ([], ["import"], ["profile"], ["profile", "merge"], ["quantize"], ["compile"], ["run"]):
         with pytest.raises(SystemExit) as ended:
             run(*command, "--help")
         assert ended.value.code == 0
