@@ -32,9 +32,9 @@ from qmlir.dialects.quant.schemas import (
     Precision,
     QuantizationError,
     Schema,
-    choose_quantization,
     choose_weight_quantization,
     power_of_two_above,
+    quantization_of_range,
     weight_range,
 )
 from qmlir.dialects.quant.types import UniformType
@@ -82,7 +82,7 @@ class ChooseScalesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
         # Refuses a schema and a precision that do not go together, whatever the network.
-        choose_quantization(0.0, 0.0, self.schema, self.precision, where="choose-scales")
+        quantization_of_range(0.0, 0.0, self.schema, self.precision, where="choose-scales")
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
             if self.schema == "symmetric_with_power2_scale":
                 function.attributes[SCALES] = PowerOfTwoAttr()

@@ -25,7 +25,7 @@ from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn import ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, SameScale
-from qmlir.dialects.quant.schemas import Precision, Schema, choose_quantization
+from qmlir.dialects.quant.schemas import Precision, Schema, quantization_of_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands, data_values, is_weight
 from qmlir.transforms.quantize.reasons import called
@@ -188,7 +188,7 @@ class ScaleGroups:
                 return only
         ranges = [*group.bounds, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
         lo, hi = min(r[0] for r in ranges), max(r[1] for r in ranges)
-        return self._type(*choose_quantization(lo, hi, self._schema, self._precision, where=group.name))
+        return self._type(*quantization_of_range(lo, hi, self._schema, self._precision, where=group.name))
 
     def _type(self, scale: float, zero_point: int) -> UniformType:
         return UniformType.per_tensor(self._storage, scale, zero_point)
