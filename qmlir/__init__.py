@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qmlir.compiler import Pipeline, compile, export, load, profile, quantize, reference, save, to_integers
-    from qmlir.dialects.quant.schemas import choose_quantization
+    from qmlir.dialects.quant.calibration import choose_quantization
     from qmlir.errors import QmlirError
     from qmlir.ledger import decisions
+    from qmlir.policy import Policy, Rule
     from qmlir.profiles import Profile
 
 __all__ = [
     "Pipeline",
+    "Policy",
     "Profile",
     "QmlirError",
+    "Rule",
     "choose_quantization",
     "compile",
     "decisions",
@@ -36,9 +39,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Policy": "qmlir.policy",
     "Profile": "qmlir.profiles",
     "QmlirError": "qmlir.errors",
-    "choose_quantization": "qmlir.dialects.quant.schemas",
+    "Rule": "qmlir.policy",
+    "choose_quantization": "qmlir.dialects.quant.calibration",
     "decisions": "qmlir.ledger",
 }
 

@@ -25,6 +25,7 @@ from qmlir.verify import verify
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
     from qmlir.backends.reference import Reference
+    from qmlir.policy import Policy
     from qmlir.profiles import Profile
 
 Array = npt.NDArray[Any]
@@ -39,6 +40,7 @@ PASSES: dict[str, str] = {
     "quantize": "qmlir.transforms.quantize.quantize:QuantizePass",
     "insert-observers": "qmlir.transforms.quantize.insert_observers:InsertObserversPass",
     "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",
+    "apply-policy": "qmlir.transforms.quantize.apply_policy:ApplyPolicyPass",
     "choose-scales": "qmlir.transforms.quantize.choose_scales:ChooseScalesPass",
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
@@ -242,6 +244,7 @@ def quantize(
     precision: str = "int8",
     per_channel: bool = True,
     fail_on_float: bool = False,
+    policy: "Policy | str | Path | None" = None,
 ) -> ModuleOp:
     """A network on quantized types, from a float one and the ranges of its tensors.
 
@@ -252,8 +255,11 @@ def quantize(
         precision: Storage of activations and weights.
         per_channel: One weight scale for each output channel.
         fail_on_float: Refuse if an operation stays float.
+        policy: Rules for single operations, or the path of a file of them.
     """
+    from qmlir.policy import Policy
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.quantize import QuantizePass, quantize_by
 
     context = make_context()
     result = module.clone()
@@ -265,7 +271,11 @@ def quantize(
         "per_channel": per_channel,
         "fail_on_float": fail_on_float,
     }
-    Pipeline(("quantize", options)).apply(result, context)
+    step = configured_pass("quantize", options)
+    assert isinstance(step, QuantizePass)
+    rules = policy if isinstance(policy, Policy) else Policy.load(policy) if policy is not None else Policy()
+    quantize_by(rules, step, context, result)
+    verify(result)
     return result
 
 

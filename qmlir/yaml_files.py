@@ -7,6 +7,7 @@ document.place("rules", 2, "match")  # net.yaml:7:12
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,15 +47,16 @@ class YamlFile:
         data = self.data
         return cast(dict[str, Any], data) if isinstance(data, dict) else {}
 
-    def place(self, *keys: Key) -> str:
+    def place(self, *keys: Key, name: bool = False) -> str:
         """Where something stands in the first document, as `file:line:column`.
 
         Args:
             keys: The keys and indices that lead to it; as far as they lead somewhere.
+            name: Whether the last key itself is meant, not what it stands for.
         """
-        node = self._root()
-        for key in keys:
-            found = _child(node, key)
+        node = self._root
+        for i, key in enumerate(keys):
+            found = _child(node, key, 0 if name and i == len(keys) - 1 else 1)
             if found is None:
                 break
             node = found
@@ -62,7 +64,7 @@ class YamlFile:
 
     def repeated_key(self) -> tuple[str, str] | None:
         """(place, key) of the first key that a mapping of the first document has twice: YAML would take the last."""
-        for node in _nodes(self._root(), set()):
+        for node in _nodes(self._root, set()):
             seen: set[str] = set()
             for key, _ in node.value if isinstance(node, MappingNode) else ():
                 if isinstance(key, ScalarNode):
@@ -71,6 +73,7 @@ class YamlFile:
                     seen.add(key.value)
         return None
 
+    @cached_property
     def _root(self) -> Any:
         """The first document as nodes that know where they stand; PyYAML's have no types."""
         compose_all: Any = vars(yaml)["compose_all"]
@@ -110,10 +113,11 @@ def _place(mark: Any) -> str:
     return f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
 
 
-def _child(node: Any, key: Key) -> Any:
+def _child(node: Any, key: Key, part: int) -> Any:
+    """The element of a sequence; of a mapping the key (part 0) or its value (part 1)."""
     match node:
         case MappingNode():
-            return next((v for k, v in node.value if k.value == str(key)), None)
+            return next((pair[part] for pair in node.value if pair[0].value == str(key)), None)
         case SequenceNode() if isinstance(key, int) and 0 <= key < len(node.value):
             return node.value[key]
         case _:

@@ -1,7 +1,8 @@
 """The fixed flags of `qmlir-opt`: all but those of passes. Imports next to nothing, so that `--help` is fast."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from qmlir.errors import OptionError
@@ -31,6 +32,22 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
         return text
 
     return {"type": value, "default": values[0], "metavar": "{" + ",".join(values) + "}"}
+
+
+def choice(values: Sequence[str]) -> dict[str, Any]:
+    """`one_of`, but None where the option is not given."""
+    return one_of(values) | {"default": None}
+
+
+def file_of(suffix: str) -> Callable[[str], Path]:
+    """A file name with a suffix, as argparse's type."""
+
+    def path(text: str) -> Path:
+        if Path(text).suffix != suffix:
+            raise argparse.ArgumentTypeError(f"must be a file name that ends in {suffix}, got {text}")
+        return Path(text)
+
+    return path
 
 
 def count(text: str) -> int:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import profiling
+from qmlir.cli import profiling, quantizing, reading
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report
-from qmlir.cli.flags import ArgumentParser, count, one_of
+from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
 from qmlir.cli.progress import progress
 from qmlir.errors import FileError, OptionError
 from qmlir.near_misses import near_misses
@@ -25,8 +25,6 @@ from qmlir.near_misses import near_misses
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
-PRECISIONS = ("int8", "uint8", "int16")
 FORMATS = ("onnx-qdq",)
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
@@ -126,7 +124,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
         return sub
 
     sub = command("import", _import, "read a model, simplify it and write it as MLIR")
-    sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
+    sub.add_argument("-o", "--output", type=file_of(".mlir"), required=True, help="the .mlir file to write")
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
 
     profiling.add_profile_options(
@@ -136,16 +134,11 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
         bare("profile merge", profiling.run_merge, "merge profiles of parts of the data into that of all of it")
     )
 
-    sub = command("quantize", _quantize, "turn a float network and its profile into a quantized network")
-    sub.add_argument("--profile", type=Path, help="a profile (default: the ranges in the IR)")
-    sub.add_argument(
-        "--schema", **one_of(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)"
+    quantizing.add_quantize_options(
+        command("quantize", quantizing.run_quantize, "turn a float network and its profile into a quantized network")
     )
-    sub.add_argument("--precision", **one_of(PRECISIONS), help="storage of the integers (default: int8)")
-    sub.add_argument("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
-    sub.add_argument("--fail-on-float", action="store_true", help="refuse if an operation stays float")
-    sub.add_argument("--ledger", type=Path, help="write the decision for each operation as JSON")
-    sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
+    reading.add_ledger_options(bare("ledger", reading.run_ledger, "show what became of each operation"))
+    reading.add_diff_options(bare("ledger diff", reading.run_diff, "compare what became of each operation"))
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
@@ -154,22 +147,13 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
     sub.add_argument("--format", **one_of(FORMATS), help="what to write (default: onnx-qdq)")
     sub.add_argument("--opset", type=count, help="version of ONNX's operators (default: what onnxruntime runs)")
-    sub.add_argument("-o", "--output", type=_path(".onnx"), required=True, help="the .onnx file to write")
+    sub.add_argument("-o", "--output", type=file_of(".onnx"), required=True, help="the .onnx file to write")
 
     sub = command("run", _run, "run a network on samples")
     add_data_options(sub, "inputs")
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
-    sub.add_argument("-o", "--output", type=_path(".npz"), help="write the outputs of all samples to this .npz file")
+    sub.add_argument("-o", "--output", type=file_of(".npz"), help="write the outputs of all samples to this .npz file")
     return parser, commands
-
-
-def _path(suffix: str) -> Callable[[str], Path]:
-    def path(text: str) -> Path:
-        if Path(text).suffix != suffix:
-            raise argparse.ArgumentTypeError(f"must be a file name that ends in {suffix}, got {text}")
-        return Path(text)
-
-    return path
 
 
 def _binding(text: str) -> tuple[str, int]:
@@ -227,28 +211,6 @@ def _census(module: "ModuleOp") -> str:
 
     kinds = Counter(op.name for op in deciding_operations(module))
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no operations"
-
-
-def _quantize(arguments: argparse.Namespace) -> None:
-    from qmlir.cli.report import print_decisions, write_ledger
-    from qmlir.compiler import quantize, save
-    from qmlir.ledger import decisions
-    from qmlir.profiles import Profile
-
-    module = load_model(arguments)
-    quantized = quantize(
-        module,
-        Profile.load(arguments.profile) if arguments.profile else None,
-        schema=arguments.schema,
-        precision=arguments.precision,
-        per_channel=not arguments.per_tensor,
-        fail_on_float=arguments.fail_on_float,
-    )
-    entries = decisions(quantized)
-    with write_ledger(entries, arguments.ledger):
-        save(quantized, arguments.output)
-    print_decisions(entries)
-    _say(f"{arguments.output}: written")
 
 
 def _compile(arguments: argparse.Namespace) -> None:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import qmlir
 from qmlir.cli import main as driver
+from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
 from qmlir.compiler import PASSES
 from qmlir.dialects.quant.schemas import SCHEMAS, STORAGE_RANGES
-from qmlir.profiles import Profile
+from qmlir.profiles import Profile, structure_of
 from tests.cli.small import Small, write_small
 
 
@@ -111,7 +113,89 @@ def test_options_of_quantize(small: Small, quantized: Path) -> None:
     assert "f32:0, {" not in text
     rows = json.loads((small / "l.json").read_text())
     assert {r["outcome"] for r in rows} == {"quantized"}
-    assert {tuple(r) for r in rows} == {("node", "operation", "outcome", "code", "reason", "scale")}
+    assert {tuple(r) for r in rows} == {("node", "operation", "outcome", "code", "reason", "scale", "remedy")}
+
+
+POLICY = """rules:
+- {name: conv1, calibration: minmax, bias: int32}
+- {name: dense1, keep-float: true}
+"""
+
+
+def test_a_policy_keeps_a_layer_float(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (small / "net.policy.yaml").write_text(POLICY)
+    command = ("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "s.mlir")
+    assert run(*command, "--policy", small / "net.policy.yaml", "--ledger", small / "l.json") == 0
+    rows = {r["node"]: r for r in json.loads((small / "l.json").read_text())}
+    assert rows["conv1+relu1"]["outcome"] == "quantized"
+    assert (rows["dense1"]["outcome"], rows["dense1"]["code"]) == ("float", "policy")
+    assert rows["dense1"]["remedy"] == "drop the policy's rule"
+    assert re.search(r"nn.fully_connected .*keep_float = true.* -> tensor<1x3xf32>", (small / "s.mlir").read_text())
+    assert "the policy keeps it in floats; drop the policy's rule" in capsys.readouterr().out
+    module = qmlir.quantize(
+        qmlir.load(small.onnx),
+        Profile.load(small / "p.yaml"),
+        policy=qmlir.Policy(rules=[qmlir.Rule({"keep_float": True}, name="dense1")]),
+    )
+    sample = small.samples[:1]
+    np.testing.assert_array_equal(qmlir.compile(module)(sample), qmlir.reference(qmlir.load(small / "s.mlir"))(sample))
+    assert run(*command, "--rule", "name=dense1 keep-float=true", "--fail-on-float") == 1
+    assert 'nn.fully_connected "dense1": the policy keeps it in floats' in capsys.readouterr().err
+
+
+def test_the_configuration_in_effect(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    (small / "net.policy.yaml").write_text("default: {schema: symmetric}\n" + POLICY)
+    options = ("--policy", small / "net.policy.yaml", "--rule", "name=image range=-1,1", "--per-tensor")
+    assert run("quantize", small.onnx, *options, "--print-config") == 0
+    out = capsys.readouterr().out
+    assert qmlir.Policy.of(yaml.safe_load(out)).default == {"schema": "symmetric", "per_channel": False}
+    assert "- name: image\n  range: [-1.0, 1.0]\n" in out
+    assert "# rule 1 holds for conv1+relu1" in out
+    assert "# rule 3 holds for an input" in out
+    (small / "again.yaml").write_text(out)
+    assert run("quantize", small.onnx, "--policy", small / "again.yaml", "--print-config") == 0
+    assert capsys.readouterr().out == out
+    assert run("quantize", small.onnx, *options, "--schema", "symmetric_with_uint8", "--print-config") == 1
+    assert "schema: must not contradict the policy's default, symmetric" in capsys.readouterr().err
+
+
+def test_the_load_report(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = Profile.load(small / "p.yaml")
+    found.tensors["imagd"] = found.tensors.pop("image")
+    found.structure = structure_of({n: t.shape for n, t in found.tensors.items()})
+    found.save(small / "other.yaml")
+    command = ("quantize", small.onnx, "--profile", small / "other.yaml", "-o", small / "s.mlir")
+    assert run(*command) == 1
+    assert '"image" is not there; "imagd" is computed in the same way' in capsys.readouterr().err
+    assert run(*command, "--partial-profile") == 0
+    out = capsys.readouterr().out
+    assert "3 of 4 tensors found in the profile" in out
+    assert '  not found: "image": not there; "imagd" is computed in the same way' in out
+    assert '  not used: "imagd": the network observes no such tensor' in out
+    assert 'no range is known for "image"' in out
+
+
+def test_ledgers_are_shown_and_compared(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "s.mlir")
+    assert run(*command, "--rule", "name=dense1 keep-float=true", "--ledger", small / "l.json") == 0
+    capsys.readouterr()
+    assert run("ledger", small / "s.mlir") == 0
+    table = capsys.readouterr().out
+    assert run("ledger", small / "l.json") == 0
+    assert capsys.readouterr().out == table
+    assert "4 of 5 operations quantized" in table
+    assert run("ledger", small / "s.mlir", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((small / "l.json").read_text())
+    assert run("ledger", "diff", quantized, small / "l.json") == 0
+    lines = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
+    assert ["-", "dense1", "nn.fully_connected", "quantized"] in lines
+    assert ["+", "dense1", "nn.fully_connected", "float"] in lines
+    assert lines[-1] == ["1", "operations", "changed"]
+    assert run("ledger", "diff", quantized, small / "l.json", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["before"]["outcome"], row["after"]["code"]) == ("quantized", "policy")
+    assert run("ledger", "diff", quantized, quantized) == 0
+    assert capsys.readouterr().out == "no operation changed\n"
 
 
 def test_powers_of_two_are_shown_by_their_exponent(
@@ -166,13 +250,23 @@ def test_outputs_of_any_name(tmp_path: Path) -> None:
 
 
 def test_the_values_of_options_are_those_of_the_library() -> None:
-    assert driver.SCHEMAS == SCHEMAS
-    assert tuple(STORAGE_RANGES) == driver.PRECISIONS
+    assert quantizing.SCHEMAS == SCHEMAS
+    assert tuple(STORAGE_RANGES) == quantizing.PRECISIONS
     assert "quantize" in PASSES
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ([], ["import"], ["profile"], ["profile", "merge"], ["quantize"], ["compile"], ["run"]):
+    for command in (
+        [],
+        ["import"],
+        ["profile"],
+        ["profile", "merge"],
+        ["quantize"],
+        ["ledger"],
+        ["ledger", "diff"],
+        ["compile"],
+        ["run"],
+    ):
         with pytest.raises(SystemExit) as ended:
             run(*command, "--help")
         assert ended.value.code == 0

@@ -1,0 +1,104 @@
+"""`qmlir quantize`: options, profile and policy in, a quantized network and its ledger out."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qmlir.cli.flags import ArgumentParser, choice, file_of
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.policy import Policy
+
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+PRECISIONS = ("int8", "uint8", "int16")
+
+
+def add_quantize_options(parser: ArgumentParser) -> None:
+    """The options of `qmlir quantize`."""
+    add = parser.add_argument
+    add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR)")
+    add("--partial-profile", action="store_true", help="accept a profile that lacks some of the tensors")
+    add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
+    add("--schema", **choice(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)")
+    add("--precision", **choice(PRECISIONS), help="storage of the integers (default: int8)")
+    add("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
+    add("--policy", type=Path, help="rules for single operations, a .yaml file")
+    add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; see the README')
+    add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
+    add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
+    add("--ledger", type=Path, help="write the decision for each operation as JSON")
+    add("-o", "--output", type=file_of(".mlir"), help="the .mlir file to write")
+
+
+def run_quantize(arguments: argparse.Namespace) -> None:
+    """Quantizes a network and says what became of each operation."""
+    from qmlir.cli.main import load_model
+    from qmlir.cli.report import print_decisions, write_ledger
+    from qmlir.compiler import quantize, save
+    from qmlir.errors import OptionError
+    from qmlir.ledger import decisions
+
+    output: Path | None = arguments.output
+    if output is None and not arguments.print_config:
+        raise OptionError("command line", "the following arguments are required: -o/--output")
+    policy = _policy(arguments)
+    module = load_model(arguments)
+    if output is None or arguments.print_config:
+        _print_config(module, policy, arguments)
+        return
+    if arguments.profile is not None:
+        _apply_profile(module, arguments)
+    quantized = quantize(module, policy=policy, fail_on_float=arguments.fail_on_float, **_given(arguments))
+    entries = decisions(quantized)
+    with write_ledger(entries, arguments.ledger):
+        save(quantized, output)
+    print_decisions(entries)
+    sys.stdout.write(f"{output}: written\n")
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of a recipe that the command line gives, by their names in Python."""
+    given = {"schema": arguments.schema, "precision": arguments.precision}
+    return {name: value for name, value in given.items() if value is not None} | (
+        {"per_channel": False} if arguments.per_tensor else {}
+    )
+
+
+def _policy(arguments: argparse.Namespace) -> "Policy":
+    from qmlir.policy import Policy, rule_of
+
+    policy = Policy.load(arguments.policy) if arguments.policy is not None else Policy()
+    return policy.with_rules([rule_of(text) for text in arguments.rule])
+
+
+def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Namespace) -> None:
+    """Prints the policy with the options in it, as a file that says the same, and as comments where each rule holds."""
+    from qmlir.compiler import Pipeline
+    from qmlir.legality import load_target
+    from qmlir.policy import conflicts
+    from qmlir.recipe import Recipe
+    from qmlir.transforms.quantize.apply_policy import apply_policy
+
+    conflicts(policy.default, _given(arguments), Recipe())
+    whole = policy.with_default(_given(arguments))
+    applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
+    sys.stdout.write(whole.text())
+    for number, each in enumerate(applied, 1):
+        sys.stdout.write(f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}\n")
+
+
+def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> None:
+    from qmlir.profiles import Profile
+    from qmlir.transforms.quantize.apply_profile import apply_profile
+
+    report = apply_profile(
+        module,
+        Profile.load(arguments.profile),
+        source=str(arguments.profile),
+        partial=arguments.partial_profile,
+        by_name=arguments.profile_by_name,
+    )
+    sys.stdout.write("".join(f"{line}\n" for line in report.lines()))
