@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, cast
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from qmlir.dialects.quant.schemas import Calibration, Precision, Schema, WeightPrecision
+from qmlir.dialects.quant.schemas import Calibration, Precision, Schema, WeightPrecision, weight_precision_beside
 from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
 
@@ -49,13 +49,23 @@ class Recipe:
     schema: Schema = "asymmetric"
     precision: Precision = "int8"
     weight_precision: WeightPrecision = "same"
-    calibration: Calibration = "minmax"
+    calibration: Calibration = "auto"
     per_channel: bool = True
     bias: BiasPrecision = "int32"
     glow_exact: bool = False
     keep_float: bool = False
     range: tuple[float, float] | None = None
     parameters: tuple[float, int] | None = None
+
+    @property
+    def format(self) -> tuple[Schema, Precision]:
+        """What values that share one quantized type have in common."""
+        return self.schema, self.precision
+
+    @property
+    def stored_weights(self) -> WeightPrecision:
+        """The storage of weights: that of the activations, but always signed, unless it is said."""
+        return weight_precision_beside(self.precision) if self.weight_precision == "same" else self.weight_precision
 
     def with_settings(self, settings: Settings) -> "Recipe":
         """The recipe with some fields changed.

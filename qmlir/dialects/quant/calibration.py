@@ -2,8 +2,9 @@
 
 A calibration narrows the range that was observed: values outside it saturate, those inside get a finer step.
 
+    auto            mse where values were counted in enough bins, minmax elsewhere
     minmax          the whole range
-    moving_average  the range as a running mean of those of the batches; taken while profiling, in the order of the data
+    moving_average  the mean range of a sample, which profiling takes
     percentile      all but 0.01 % of the values
     kl              least Kullback-Leibler divergence, by Glow's search (divergence.py)
     kl_tvm          the same by TVM's: of windows around zero
@@ -15,7 +16,7 @@ as it was would look like a result.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,10 +73,10 @@ def choose_quantization(
         QuantizationError: A range that is not finite or not in order, a schema that cannot use the precision, or a
             calibration that cannot act: without a histogram, or with too few bins.
     """
-    if calibration not in (None, "minmax"):
+    if calibration is not None:
         held = None if histogram is None else _histogram(histogram, lo, hi)
         lo, hi = calibrated_range(lo, hi, schema, precision, held, calibration, glow_exact=glow_exact, where=where)
-        if glow_exact:
+        if glow_exact and calibration == "kl":
             return _of_narrowed(lo, hi, schema, precision)
     return quantization_of_range(lo, hi, schema, precision, glow_exact=glow_exact, where=where)
 
@@ -93,13 +94,16 @@ def calibrated_range(
 ) -> Bounds:
     """The part of [lo, hi] that a calibration keeps; arguments as for `choose_quantization`."""
     low, high = representable_range(lo, hi, schema, precision, where=where)
+    if calibration == "auto":
+        counted = histogram is not None and (high - low) / histogram.width >= LEAST_BINS
+        calibration = "mse" if counted and not glow_exact else "minmax"
     if calibration == "minmax" or lo == hi or low == high:
         return lo, hi  # a constant: nothing to weigh
     if calibration == "moving_average":
         raise QuantizationError(
-            "a moving average depends on the order of the data, so it is taken while profiling",
+            "the mean range of a sample is no matter of a histogram: it is taken while profiling",
             where=where,
-            remedy="give the observers the range that moving_average found, and calibrate by minmax",
+            remedy="profile the network anew, or give that range and calibrate by minmax",
         )
     if glow_exact and calibration != "kl":
         raise QuantizationError("Glow calibrates by minmax and kl only", where=where, got=calibration)
@@ -121,22 +125,6 @@ def calibrated_range(
         )
     found = CALIBRATIONS[calibration](search)
     return found if glow_exact else (max(found[0], low), min(found[1], high))
-
-
-def moving_average(ranges: Sequence[Bounds], momentum: float = 0.9) -> Bounds:
-    """A running mean of the ranges of batches: r ← momentum·r + (1 − momentum)·range, from the first on.
-
-    It depends on the order of the batches: profiles of parts of a data set cannot be merged into it.
-
-    Raises:
-        QuantizationError: There are no ranges.
-    """
-    if not ranges:
-        raise QuantizationError("a moving average needs at least one range", got="none")
-    lo, hi = ranges[0]
-    for low, high in ranges[1:]:
-        lo, hi = momentum * lo + (1 - momentum) * low, momentum * hi + (1 - momentum) * high
-    return lo, hi
 
 
 @dataclass(frozen=True)

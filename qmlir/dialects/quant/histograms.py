@@ -1,5 +1,7 @@
 """Histograms: how often values of a tensor fell into bins of one width. numpy only."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,20 @@ class Histogram:
         """Bins that divide [lo, hi] evenly, as Glow has them."""
         array: npt.NDArray[Any] = np.asarray(counts, np.float64).reshape(-1)
         return cls(lo, (hi - lo) / max(len(array), 1), array)
+
+    @classmethod
+    def together(cls, histograms: Sequence["Histogram"]) -> "Histogram":
+        """All values of several histograms, in bins of the widest width among theirs."""
+        if len(histograms) == 1:
+            return histograms[0]
+        lo, hi, width = (
+            min(h.lo for h in histograms),
+            max(h.hi for h in histograms),
+            max(h.width for h in histograms),
+        )
+        edges: Float64s = lo + width * np.arange(math.ceil((hi - lo) / width) + 1, dtype=np.float64)
+        counts = np.array([np.diff(h.below(edges)) for h in histograms]).sum(axis=0)
+        return cls(lo, width, counts)
 
     @property
     def hi(self) -> float:

@@ -25,7 +25,7 @@ Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_w
 Precision = Literal["int8", "uint8", "int16"]
 StoredPrecision = Precision | Literal["int32"]
 WeightPrecision = Literal["same", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16"]
-Calibration = Literal["minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq"]
+Calibration = Literal["auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq"]
 
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 
@@ -206,17 +206,27 @@ def _float32(value: float) -> float:
 # Weights.
 
 
-def weight_range(precision: Precision, *, narrow: bool = True) -> tuple[int, int]:
-    """The integers of weights: always signed, so uint8 activations go with int8 weights; narrow leaves out −2^(n−1)."""
-    qmin, qmax = STORAGE_RANGES["int16" if precision == "int16" else "int8"]
-    return (-qmax if narrow else qmin), qmax
+def weight_precision_beside(precision: Precision) -> WeightPrecision:
+    """The storage of weights beside activations: always signed, so uint8 activations go with int8 weights."""
+    return "int16" if precision == "int16" else "int8"
+
+
+def weight_bits(precision: WeightPrecision | Precision) -> int:
+    """The bits that weights are stored in."""
+    return int(precision.removeprefix("u").removeprefix("int"))
+
+
+def weight_range(precision: WeightPrecision | Precision, *, narrow: bool = True) -> tuple[int, int]:
+    """The integers of weights, always signed; narrow leaves out −2^(n−1)."""
+    qmax = (1 << weight_bits(precision) - 1) - 1
+    return (-qmax if narrow else -qmax - 1), qmax
 
 
 def choose_weight_quantization(
     weights: Array,
     axis: int | None = None,
     schema: Schema = "symmetric",
-    precision: Precision = "int8",
+    precision: WeightPrecision | Precision = "int8",
     *,
     narrow: bool = True,
     where: str | None = None,

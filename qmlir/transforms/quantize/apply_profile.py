@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
 from qmlir.errors import OptionError, ProfileError
 from qmlir.passes import option
-from qmlir.profiles import Profile
+from qmlir.profiles import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.insert_observers import insert_observers, observed_keys, observers
 from qmlir.transforms.quantize.match_profile import LoadReport, Match, match_profile, profiled_keys, report_of
@@ -71,8 +72,15 @@ def apply_profile(
         )
     for match in matches:
         if match.tensor is not None:
-            match.observer.range = ArrayAttr([FloatAttr(b, f64) for b in (match.tensor.lo, match.tensor.hi)])
+            _observe(match.observer, match.tensor)
     return report_of(matches, profile)
+
+
+def _observe(observer: ObserveOp, tensor: TensorProfile) -> None:
+    """Writes what was seen of a tensor."""
+    observer.range = bounds_attribute(tensor.lo, tensor.hi)
+    observer.histogram = HistogramAttr.of(tensor.exponent, tensor.first, tensor.counts) if len(tensor.counts) else None
+    observer.average = bounds_attribute(*tensor.average_range) if tensor.samples else None
 
 
 def _matches(module: ModuleOp, profile: Profile, by_name: bool) -> list[Match]:

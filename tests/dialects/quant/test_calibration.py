@@ -12,7 +12,6 @@ from qmlir.dialects.quant.calibration import (
     CALIBRATIONS,
     calibrated_range,
     choose_quantization,
-    moving_average,
 )
 from qmlir.dialects.quant.glow import bias_parameters, requantization
 from qmlir.dialects.quant.histograms import Histogram
@@ -137,12 +136,17 @@ def test_a_constant_has_nothing_to_weigh() -> None:
         assert choose_quantization(2.5, 2.5, histogram=[7], calibration=calibration) == choose_quantization(0.0, 2.5)
 
 
-def test_moving_average() -> None:
-    assert moving_average([(-1.0, 2.0)]) == (-1.0, 2.0)
-    assert moving_average([(0.0, 1.0), (-10.0, 2.0)], 0.9) == pytest.approx((-1.0, 1.1))
-    assert moving_average([(-10.0, 2.0), (0.0, 1.0)], 0.9) == pytest.approx((-9.0, 1.9)), "the order counts"
-    with pytest.raises(QuantizationError, match="at least one range"):
-        moving_average([])
+def test_auto_is_mse_where_it_can_be() -> None:
+    values = SAMPLES["outlier"]
+    lo, hi = float(values.min()), float(values.max())
+    wide, few = histogram_of(values), histogram_of(values, 20)
+    assert choose_quantization(lo, hi, histogram=wide, calibration="auto") == choose_quantization(
+        lo, hi, histogram=wide, calibration="mse"
+    )
+    for histogram in (few, None):
+        found = choose_quantization(lo, hi, histogram=histogram, calibration="auto")
+        assert found == choose_quantization(lo, hi)
+    assert choose_quantization(lo, hi, histogram=wide, calibration="auto", glow_exact=True) == found
 
 
 # Refusals.
@@ -166,7 +170,7 @@ def test_divergence_of_16_bits() -> None:
         choose_quantization(0.0, 1.0, precision="int16", histogram=np.ones(2000), calibration="kl")
 
 
-def test_moving_average_needs_the_order() -> None:
+def test_moving_average_is_no_matter_of_a_histogram() -> None:
     with pytest.raises(QuantizationError, match="taken while profiling"):
         choose_quantization(0.0, 1.0, histogram=np.ones(2000), calibration="moving_average")
 
@@ -177,7 +181,7 @@ def test_glow_has_two_calibrations() -> None:
 
 
 def test_every_calibration_is_known() -> None:
-    assert {*BY_HISTOGRAM, "minmax", "moving_average"} == {*get_args(Calibration)}
+    assert {*BY_HISTOGRAM, "auto", "minmax", "moving_average"} == {*get_args(Calibration)}
 
 
 # Histograms.
