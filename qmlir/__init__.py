@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from qmlir.analysis import analyze
     from qmlir.compiler import Pipeline, compile, export, load, profile, quantize, reference, save, to_integers
     from qmlir.dialects.quant.calibration import choose_quantization
     from qmlir.errors import QmlirError
@@ -26,6 +27,7 @@ __all__ = [
     "Profile",
     "QmlirError",
     "Rule",
+    "analyze",
     "choose_quantization",
     "compile",
     "decisions",
@@ -43,6 +45,7 @@ _HOMES = {
     "Profile": "qmlir.profiles",
     "QmlirError": "qmlir.errors",
     "Rule": "qmlir.policy",
+    "analyze": "qmlir.analysis",
     "choose_quantization": "qmlir.dialects.quant.calibration",
     "decisions": "qmlir.ledger",
 }

@@ -303,6 +303,59 @@ CASES = {
         QUANTIZE + " --precision int16 --fail-on-float",
         ("quantize: must leave no operation float", "more than a 32-bit accumulator holds"),
     ),
+    # Policies and ledgers; what a policy can say wrong is in test_policy.py
+    "no policy": Case(
+        QUANTIZE + " --policy {d}/none.yaml", ("none.yaml: must be a readable policy, got no such file",)
+    ),
+    "malformed policy": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:2:3: must be a policy in YAML, got a mistake",),
+        write("bad.yaml", "rules: [\n  - {name: x}\n"),
+    ),
+    "a policy that says what there is not": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:3:5: there is no such setting, got precison; did you mean precision",),
+        write("bad.yaml", "rules:\n  - name: conv1\n    precison: int8\n"),
+    ),
+    "a policy for another network": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:1:9: must match an operation or a tensor by name, got conv7; did you mean conv1?",),
+        write("bad.yaml", "rules: [{name: conv7, precision: int8}]\n"),
+    ),
+    "a policy that cannot be honoured": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:1:9:", 'nn.max_pool2d "pool1+flatten1" cannot have bias int32: it has no weights'),
+        write("bad.yaml", "rules: [{kind: '*pool*', bias: int32}]\n"),
+    ),
+    "fixed parameters out of range": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:1:9:", 'input "image" cannot have parameters (0.5, 200): zero point 200 is no int8'),
+        write("bad.yaml", "rules: [{name: image, parameters: [0.5, 200]}]\n"),
+    ),
+    "a rule that contradicts another": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:3:3:", "it has a fixed range and fixed parameters, of which one has to go"),
+        write("bad.yaml", "rules:\n- {name: image, parameters: [0.5, 0]}\n- {name: image, range: [0, 1]}\n"),
+    ),
+    "an option that contradicts the policy": Case(
+        QUANTIZE + " --schema symmetric_with_uint8 --policy {d}/bad.yaml",
+        ("schema: must not contradict the policy's default, symmetric, got symmetric_with_uint8",),
+        write("bad.yaml", "default: {schema: symmetric}\n"),
+    ),
+    "a rule of one word": Case(QUANTIZE + " --rule conv1", ('rule "conv1": is written key=value',)),
+    "no ledger": Case("qmlir ledger {d}/none.json", ("none.json: must be a ledger, got no such file",)),
+    "a ledger that is no JSON": Case(
+        "qmlir ledger {d}/bad.json", ("bad.json:1:2: must be a ledger, got a mistake",), write("bad.json", "{'a': 1}")
+    ),
+    "a ledger of other rows": Case(
+        "qmlir ledger diff {d}/q.mlir {d}/bad.json",
+        ("bad.json: must be a ledger: a list of rows with node, operation", "got another row 0"),
+        write("bad.json", '[{"node": "a"}]'),
+    ),
+    "an analysis of another network": Case(
+        "qmlir analyze {d}/small.onnx {d}/s.mlir --data {d}/data.npz",
+        ("the networks must have tensors of the same names",),
+    ),
     # Options
     "no command": Case("qmlir", ("required: COMMAND",)),
     "unknown command": Case("qmlir quantise x", ("quantise: there is no such command; did you mean quantize?",)),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import profiling, quantizing, reading
+from qmlir.cli import analyzing, profiling, quantizing, reading
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
@@ -139,6 +139,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     )
     reading.add_ledger_options(bare("ledger", reading.run_ledger, "show what became of each operation"))
     reading.add_diff_options(bare("ledger diff", reading.run_diff, "compare what became of each operation"))
+
+    analyzing.add_analyze_options(
+        command("analyze", analyzing.run_analyze, "compare the tensors of a float network and a quantized one on data")
+    )
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")

@@ -49,12 +49,12 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     if output is None or arguments.print_config:
         _print_config(module, policy, arguments)
         return
-    if arguments.profile is not None:
-        _apply_profile(module, arguments)
+    report = _apply_profile(module, arguments) if arguments.profile is not None else []
     quantized = quantize(module, policy=policy, fail_on_float=arguments.fail_on_float, **_given(arguments))
     entries = decisions(quantized)
     with write_ledger(entries, arguments.ledger):
         save(quantized, output)
+    sys.stdout.write("".join(f"{line}\n" for line in report))
     print_decisions(entries)
     sys.stdout.write(f"{output}: written\n")
 
@@ -90,15 +90,15 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
         sys.stdout.write(f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}\n")
 
 
-def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> None:
+def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> list[str]:
+    """Writes a profile's ranges on the model's observers; what it has and what it lacks, in lines."""
     from qmlir.profiles import Profile
     from qmlir.transforms.quantize.apply_profile import apply_profile
 
-    report = apply_profile(
+    return apply_profile(
         module,
         Profile.load(arguments.profile),
         source=str(arguments.profile),
         partial=arguments.partial_profile,
         by_name=arguments.profile_by_name,
-    )
-    sys.stdout.write("".join(f"{line}\n" for line in report.lines()))
+    ).lines()

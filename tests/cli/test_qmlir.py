@@ -198,6 +198,20 @@ def test_ledgers_are_shown_and_compared(small: Small, quantized: Path, capsys: p
     assert capsys.readouterr().out == "no operation changed\n"
 
 
+def test_analysis(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    command = ("analyze", small.onnx, quantized, "--data", small.data)
+    assert run(*command, "--json", small / "a.json") == 0
+    out = capsys.readouterr().out
+    assert "4 tensors over 6 samples; SQNR in dB" in out
+    rows = json.loads((small / "a.json").read_text())
+    assert [r["isolated_sqnr"] for r in rows] == sorted(r["isolated_sqnr"] for r in rows)
+    assert [line.split()[0] for line in out.splitlines()[1:5]] == [r["tensor"] for r in rows]
+    assert f"{rows[0]['isolated_sqnr']:.2f}" in out
+    assert run(*command, "--sort", "order", "--worst", 2) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["tensor", "image", "active", "4"]
+
+
 def test_powers_of_two_are_shown_by_their_exponent(
     small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -332,7 +332,7 @@ def _refused_parameters(recipe: Recipe, settings: Settings) -> str | None:
         quantization_of_range(lo, hi, recipe.schema, recipe.precision)
     except QuantizationError as error:
         return f"{error.need}, got {error.got}"
-    if recipe.parameters is None or not {"parameters", "schema", "precision"} & settings.keys():
+    if recipe.parameters is None or not {"parameters", "range", "schema", "precision"} & settings.keys():
         return None
     scale, zero_point = recipe.parameters
     low, high = STORAGE_RANGES[recipe.precision]
