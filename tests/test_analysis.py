@@ -100,6 +100,10 @@ def test_an_imported_network(tmp_path: Path) -> None:
     rows = analyze(module, qmlir.quantize(module, qmlir.profile(module, samples)), samples)
     assert [r.tensor for r in rows] == ["image", "active", "pooled", "scores"]
     assert all(r.isolated_sqnr is not None and r.isolated_sqnr > 35 for r in rows)
+    wide = qmlir.Policy.of({"rules": [{"name": "conv1", "precision": "int16", "weight-precision": "int8"}]})
+    mixed = analyze(module, qmlir.quantize(module, qmlir.profile(module, samples), policy=wide), samples)
+    assert [r.tensor for r in mixed] == [r.tensor for r in rows]
+    assert all(r.isolated_sqnr is not None for r in mixed)
 
 
 @pytest.mark.parametrize("which", ["other names", "float"])

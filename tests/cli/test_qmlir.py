@@ -117,25 +117,35 @@ def test_options_of_quantize(small: Small, quantized: Path) -> None:
 
 
 POLICY = """rules:
-- {name: conv1, calibration: minmax, bias: int32}
+- {name: conv1, precision: int16, weight-precision: int8}
 - {name: dense1, keep-float: true}
 """
 
 
-def test_a_policy_keeps_a_layer_float(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_lines_take_a_layer_to_int16_and_keep_another_float(
+    small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (small / "net.policy.yaml").write_text(POLICY)
     command = ("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "s.mlir")
     assert run(*command, "--policy", small / "net.policy.yaml", "--ledger", small / "l.json") == 0
     rows = {r["node"]: r for r in json.loads((small / "l.json").read_text())}
     assert rows["conv1+relu1"]["outcome"] == "quantized"
+    assert rows["conv1+relu1"]["reason"] == "i16 activations, i8 weights per channel"
     assert (rows["dense1"]["outcome"], rows["dense1"]["code"]) == ("float", "policy")
     assert rows["dense1"]["remedy"] == "drop the policy's rule"
-    assert re.search(r"nn.fully_connected .*keep_float = true.* -> tensor<1x3xf32>", (small / "s.mlir").read_text())
+    text = (small / "s.mlir").read_text()
+    assert re.search(r'nn.conv2d .*precision = "int16".* -> tensor<1x8x8x4x!quant.uniform<i16:f32, ', text)
+    assert re.search(r"nn.fully_connected .*keep_float = true.* -> tensor<1x3xf32>", text)
     assert "the policy keeps it in floats; drop the policy's rule" in capsys.readouterr().out
     module = qmlir.quantize(
         qmlir.load(small.onnx),
         Profile.load(small / "p.yaml"),
-        policy=qmlir.Policy(rules=[qmlir.Rule({"keep_float": True}, name="dense1")]),
+        policy=qmlir.Policy(
+            rules=[
+                qmlir.Rule({"precision": "int16", "weight_precision": "int8"}, name="conv1"),
+                qmlir.Rule({"keep_float": True}, name="dense1"),
+            ]
+        ),
     )
     sample = small.samples[:1]
     np.testing.assert_array_equal(qmlir.compile(module)(sample), qmlir.reference(qmlir.load(small / "s.mlir"))(sample))

@@ -123,7 +123,7 @@ class _Isolation:
             copy = QuantizeCastOp(self.inputs[name], value.type)
             self.block.add_op(copy)
         else:
-            copy = self.copy_of(owner) if isinstance(owner, MovementOp) else None
+            copy = self.copy_of(owner) if isinstance(owner, MovementOp | RequantizeOp) else None
         return copy.results[0] if copy is not None else None
 
 
