@@ -42,6 +42,7 @@ PASSES: dict[str, str] = {
     "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",
     "apply-policy": "qmlir.transforms.quantize.apply_policy:ApplyPolicyPass",
     "choose-scales": "qmlir.transforms.quantize.choose_scales:ChooseScalesPass",
+    "correct-bias": "qmlir.transforms.quantize.correct_bias:CorrectBiasPass",
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
@@ -242,7 +243,12 @@ def quantize(
     *,
     schema: str = "asymmetric",
     precision: str = "int8",
+    weight_precision: str = "same",
+    calibration: str = "auto",
     per_channel: bool = True,
+    bias: str = "int32",
+    glow_exact: bool = False,
+    data: Iterable[Array | Mapping[str, Array]] | None = None,
     fail_on_float: bool = False,
     policy: "Policy | str | Path | None" = None,
 ) -> ModuleOp:
@@ -252,8 +258,14 @@ def quantize(
         module: A float network; it stays as it was.
         profile: The ranges; None if the module's observers hold them.
         schema: How a range becomes a scale and a zero point.
-        precision: Storage of activations and weights.
+        precision: Storage of activations, and of weights unless weight_precision says otherwise.
+        weight_precision: Storage of weights: int2 to int8, int16; `same` is that of the activations.
+        calibration: How histograms narrow ranges: minmax, moving_average, percentile, kl, kl_tvm, mse, aciq; `auto` is
+            mse where there are histograms.
         per_channel: One weight scale for each output channel.
+        bias: Storage of biases; weight scales widen where a bias would not fit.
+        glow_exact: Glow's parameters bit for bit.
+        data: Samples, as for profiling, on which biases are corrected layer by layer; None corrects none.
         fail_on_float: Refuse if an operation stays float.
         policy: Rules for single operations, or the path of a file of them.
     """
@@ -268,13 +280,17 @@ def quantize(
     options = {
         "schema": schema,
         "precision": precision,
+        "weight_precision": weight_precision,
+        "calibration": calibration,
         "per_channel": per_channel,
+        "bias": bias,
+        "glow_exact": glow_exact,
         "fail_on_float": fail_on_float,
     }
     step = configured_pass("quantize", options)
     assert isinstance(step, QuantizePass)
     rules = policy if isinstance(policy, Policy) else Policy.load(policy) if policy is not None else Policy()
-    quantize_by(rules, step, context, result)
+    quantize_by(rules, step, context, result, data)
     verify(result)
     return result
 

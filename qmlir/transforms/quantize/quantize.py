@@ -6,18 +6,19 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.quant.schemas import Precision, Schema
+from qmlir.dialects.quant.schemas import Calibration, Precision, Schema, WeightPrecision
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ledger import deciding_operations, decision_of, decisions
 from qmlir.legality import target_of
 from qmlir.passes import option
 from qmlir.policy import Policy, conflicts
-from qmlir.recipe import POLICY, Recipe
+from qmlir.recipe import POLICY, BiasPrecision, Recipe
 from qmlir.transforms.quantize.apply_policy import apply_policy, policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.choose_scales import ChooseScalesPass
+from qmlir.transforms.quantize.correct_bias import Samples, correct_bias
 from qmlir.transforms.quantize.fold_qdq import gather_casts, is_as_imported
 from qmlir.transforms.quantize.insert_observers import observers
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
@@ -43,8 +44,12 @@ class QuantizePass(ModulePass):
 
     name = "quantize"
     schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
-    precision: Precision = option("int8", "storage of activations and weights")
+    precision: Precision = option("int8", "storage of activations, and of weights unless said otherwise")
+    weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
+    calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
+    bias: BiasPrecision = option("int32", "storage of biases; weight scales widen where a bias would not fit")
+    glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
     profile: str = option("", "apply this profile first")
     policy: str = option("", "follow this policy, a file: rules for single operations, over these options")
     rules: str = option("", "more rules, with ; between them: {name=conv1 precision=int16; layer=last keep-float=true}")
@@ -56,7 +61,9 @@ class QuantizePass(ModulePass):
         quantize_by(policy_of(self.policy, self.rules), self, ctx, op)
 
 
-def quantize_by(policy: Policy, options: QuantizePass, ctx: Context, module: ModuleOp) -> None:
+def quantize_by(
+    policy: Policy, options: QuantizePass, ctx: Context, module: ModuleOp, data: Samples | None = None
+) -> None:
     """Quantizes a network whose observers hold ranges, by a policy.
 
     Args:
@@ -64,6 +71,7 @@ def quantize_by(policy: Policy, options: QuantizePass, ctx: Context, module: Mod
         options: For all operations.
         ctx: The compiler's.
         module: Changed in place.
+        data: Samples to correct biases on; None corrects none.
 
     Raises:
         PipelineError: There are no ranges, or an operation stays float that must not.
@@ -87,7 +95,10 @@ def quantize_by(policy: Policy, options: QuantizePass, ctx: Context, module: Mod
     if is_as_imported(module):
         gather_casts(module)
     choose = {name: value for name, value in settings.items() if name in ChooseScalesPass.__dataclass_fields__}
-    for step in (ChooseScalesPass(**choose), QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
+    ChooseScalesPass(**choose).apply(ctx, module)
+    if data is not None:
+        correct_bias(module, data)
+    for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
         step.apply(ctx, module)
     refuse_unhonoured(applied, module)
     if options.fail_on_float and (left := [e for e in decisions(module) if e.outcome == "float"]):
