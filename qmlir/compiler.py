@@ -220,6 +220,7 @@ def profile(
     Raises:
         ProfileError: No sample was given, a tensor was not finite on one, or there is nothing to profile.
     """
+    from qmlir.backends.cpu.tally import tally
     from qmlir.profiles import Profile
     from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
 
@@ -231,7 +232,7 @@ def profile(
     found = Profile.empty(shapes, bins, keys=observed_keys(network), per_channel=per_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
     for sample in samples:
-        found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]))
+        found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]), tally)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found

@@ -11,7 +11,7 @@ precision and batch size do not enter. Its file is the business of profile_files
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -89,8 +89,8 @@ class TensorProfile:
     samples: int = 0
     channels: Channels | None = None
 
-    def update(self, values: npt.NDArray[Any], bins: int = BINS) -> None:
-        """Adds the finite values of one sample."""
+    def update(self, values: npt.NDArray[Any], bins: int = BINS, tally: "Tally | None" = None) -> None:
+        """Adds the finite values of one sample; `tally` is a faster way to count them than numpy's, if any."""
         if values.size == 0:
             return
         lo, hi = float(values.min()), float(values.max())
@@ -98,21 +98,15 @@ class TensorProfile:
         self.count += values.size
         self.samples += 1
         self.extremes = (self.extremes[0] + _exact(lo), self.extremes[1] + _exact(hi))
-        width = 1 if self.channels is None else len(self.channels.lo)
-        rows = values.reshape(-1, width)
-        step = max(BLOCK // width, 1)
-        for start in range(0, len(rows), step):
-            self._update_block(rows[start : start + step].astype(np.float64))
-
-    def _update_block(self, block: Float64s) -> None:
-        """Adds some rows of values that range and bins cover already."""
-        if self.channels is not None:
-            self.channels.update(block)
-        flat = block.reshape(-1)
+        flat = np.ascontiguousarray(values).reshape(-1)
+        fast = tally if tally is not None and flat.dtype == np.float32 else tally_in_blocks
+        moments = fast(flat, self.exponent, self.first, self.counts)
         if self.moments is not None:
-            self.moments.update(flat)
-        index = np.floor(flat * math.ldexp(1.0, -self.exponent)) - self.first
-        self.counts += np.bincount(index.astype(np.intp), minlength=len(self.counts))
+            self.moments.merge(moments)
+        if self.channels is not None:
+            width = len(self.channels.lo)
+            for block in _blocks(flat.reshape(-1, width), max(BLOCK // width, 1)):
+                self.channels.update(block)
 
     def merge(self, other: "TensorProfile", bins: int = BINS) -> None:
         """Adds what another profile of the same tensor has seen."""
@@ -162,6 +156,35 @@ class TensorProfile:
         if counts.any():
             index = (np.arange(len(counts)) + first) >> (self.exponent - exponent)
             np.add.at(self.counts, index - self.first, counts)
+
+
+Tally = Callable[[npt.NDArray[Any], int, int, npt.NDArray[np.int64]], Moments]
+"""Adds values to a histogram: (values, exponent, first, counts changed in place) → their exact moments."""
+
+
+def tally_in_blocks(values: npt.NDArray[Any], exponent: int, first: int, counts: npt.NDArray[np.int64]) -> Moments:
+    """Adds values to a histogram, in numpy.
+
+    Args:
+        values: Finite, of one dimension.
+        exponent: k: bins are 2^k wide.
+        first: The index of the first bin.
+        counts: Of each bin, changed in place; the bins cover all values.
+
+    Returns:
+        The exact moments of the values.
+    """
+    moments = Moments.zero()
+    for block in _blocks(values, BLOCK):
+        moments.update(block)
+        index = np.floor(block * math.ldexp(1.0, -exponent)) - first
+        counts += np.bincount(index.astype(np.intp), minlength=len(counts))
+    return moments
+
+
+def _blocks(values: npt.NDArray[Any], rows: int) -> Iterator[Float64s]:
+    """Some rows at a time, as float64."""
+    return (values[start : start + rows].astype(np.float64) for start in range(0, len(values), rows))
 
 
 def grid(lo: float, hi: float, bins: int) -> tuple[int, int, int]:
@@ -223,8 +246,12 @@ class Profile:
             tensor.channels = Channels.empty(shape[-1]) if per_channel and shape else None
         return cls(structure_of(observed), 0, bins, tensors)
 
-    def update(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
+    def update(self, values: Mapping[str, npt.NDArray[Any]], tally: Tally | None = None) -> None:
         """Adds one sample: an array for each observed tensor.
+
+        Args:
+            values: The arrays by name.
+            tally: A faster way to count them than numpy's, if any; it has to give the same.
 
         Raises:
             ProfileError: One of them is not finite; the profile stays as it was.
@@ -239,7 +266,7 @@ class Profile:
                     remedy="remove that sample, or look at the operation that produces the tensor",
                 )
         for name, array in values.items():
-            self.tensors[name].update(array, self.bins)
+            self.tensors[name].update(array, self.bins, tally)
         self.samples += 1
 
     def merge(self, other: Self) -> None:
