@@ -37,6 +37,7 @@ PASSES: dict[str, str] = {
     "cancel-transposes": "qmlir.transforms.nn.cancel_transposes:CancelTransposesPass",
     "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
     "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",
+    "global-pools": "qmlir.transforms.nn.global_pools:GlobalPoolsPass",
     "quantize": "qmlir.transforms.quantize.quantize:QuantizePass",
     "insert-observers": "qmlir.transforms.quantize.insert_observers:InsertObserversPass",
     "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",

@@ -2,7 +2,7 @@
 
 A calibration narrows the range that was observed: values outside it saturate, those inside get a finer step.
 
-    auto            mse where values were counted in enough bins, minmax elsewhere
+    auto            mse where values were counted in enough bins, minmax elsewhere and for inputs of the network
     minmax          the whole range
     moving_average  the mean range of a sample, which profiling takes
     percentile      all but 0.01 % of the values

@@ -146,6 +146,8 @@ class _Chooser:
         if value not in self.recipes:
             made = isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp)
             recipe = self.recipe(value.owner) if made and isinstance(value.owner, Operation) else self.default
+            if isinstance(value.owner, Block) and recipe.calibration == "auto":
+                recipe = recipe.with_settings({"calibration": "minmax"})  # pictures and the like use all of their range
             if value in self.observers:
                 recipe = recipe_of(self.observers[value], recipe)
             self.recipes[value] = recipe
