@@ -61,7 +61,7 @@ class CorrectBiasPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.data:
             raise OptionError("correct-bias", "needs data", remedy='give some: --correct-bias="data=samples.npy"')
-        correct_bias(op, _samples(Path(self.data)))
+        correct_bias(op, some_samples(op, _samples(Path(self.data))))
 
 
 def _samples(path: Path) -> Iterator[Array | Mapping[str, Array]]:
@@ -79,26 +79,39 @@ def _samples(path: Path) -> Iterator[Array | Mapping[str, Array]]:
         yield {name: array[i : i + 1] for name, array in arrays.items()}
 
 
-def correct_bias(module: ModuleOp, samples: Samples) -> int:
+def correct_bias(module: ModuleOp, inputs: Sequence[Sequence[Array]]) -> int:
     """Corrects the biases of a network between `choose-scales` and `quantize-ops`.
 
     Args:
         module: Changed in place.
-        samples: As for profiling; of a large network only the first.
+        inputs: Samples, each an array for each input.
 
     Returns:
         How many operations have a new bias.
+    """
+    return _Correction(network_of(module).body.block, inputs).run()
+
+
+def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
+    """As many samples as can be evaluated at once, each an array for each input.
 
     Raises:
         PipelineError: There is not one sample.
+        InputError: One is not what the network takes.
     """
-    function = next(f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration)
-    block, signature = function.body.block, signature_of(function)
-    most = max(1, MEMORY // _live_bytes(block))
+    function = network_of(module)
+    signature = signature_of(function)
+    most = max(1, MEMORY // _live_bytes(function.body.block))
     inputs = [signature.arrays(sample) for sample in islice(samples, most)]
     if not inputs:
         raise PipelineError("correct-bias", "needs calibration data", got="no sample")
-    return _Correction(block, inputs).run()
+    return inputs
+
+
+def network_of(module: ModuleOp) -> func.FuncOp:
+    """The function that is the network: the first that is not private."""
+    functions = [f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration]
+    return next((f for f in functions if f.sym_visibility is None), functions[0])
 
 
 class _Correction:

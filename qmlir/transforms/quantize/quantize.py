@@ -18,7 +18,8 @@ from qmlir.transforms.quantize.apply_policy import apply_policy, policy_of, refu
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.choose_scales import ChooseScalesPass
-from qmlir.transforms.quantize.correct_bias import Samples, correct_bias
+from qmlir.transforms.quantize.correct_bias import Samples, correct_bias, network_of, some_samples
+from qmlir.transforms.quantize.exact_inputs import keep_integers
 from qmlir.transforms.quantize.fold_qdq import gather_casts, is_as_imported
 from qmlir.transforms.quantize.insert_observers import observers
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
@@ -95,9 +96,12 @@ def quantize_by(
     if is_as_imported(module):
         gather_casts(module)
     choose = {name: value for name, value in settings.items() if name in ChooseScalesPass.__dataclass_fields__}
+    samples = some_samples(module, data) if data is not None else []
+    if data is not None:
+        keep_integers(network_of(module), samples, Recipe(**settings))
     ChooseScalesPass(**choose).apply(ctx, module)
     if data is not None:
-        correct_bias(module, data)
+        correct_bias(module, samples)
     for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
         step.apply(ctx, module)
     refuse_unhonoured(applied, module)

@@ -54,7 +54,7 @@ def test_means_come_back(samples: list[Array], weights: str) -> None:
 
 
 def test_a_network_without_casts_is_left_alone(samples: list[Array]) -> None:
-    assert correct_bias(parsed(DEEP), samples) == 0
+    assert correct_bias(parsed(DEEP), [[x] for x in samples]) == 0
 
 
 def test_refusals(samples: list[Array]) -> None:
