@@ -11,17 +11,18 @@ if TYPE_CHECKING:
     from qmlir.signature import Signature
 
 
-def add_data_options(parser: ArgumentParser, what: str) -> None:
+def add_data_options(parser: ArgumentParser, what: str, *, required: bool = True) -> None:
     """Adds `--data` and what belongs to it.
 
     Args:
         parser: Of a command.
         what: What the samples are for, as the help says it.
+        required: Whether the command cannot do without.
     """
     parser.add_argument(
         "--data",
         type=Path,
-        required=True,
+        required=required,
         help=f"{what}: .npy, .npz, FILE.npz:ARRAY, raw .bin, a picture, or a folder of one kind of these",
     )
     parser.add_argument("--samples", type=count, help="use at most this many samples (default: all)")

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from qmlir.cli import main as driver
 from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
 from qmlir.compiler import PASSES
-from qmlir.dialects.quant.schemas import SCHEMAS, STORAGE_RANGES
 from qmlir.profiles import Profile, structure_of
+from qmlir.recipe import Recipe
 from tests.cli.small import Small, write_small
 
 
@@ -120,6 +121,25 @@ POLICY = """rules:
 - {name: conv1, precision: int16, weight-precision: int8}
 - {name: dense1, keep-float: true}
 """
+
+
+def test_options_are_those_of_the_library(small: Small, quantized: Path) -> None:
+    options = ("--weight-precision", "int4", "--calibration", "kl", "--bias", "int16", "--data", small.data)
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", *options, "-o", small / "s.mlir") == 0
+    module = qmlir.quantize(
+        qmlir.load(small.onnx),
+        Profile.load(small / "p.yaml"),
+        weight_precision="int4",
+        calibration="kl",
+        bias="int16",
+        data=list(small.samples[:, None]),
+    )
+    qmlir.save(module, small / "t.mlir")
+    assert (small / "s.mlir").read_text() == (small / "t.mlir").read_text().replace("t.safe", "s.safe")
+    assert "!quant.uniform<i4<-7:7>:f32:0" in (small / "s.mlir").read_text()
+    assert (small / "s.safetensors").read_bytes() == (small / "t.safetensors").read_bytes()
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "--glow-exact", "-o", small / "s.mlir") == 0
+    assert (small / "s.mlir").read_text() != (small / "q.mlir").read_text().replace("q.safe", "s.safe")
 
 
 def test_three_lines_take_a_layer_to_int16_and_keep_another_float(
@@ -274,8 +294,15 @@ def test_outputs_of_any_name(tmp_path: Path) -> None:
 
 
 def test_the_values_of_options_are_those_of_the_library() -> None:
-    assert quantizing.SCHEMAS == SCHEMAS
-    assert tuple(STORAGE_RANGES) == quantizing.PRECISIONS
+    hints = get_type_hints(Recipe)
+    for field, values in {
+        "schema": quantizing.SCHEMAS,
+        "precision": quantizing.PRECISIONS,
+        "weight_precision": quantizing.WEIGHT_PRECISIONS,
+        "calibration": quantizing.CALIBRATIONS,
+        "bias": quantizing.BIASES,
+    }.items():
+        assert values == get_args(hints[field])
     assert "quantize" in PASSES
 
 
