@@ -216,7 +216,7 @@ def profile(
         module: A float network; it stays as it was.
         samples: Arrays of the only input, or dicts of arrays by input name.
         bins: The most bins a histogram may have.
-        per_channel: Whether to learn the range and the moments of each channel, along the last axis, too.
+        per_channel: Whether to learn the same of each channel, along the last axis, too.
 
     Raises:
         ProfileError: No sample was given, a tensor was not finite on one, or there is nothing to profile.
@@ -267,7 +267,8 @@ def quantize(
         per_channel: One weight scale for each output channel.
         bias: Storage of biases; weight scales widen where a bias would not fit.
         glow_exact: Glow's parameters bit for bit.
-        data: Samples, as for profiling, on which biases are corrected layer by layer; None corrects none.
+        data: Samples, as for profiling. On them channels are equalized, inputs that are integers times a step found, and
+            biases corrected layer by layer; None does none of it.
         fail_on_float: Refuse if an operation stays float.
         policy: Rules for single operations, or the path of a file of them.
     """

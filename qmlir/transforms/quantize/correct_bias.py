@@ -152,7 +152,7 @@ class _Correction:
         self._store(self.quantized, op, [meaning(*self._read(self.quantized, op, i)) for i in self.samples])
 
     def _correct(self, op: WeightedOp) -> None:
-        product, bias = _linear(op), _bias(self.floats, op)
+        product, bias = linear_part(op), _bias(self.floats, op)
         pairs = [
             (product(*self._read(self.floats, op, i)[:2]), product(*self._read(self.quantized, op, i)[:2]))
             for i in self.samples
@@ -201,7 +201,7 @@ def _bias(values: Mapping[SSAValue, list[Array]], op: WeightedOp) -> Array:
     return np.zeros(op.output_channels(), np.float32) if op.b is None else values[op.b][0]
 
 
-def _linear(op: WeightedOp) -> Callable[[Array, Array], Array]:
+def linear_part(op: WeightedOp) -> Callable[[Array, Array], Array]:
     """The sums of products of a contraction, without bias and clamp: by BLAS where that is at hand."""
     if isinstance(op, FullyConnectedOp):
         return lambda x, w: x @ w.T

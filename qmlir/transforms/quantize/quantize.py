@@ -19,6 +19,7 @@ from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.choose_scales import ChooseScalesPass
 from qmlir.transforms.quantize.correct_bias import Samples, correct_bias, network_of, some_samples
+from qmlir.transforms.quantize.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.exact_inputs import keep_integers
 from qmlir.transforms.quantize.fold_qdq import gather_casts, is_as_imported
 from qmlir.transforms.quantize.insert_observers import observers
@@ -99,6 +100,8 @@ def quantize_by(
     samples = some_samples(module, data) if data is not None else []
     if data is not None:
         keep_integers(network_of(module), samples, Recipe(**settings))
+        if settings["per_channel"] and not settings["glow_exact"]:
+            equalize_channels(network_of(module), samples)
     ChooseScalesPass(**choose).apply(ctx, module)
     if data is not None:
         correct_bias(module, samples)
