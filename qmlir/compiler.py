@@ -267,8 +267,8 @@ def quantize(
         per_channel: One weight scale for each output channel.
         bias: Storage of biases; weight scales widen where a bias would not fit.
         glow_exact: Glow's parameters bit for bit.
-        data: Samples, as for profiling. On them channels are equalized, inputs that are integers times a step found, and
-            biases corrected layer by layer; None does none of it.
+        data: Samples, as for profiling. On them channels are equalized, inputs that are integers times a step are
+            found, and biases are corrected layer by layer; None does none of it.
         fail_on_float: Refuse if an operation stays float.
         policy: Rules for single operations, or the path of a file of them.
     """

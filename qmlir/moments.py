@@ -22,7 +22,7 @@ SQUARE_UNIT = 2 * VALUE_UNIT
 """Sums of squares are in units of 2^-298."""
 
 BLOCK = 1 << 15
-"""The rows of a block: half of what adds up exactly, and small enough for the processor's cache."""
+"""The numbers of a block: half of what adds up exactly, and few enough for the processor's cache."""
 
 SLICE_BITS = 35
 """A slice's numbers are below 2^36 in their unit, whichever way they round."""
@@ -30,53 +30,43 @@ SLICE_BITS = 35
 
 @dataclass
 class Moments:
-    """Exact sums, one of each or one for each channel.
+    """Exact sums.
 
     values   Σ x in units of 2^-149
     squares  Σ x² in units of 2^-298
     """
 
-    values: list[int]
-    squares: list[int]
-
-    @classmethod
-    def zero(cls, channels: int = 1) -> "Moments":
-        """Nothing added up yet."""
-        return cls([0] * channels, [0] * channels)
+    values: int = 0
+    squares: int = 0
 
     def update(self, block: Float64s) -> None:
-        """Adds float32 values held as float64.
-
-        Args:
-            block: Shape [rows] for one sum, or [rows, channels]; at most `BLOCK` rows.
-        """
-        self.values = _added(self.values, exact_sums(block, VALUE_UNIT))
-        self.squares = _added(self.squares, exact_sums(block * block, SQUARE_UNIT))
+        """Adds float32 values held as float64, at most `BLOCK` of them, shape [n]."""
+        self.values += exact_sum(block, VALUE_UNIT)
+        self.squares += exact_sum(block * block, SQUARE_UNIT)
 
     def merge(self, other: "Moments") -> None:
-        """Adds other sums of as many channels."""
-        self.values = _added(self.values, other.values)
-        self.squares = _added(self.squares, other.squares)
+        """Adds other sums."""
+        self.values += other.values
+        self.squares += other.squares
 
-    def mean(self, count: int) -> list[float]:
+    def mean(self, count: int) -> float:
         """Σ x / count, rounded once."""
-        return [float(Fraction(v, count) * Fraction(2) ** VALUE_UNIT) for v in self.values]
+        return float(Fraction(self.values, count) * Fraction(2) ** VALUE_UNIT)
 
-    def variance(self, count: int) -> list[float]:
+    def variance(self, count: int) -> float:
         """Σ x² / count − mean², of the exact sums, rounded once."""
         unit = Fraction(2) ** SQUARE_UNIT
-        pairs = zip(self.values, self.squares, strict=True)
-        return [float((Fraction(s, count) - Fraction(v, count) ** 2) * unit) for v, s in pairs]
+        return float((Fraction(self.squares, count) - Fraction(self.values, count) ** 2) * unit)
 
 
-def exact_sums(block: Float64s, unit: int) -> list[int]:
-    """The sums over the first axis, as integers in units of 2^unit.
+def exact_sum(block: Float64s, unit: int) -> int:
+    """The sum as an integer in units of 2^unit.
 
     Args:
-        block: Finite multiples of 2^unit below 2^256, at most 2^16 rows.
+        block: Finite multiples of 2^unit below 2^256, at most 2^16 of them.
         unit: A binary exponent.
     """
-    found = [0] * (1 if block.ndim == 1 else block.shape[1])
+    found = 0
     rest: Any = block
     top = float(np.abs(block).max(initial=0.0))
     exponent = math.frexp(top)[1]
@@ -85,11 +75,6 @@ def exact_sums(block: Float64s, unit: int) -> list[int]:
         rounder = math.ldexp(1.5, exponent - SLICE_BITS + 52)
         head = (rest + rounder) - rounder
         rest = rest - head
-        sums = np.atleast_1d(head.sum(axis=0)).tolist()
-        found = _added(found, [int(math.ldexp(s, -unit)) for s in sums])
+        found += int(math.ldexp(float(head.sum()), -unit))
         exponent -= SLICE_BITS + 1
     return found
-
-
-def _added(one: list[int], other: list[int]) -> list[int]:
-    return [a + b for a, b in zip(one, other, strict=True)]

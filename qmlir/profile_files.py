@@ -13,7 +13,7 @@
         histogram: {exponent: 0, first: 0, counts: [2, 1, 0, 0, 0, 0, 1]}   # bins of 2^0 from 0·2^0
         moments: {sum: 15p-1, squares: 149p-2}                              # 15·2^-1, 149·2^-2
         extremes: {samples: 1, sums: [0p0, 3p1]}                            # of each sample's minimum and maximum
-        channels: {low: …, high: …, sum: …, squares: …}                     # with per-channel only
+        channels: [{count: …, range: …, histogram: …, …}, …]                # with per-channel only
 
 A tensor needs a range only; whatever else is left out of a file that was written by hand is not known.
 """
@@ -31,7 +31,7 @@ from qmlir.errors import FileError
 from qmlir.files import replacing
 from qmlir.glow_profiles import is_glow, load_glow
 from qmlir.moments import SQUARE_UNIT, VALUE_UNIT, Moments
-from qmlir.profiles import BINS, Channels, Profile, TensorProfile, structure_of
+from qmlir.profiles import BINS, Profile, TensorProfile, structure_of
 from qmlir.yaml_files import Dumper, Key, YamlFile, read_yaml
 
 FORMAT = "qmlir-profile-1"
@@ -64,26 +64,25 @@ def save_profile(profile: Profile, path: Path) -> None:
 
 
 def _entry(tensor: TensorProfile) -> dict[str, Any]:
+    shape = None if tensor.shape is None else list(tensor.shape)
+    entry = {"shape": shape, "key": tensor.key, **_seen(tensor)}
+    if tensor.channels is not None:
+        entry["channels"] = [_seen(channel) for channel in tensor.channels]
+    return entry
+
+
+def _seen(tensor: TensorProfile) -> dict[str, Any]:
+    """What was seen of a tensor, or of one of its channels."""
     entry: dict[str, Any] = {
-        "shape": None if tensor.shape is None else list(tensor.shape),
-        "key": tensor.key,
         "count": tensor.count,
         "range": [tensor.lo, tensor.hi] if tensor.count else None,
         "histogram": {"exponent": tensor.exponent, "first": tensor.first, "counts": tensor.counts.tolist()},
     }
     if tensor.moments is not None:
         moments = tensor.moments
-        (values,), (squares,) = moments.values, moments.squares
-        entry["moments"] = {"sum": _scaled(values, VALUE_UNIT), "squares": _scaled(squares, SQUARE_UNIT)}
+        sums = _scaled(moments.values, VALUE_UNIT), _scaled(moments.squares, SQUARE_UNIT)
+        entry["moments"] = dict(zip(("sum", "squares"), sums, strict=True))
     entry["extremes"] = {"samples": tensor.samples, "sums": [_scaled(e, VALUE_UNIT) for e in tensor.extremes]}
-    if tensor.channels is not None:
-        moments = tensor.channels.moments
-        entry["channels"] = {
-            "low": tensor.channels.lo.tolist(),
-            "high": tensor.channels.hi.tolist(),
-            "sum": [_scaled(v, VALUE_UNIT) for v in moments.values],
-            "squares": [_scaled(v, SQUARE_UNIT) for v in moments.squares],
-        }
     return entry
 
 
@@ -204,7 +203,7 @@ def _moments_of(fields: Mapping[str, Any]) -> Moments | None:
     parts = cast(dict[str, Any], moments)
     values = _integer_of(parts.get("sum"), VALUE_UNIT, "moments", "sum")
     squares = _integer_of(parts.get("squares"), SQUARE_UNIT, "moments", "squares")
-    return Moments([values], [squares])
+    return Moments(values, squares)
 
 
 def _read_extremes(found: TensorProfile, fields: Mapping[str, Any]) -> None:
@@ -228,19 +227,19 @@ def _multiple(value: float) -> int:
     return int(math.ldexp(value, -VALUE_UNIT))
 
 
-def _channels_of(entry: Any, tensor: TensorProfile) -> Channels:
-    parts = cast(dict[str, Any], entry) if isinstance(entry, dict) else {}
+def _channels_of(entries: Any, tensor: TensorProfile) -> list[TensorProfile]:
     size = tensor.shape[-1] if tensor.shape else 0
-    lo, hi = (np.array(_numbers(parts.get(k), size, "channels", k), np.float64) for k in ("low", "high"))
-    if tensor.count and not (lo <= hi).all():
-        raise Broken("a channel's low is above its high", "channels", "low")
-    sums: list[list[int]] = []
-    for key, unit in (("sum", VALUE_UNIT), ("squares", SQUARE_UNIT)):
-        listed = parts.get(key)
-        if not isinstance(listed, list) or len(cast(list[Any], listed)) != size:
-            raise Broken(f"{size} channels have as many sums", "channels", key)
-        sums.append([_integer_of(s, unit, "channels", key, i) for i, s in enumerate(cast(list[Any], listed))])
-    return Channels(lo, hi, Moments(*sums))
+    listed = cast(list[Any], entries) if isinstance(entries, list) else []
+    if len(listed) != size:
+        raise Broken(f"{len(listed)} channels where the shape has {size}", "channels")
+    found: list[TensorProfile] = []
+    for index, entry in enumerate(listed):
+        try:
+            found.append(_tensor_of(entry))
+        except Broken as error:
+            raise Broken(f"channel {index}: {error.got}", "channels", index, *error.keys) from None
+        found[-1].shape = ()
+    return found
 
 
 def _integer(fields: Mapping[str, Any], key: str, default: int | None, *above: Key) -> int:

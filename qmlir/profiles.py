@@ -25,38 +25,10 @@ from qmlir.moments import BLOCK, VALUE_UNIT, Moments
 
 BINS = 2000
 
+CHANNEL_BINS = 128
+"""The most bins of a channel's histogram: a network has thousands of channels."""
+
 Float64s = npt.NDArray[np.float64]
-
-
-@dataclass
-class Channels:
-    """What was seen of each channel, along a tensor's last axis.
-
-    lo, hi   the smallest and the largest value of each
-    moments  the sums of each
-    """
-
-    lo: Float64s
-    hi: Float64s
-    moments: Moments
-
-    @classmethod
-    def empty(cls, channels: int) -> "Channels":
-        """Nothing seen yet."""
-        return cls(np.full(channels, math.inf), np.full(channels, -math.inf), Moments.zero(channels))
-
-    def update(self, block: Float64s) -> None:
-        """Adds finite values, shape [rows, channels]."""
-        self._widen(block.min(axis=0), block.max(axis=0))
-        self.moments.update(block)
-
-    def merge(self, other: "Channels") -> None:
-        """Adds what was seen elsewhere of the same channels."""
-        self._widen(other.lo, other.hi)
-        self.moments.merge(other.moments)
-
-    def _widen(self, lo: Float64s, hi: Float64s) -> None:
-        self.lo, self.hi = np.minimum(self.lo, lo) + 0.0, np.maximum(self.hi, hi) + 0.0  # -0.0 becomes 0.0
 
 
 @dataclass
@@ -73,7 +45,7 @@ class TensorProfile:
     moments   exact sums of its values; None where they are not known
     extremes  exact sums of each sample's minimum and maximum, in units of 2^-149
     samples   how many samples those are of
-    channels  what was seen of each channel; None if not asked for
+    channels  what was seen of each channel, along the last axis; None if not asked for
     """
 
     shape: tuple[int, ...] | None
@@ -84,10 +56,10 @@ class TensorProfile:
     exponent: int = 0
     first: int = 0
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    moments: Moments | None = field(default_factory=Moments.zero)
+    moments: Moments | None = field(default_factory=Moments)
     extremes: tuple[int, int] = (0, 0)
     samples: int = 0
-    channels: Channels | None = None
+    channels: "list[TensorProfile] | None" = None
 
     def update(self, values: npt.NDArray[Any], bins: int = BINS, tally: "Tally | None" = None) -> None:
         """Adds the finite values of one sample; `tally` is a faster way to count them than numpy's, if any."""
@@ -104,9 +76,9 @@ class TensorProfile:
         if self.moments is not None:
             self.moments.merge(moments)
         if self.channels is not None:
-            width = len(self.channels.lo)
-            for block in _blocks(flat.reshape(-1, width), max(BLOCK // width, 1)):
-                self.channels.update(block)
+            columns = np.ascontiguousarray(flat.reshape(-1, len(self.channels)).T)
+            for channel, column in zip(self.channels, columns, strict=True):
+                channel.update(column, CHANNEL_BINS, tally)
 
     def merge(self, other: "TensorProfile", bins: int = BINS) -> None:
         """Adds what another profile of the same tensor has seen."""
@@ -121,8 +93,8 @@ class TensorProfile:
             self.moments = None
         else:
             self.moments.merge(other.moments)
-        if self.channels is not None and other.channels is not None:
-            self.channels.merge(other.channels)
+        for channel, more in zip(self.channels or (), other.channels or (), strict=True):
+            channel.merge(more, CHANNEL_BINS)
 
     @property
     def average_range(self) -> tuple[float, float]:
@@ -138,7 +110,7 @@ class TensorProfile:
 
     def dead_channels(self) -> list[int]:
         """The channels that never changed; none where channels were not asked for."""
-        return [] if self.channels is None else np.flatnonzero(self.channels.lo == self.channels.hi).tolist()
+        return [i for i, channel in enumerate(self.channels or ()) if channel.is_dead]
 
     def _cover(self, lo: float, hi: float, bins: int) -> None:
         """Widens range and bins so that [lo, hi] is covered too."""
@@ -174,7 +146,7 @@ def tally_in_blocks(values: npt.NDArray[Any], exponent: int, first: int, counts:
     Returns:
         The exact moments of the values.
     """
-    moments = Moments.zero()
+    moments = Moments()
     for block in _blocks(values, BLOCK):
         moments.update(block)
         index = np.floor(block * math.ldexp(1.0, -exponent)) - first
@@ -237,13 +209,13 @@ class Profile:
             observed: Name → shape without the batch dimension, of each tensor to be observed.
             bins: The most bins a histogram may have, 2 or more: one on each side of zero.
             keys: Name → hash of how the tensor is computed.
-            per_channel: Whether to learn range and moments of each channel too.
+            per_channel: Whether to learn the same of each channel too.
         """
         if bins < 2:
             raise OptionError("bins", "must be at least 2", got=str(bins))
         tensors = {name: TensorProfile(tuple(shape), (keys or {}).get(name, "")) for name, shape in observed.items()}
         for tensor, shape in zip(tensors.values(), observed.values(), strict=True):
-            tensor.channels = Channels.empty(shape[-1]) if per_channel and shape else None
+            tensor.channels = [TensorProfile(()) for _ in range(shape[-1])] if per_channel and shape else None
         return cls(structure_of(observed), 0, bins, tensors)
 
     def update(self, values: Mapping[str, npt.NDArray[Any]], tally: Tally | None = None) -> None:

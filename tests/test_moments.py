@@ -22,20 +22,10 @@ def exact(values: npt.NDArray[Any], power: int, unit: int) -> int:
 @given(st.lists(finite, max_size=40))
 def test_sums_are_exact(listed: list[float]) -> None:
     values = np.array(listed, np.float32).astype(np.float64)
-    moments = Moments.zero()
+    moments = Moments()
     moments.update(values)
-    assert moments.values == [exact(values, 1, VALUE_UNIT)]
-    assert moments.squares == [exact(values, 2, SQUARE_UNIT)]
-
-
-@given(st.lists(st.tuples(finite, finite, finite), min_size=1, max_size=20))
-def test_sums_of_channels_are_exact(listed: list[tuple[float, float, float]]) -> None:
-    rows = np.array(listed, np.float32).astype(np.float64)
-    moments = Moments.zero(3)
-    moments.update(rows)
-    for channel in range(3):
-        assert moments.values[channel] == exact(rows[:, channel], 1, VALUE_UNIT)
-        assert moments.squares[channel] == exact(rows[:, channel], 2, SQUARE_UNIT)
+    assert moments.values == exact(values, 1, VALUE_UNIT)
+    assert moments.squares == exact(values, 2, SQUARE_UNIT)
 
 
 def test_a_full_block_of_numbers_of_all_magnitudes() -> None:
@@ -44,15 +34,15 @@ def test_a_full_block_of_numbers_of_all_magnitudes() -> None:
     values = np.ldexp(rng.uniform(1, 2, BLOCK), rng.integers(-126, 127, BLOCK)).astype(np.float32)
     values[::7] = np.nextafter(values.max(), np.float32(0))
     values = values.astype(np.float64)
-    moments = Moments.zero()
+    moments = Moments()
     moments.update(values)
-    assert moments.values == [exact(values, 1, VALUE_UNIT)]
-    assert moments.squares == [exact(values, 2, SQUARE_UNIT)]
+    assert moments.values == exact(values, 1, VALUE_UNIT)
+    assert moments.squares == exact(values, 2, SQUARE_UNIT)
 
 
 def test_mean_and_variance() -> None:
     values = np.array([1.0, 2.0, 4.0, 5.0])
-    moments = Moments.zero()
+    moments = Moments()
     moments.update(values)
-    assert moments.mean(4) == [3.0]
-    assert moments.variance(4) == [values.var()]
+    assert moments.mean(4) == 3.0
+    assert moments.variance(4) == values.var()

@@ -54,9 +54,12 @@ def test_what_a_profile_says() -> None:
     assert found.channels is not None
     np.testing.assert_allclose(found.moments.mean(found.count), values.mean(), rtol=1e-12)
     np.testing.assert_allclose(found.moments.variance(found.count), values.var(), rtol=1e-12)
-    np.testing.assert_array_equal(found.channels.lo, values.min(axis=0))
-    np.testing.assert_array_equal(found.channels.hi, values.max(axis=0))
-    np.testing.assert_allclose(found.channels.moments.mean(len(values)), values.mean(axis=0), rtol=1e-12)
+    for channel, column in zip(found.channels, values.T, strict=True):
+        assert (channel.lo, channel.hi, channel.count) == (column.min(), column.max(), column.size)
+        assert channel.moments is not None
+        np.testing.assert_allclose(channel.moments.mean(channel.count), column.mean(), rtol=1e-12)
+        edges = np.ldexp(np.arange(len(channel.counts) + 1.0) + channel.first, channel.exponent)
+        np.testing.assert_array_equal(channel.counts, np.histogram(column, edges)[0])
     np.testing.assert_allclose(found.average_range[0], np.mean([s["x"].min() for s in SAMPLES], dtype=np.float64))
 
 
@@ -77,6 +80,17 @@ def test_shards_of_other_options_do_not_merge() -> None:
     other.tensors["x"].key = "another"
     with pytest.raises(ProfileError, match='one where tensor "x" is computed in another way'):
         profiled(SAMPLES).merge(other)
+
+
+def test_broken_channels_are_named(tmp_path: Path) -> None:
+    profiled(SAMPLES[:1]).save(tmp_path / "p.yaml")
+    text = (tmp_path / "p.yaml").read_text()
+    (tmp_path / "p.yaml").write_text(text.replace("    - count: 5\n", "    - count: 7\n", 1))
+    with pytest.raises(FileError, match=r'p.yaml:\d+:\d+: .*tensor "x": channel 0: counts that do not add up'):
+        Profile.load(tmp_path / "p.yaml")
+    (tmp_path / "p.yaml").write_text(text.replace("shape: [5, 3]", "shape: [5, 4]"))
+    with pytest.raises(FileError, match='tensor "x": 3 channels where the shape has 4'):
+        Profile.load(tmp_path / "p.yaml")
 
 
 def test_unknown_moments_stay_unknown() -> None:

@@ -19,7 +19,9 @@ def add_profile_options(parser: ArgumentParser) -> None:
     """The options of `qmlir profile`."""
     add_data_options(parser, "calibration samples")
     parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
-    parser.add_argument("--per-channel", action="store_true", help="learn range and moments of each channel too")
+    parser.add_argument(
+        "--per-channel", action="store_true", help="learn the same of each channel, along the last axis"
+    )
     _add_output(parser)
 
 

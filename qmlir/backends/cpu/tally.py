@@ -96,7 +96,7 @@ def tally(values: npt.NDArray[np.float32], exponent: int, first: int, counts: np
         value = ((leading << 23) + fractions) << shift
         total += -value if bucket >> 8 else value
         squares += ((leading << 46) + ((fractions << 24) if power else 0) + (high << 23) + low) << (2 * shift)
-    return Moments([total], [squares])
+    return Moments(total, squares)
 
 
 @cache
