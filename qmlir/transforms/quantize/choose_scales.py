@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import Array, element_of, shape_of
+from qmlir.dialects.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -35,6 +35,7 @@ from qmlir.dialects.quant.schemas import (
     Schema,
     WeightPrecision,
     choose_weight_quantization,
+    exponent_of,
     power_of_two_above,
     quantization_of_range,
     weight_bits,
@@ -156,7 +157,7 @@ class _Chooser:
     def run(self) -> None:
         able = self._able()
         for op in able:
-            if isinstance(op, WeightedOp) and isinstance(op.w.owner, ConstantOp):
+            if isinstance(op, WeightedOp) and (self._requantizes(op) or isinstance(op.w.owner, ConstantOp)):
                 self._cast_weights(op)
         self._cast_activations(able)
         for observer in [o for o in self.block.ops if isinstance(o, ObserveOp)]:
@@ -257,6 +258,26 @@ class _Chooser:
                 Rewriter.insert_op([quantized, back], where)
                 views[wanted] = back.result
             use.operation.operands[use.index] = views[wanted]
+
+    def _requantizes(self, op: WeightedOp) -> bool:
+        """Makes weights that a float layer stores in integers floats again, where their scales break a promise."""
+        back = op.w.owner
+        if not isinstance(back, DequantizeCastOp) or isinstance(op.x.owner, DequantizeCastOp):
+            return False
+        stored, kept = back.input.owner, element_of(back.input)
+        if self.recipe(op).schema != "symmetric_with_power2_scale" or not isinstance(stored, ConstantOp):
+            return False
+        if not isinstance(kept, UniformType) or all(exponent_of(scale) is not None for scale in kept.scales):
+            return False
+        (real,) = back.evaluate(stored.value.array)
+        constant = ConstantOp(real, tensor_type(op.w), dict(stored.attributes))
+        constant.y.name_hint = op.w.name_hint
+        Rewriter.insert_op(constant, InsertPoint.before(op))
+        op.operands[1] = constant.y
+        for unused in (back, stored):
+            if not any(r.uses for r in unused.results):
+                Rewriter.erase_op(unused)
+        return True
 
     def _cast_weights(self, op: WeightedOp) -> None:
         """Weights get a type of their own for each operation that reads them: the bias enters into it."""

@@ -168,6 +168,10 @@ def _set(op: WeightedOp, index: int, array: Array) -> None:
     constant.y.name_hint = old.name_hint
     Rewriter.insert_op(constant, InsertPoint.before(op))
     op.operands[index] = constant.y
+    while isinstance(old.owner, ConstantOp | DequantizeCastOp) and not old.uses:
+        unused = old.owner
+        old = unused.operands[0] if unused.operands else constant.y
+        Rewriter.erase_op(unused)
 
 
 def _observe_anew(block: Block, pairs: Sequence[_Pair], inputs: Sequence[Sequence[Array]]) -> None:
