@@ -13,16 +13,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from qmlir.analysis import analyze
     from qmlir.compiler import Pipeline, compile, export, load, profile, quantize, reference, save, to_integers
-    from qmlir.dialects.quant.schemas import choose_quantization
+    from qmlir.dialects.quant.calibration import choose_quantization
     from qmlir.errors import QmlirError
     from qmlir.ledger import decisions
+    from qmlir.policy import Policy, Rule
     from qmlir.profiles import Profile
 
 __all__ = [
     "Pipeline",
+    "Policy",
     "Profile",
     "QmlirError",
+    "Rule",
+    "analyze",
     "choose_quantization",
     "compile",
     "decisions",
@@ -36,9 +41,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Policy": "qmlir.policy",
     "Profile": "qmlir.profiles",
     "QmlirError": "qmlir.errors",
-    "choose_quantization": "qmlir.dialects.quant.schemas",
+    "Rule": "qmlir.policy",
+    "analyze": "qmlir.analysis",
+    "choose_quantization": "qmlir.dialects.quant.calibration",
     "decisions": "qmlir.ledger",
 }
 

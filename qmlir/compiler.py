@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from qmlir.backends.reference import Reference
     from qmlir.device import Device
     from qmlir.device.judgement import Verdict
+    from qmlir.policy import Policy
     from qmlir.profiles import Profile
 
 Array = npt.NDArray[Any]
@@ -38,10 +39,13 @@ PASSES: dict[str, str] = {
     "cancel-transposes": "qmlir.transforms.nn.cancel_transposes:CancelTransposesPass",
     "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
     "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",
+    "global-pools": "qmlir.transforms.nn.global_pools:GlobalPoolsPass",
     "quantize": "qmlir.transforms.quantize.quantize:QuantizePass",
     "insert-observers": "qmlir.transforms.quantize.insert_observers:InsertObserversPass",
     "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",
+    "apply-policy": "qmlir.transforms.quantize.apply_policy:ApplyPolicyPass",
     "choose-scales": "qmlir.transforms.quantize.choose_scales:ChooseScalesPass",
+    "correct-bias": "qmlir.transforms.quantize.correct_bias:CorrectBiasPass",
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
@@ -208,29 +212,37 @@ def _load_mlir(path: Path) -> ModuleOp:
     return module
 
 
-def profile(module: ModuleOp, samples: Iterable[Array | Mapping[str, Array]], bins: int = 2000) -> "Profile":
+def profile(
+    module: ModuleOp,
+    samples: Iterable[Array | Mapping[str, Array]],
+    bins: int = 2000,
+    *,
+    per_channel: bool = False,
+) -> "Profile":
     """Learns the ranges of a float network's tensors by running it, compiled, on samples.
 
     Args:
         module: A float network; it stays as it was.
         samples: Arrays of the only input, or dicts of arrays by input name.
         bins: The most bins a histogram may have.
+        per_channel: Whether to learn the same of each channel, along the last axis, too.
 
     Raises:
         ProfileError: No sample was given, a tensor was not finite on one, or there is nothing to profile.
     """
+    from qmlir.backends.cpu.tally import tally
     from qmlir.profiles import Profile
-    from qmlir.transforms.quantize.insert_observers import by_tensor, observed_shapes, observers
+    from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
 
     observed = Pipeline(*OBSERVE)(module)
-    taps = observers(main_function(observed))
-    shapes = observed_shapes(main_function(observed))
+    network = main_function(observed)
+    taps, shapes = observers(network), observed_shapes(network)
     if not shapes:
         raise ProfileError("the network", "must have float tensors", got="none", remedy="profile it before quantizing")
-    found = Profile.empty(shapes, bins)
+    found = Profile.empty(shapes, bins, keys=observed_keys(network), per_channel=per_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
     for sample in samples:
-        found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]))
+        found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]), tally)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found
@@ -243,8 +255,13 @@ def quantize(
     schema: str = "asymmetric",
     precision: str = "int8",
     weight_precision: str = "same",
+    calibration: str = "auto",
     per_channel: bool = True,
+    bias: str = "auto",
+    glow_exact: bool = False,
+    data: Iterable[Array | Mapping[str, Array]] | None = None,
     fail_on_float: bool = False,
+    policy: "Policy | str | Path | None" = None,
 ) -> ModuleOp:
     """A network on quantized types, from a float one and the ranges of its tensors.
 
@@ -252,12 +269,22 @@ def quantize(
         module: A float network; it stays as it was.
         profile: The ranges; None if the module's observers hold them.
         schema: How a range becomes a scale and a zero point.
-        precision: Storage of activations and weights.
-        weight_precision: Storage of weights where it is another: int8 beside int16 is TFLite's 16x8.
+        precision: Storage of activations, and of weights unless weight_precision says otherwise.
+        weight_precision: Storage of weights: int2 to int8, int16; `same` is that of the activations.
+        calibration: How histograms narrow ranges: minmax, moving_average, percentile, kl, kl_tvm, mse, aciq; `auto` is
+            mse where there are histograms.
         per_channel: One weight scale for each output channel.
+        bias: Storage of biases, by default int32, or int64 beside data of 16 bits; weight scales widen where one would
+                not fit.
+        glow_exact: Glow's parameters bit for bit.
+        data: Samples, as for profiling. On them channels are equalized, inputs that are integers times a step are
+            found, and biases are corrected layer by layer; None does none of it.
         fail_on_float: Refuse if an operation stays float.
+        policy: Rules for single operations, or the path of a file of them.
     """
+    from qmlir.policy import Policy
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.quantize import QuantizePass, quantize_by
 
     context = make_context()
     result = module.clone()
@@ -267,10 +294,17 @@ def quantize(
         "schema": schema,
         "precision": precision,
         "weight_precision": weight_precision,
+        "calibration": calibration,
         "per_channel": per_channel,
+        "bias": bias,
+        "glow_exact": glow_exact,
         "fail_on_float": fail_on_float,
     }
-    Pipeline(("quantize", options)).apply(result, context)
+    step = configured_pass("quantize", options)
+    assert isinstance(step, QuantizePass)
+    rules = policy if isinstance(policy, Policy) else Policy.load(policy) if policy is not None else Policy()
+    quantize_by(rules, step, context, result, data)
+    verify(result)
     return result
 
 

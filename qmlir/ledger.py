@@ -29,10 +29,26 @@ CODES = {
     "bias": "its bias is computed, or does not fit the accumulator's scale",
     "blocked": "its weights have parameters for each block, which sums over blocks cannot share",
     "shared": "its result is read as floats too, which quantizing it would change",
+    "policy": "the policy keeps it in floats",
     "neighbours": "it moves values that only float operations read and write",
     "unknown": "the operation is not known to qmlir",
 }
 """Reason codes: stable names for programs; the decision's own sentence is for people."""
+
+REMEDIES = {
+    "no-range": "profile the network, or fix a range in the policy",
+    "target": "choose another precision for it in the policy",
+    "computed-weights": "make its weights a constant of the model",
+    "accumulator": "give it or its weights a lower precision in the policy",
+    "factor": "fix the range of its tensors in the policy",
+    "bias": "make its bias a constant, or give it wider weight scales",
+    "blocked": "give its weights one scale for each channel",
+    "shared": "quantize the other operations that read its result",
+    "policy": "drop the policy's rule",
+    "neighbours": "quantize what it reads from or writes to",
+    "unknown": "replace it in the model by operations that are known",
+}
+"""Reason code of an operation that stays float → what would change that."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,7 @@ class Entry:
     operation  its kind, such as `nn.conv2d`
     outcome    `quantized` or `float`
     code       a key of `CODES`
-    reason     one sentence, with what would change it
+    reason     one sentence
     scale      of its quantized result, and of its weights: `2^-7` for a power of two; empty below the nn level
     """
 
@@ -54,9 +70,44 @@ class Entry:
     reason: str
     scale: str = ""
 
+    @property
+    def remedy(self) -> str:
+        """What would change the decision; empty where it is one for integers."""
+        return REMEDIES.get(self.code, "") if self.outcome == "float" else ""
+
     def as_dict(self) -> dict[str, str]:
         """The entry for JSON."""
-        return asdict(self)
+        return {**asdict(self), "remedy": self.remedy}
+
+
+@dataclass(frozen=True)
+class Change:
+    """An operation that two ledgers say different things of; one of them may not know it."""
+
+    before: Entry | None
+    after: Entry | None
+
+    def as_dict(self) -> dict[str, dict[str, str] | None]:
+        """The change for JSON."""
+        return {
+            "before": self.before.as_dict() if self.before else None,
+            "after": self.after.as_dict() if self.after else None,
+        }
+
+
+def changes(before: Sequence[Entry], after: Sequence[Entry]) -> list[Change]:
+    """Where two ledgers of one network differ: operations are the same by node and kind, in order where several are."""
+    left, right = _by_operation(before), _by_operation(after)
+    pairs = [Change(left.get(key), right.get(key)) for key in dict.fromkeys([*left, *right])]
+    return [pair for pair in pairs if pair.before != pair.after]
+
+
+def _by_operation(entries: Sequence[Entry]) -> dict[tuple[str, str, int], Entry]:
+    found: dict[tuple[str, str, int], Entry] = {}
+    for entry in entries:
+        same = sum((entry.node, entry.operation) == key[:2] for key in found)
+        found[entry.node, entry.operation, same] = entry
+    return found
 
 
 def decide(op: Operation, outcome: str, code: str, reason: str) -> None:

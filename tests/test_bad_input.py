@@ -3,6 +3,7 @@
 Each row is a command line, the files it finds, and what the paragraph must say.
 """
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,20 @@ def cut(name: str, keep: float) -> Break:
         (small / name).write_bytes(data[: int(len(data) * keep)])
 
     return change
+
+
+def in_folder(small: Small, files: dict[str, bytes]) -> None:
+    """Writes a folder of samples."""
+    (small / "folder").mkdir()
+    for name, content in files.items():
+        (small / "folder" / name).write_bytes(content)
+
+
+def npy(array: np.ndarray) -> bytes:
+    """The content of an .npy file."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 def save(name: str, **arrays: object) -> Break:
@@ -198,7 +213,52 @@ CASES = {
     "text for samples": Case(RUN, ("bad.npz: must be an .npy or .npz",), write("bad.npz", "1, 2, 3\n")),
     "empty file for samples": Case(RUN, ("bad.npz: must be an .npy or .npz",), write("bad.npz", "")),
     "no file of samples": Case(RUN, ("bad.npz:", "no such file")),
-    "a folder for samples": Case(RUN, ("bad.npz:", "directory"), lambda s: (s / "bad.npz").mkdir()),
+    "a folder for samples": Case(
+        RUN,
+        ("bad.npz: must be a folder of samples of one kind, got an empty folder",),
+        lambda s: (s / "bad.npz").mkdir(),
+    ),
+    "a folder of several kinds": Case(
+        RUN.replace("bad.npz", "folder"),
+        ("folder: must be a folder of samples of one kind, got a.bin, b.npy",),
+        lambda s: in_folder(s, {"a.bin": b"", "b.npy": b""}),
+    ),
+    "a folder of texts": Case(
+        RUN.replace("bad.npz", "folder"),
+        ("folder: must be a folder of samples of one kind, got a.txt",),
+        lambda s: in_folder(s, {"a.txt": b"1 2 3"}),
+    ),
+    "a file of a folder that does not fit": Case(
+        RUN.replace("bad.npz", "folder"),
+        ('input "image": needs samples of float32[1, 2, 8, 8]', "b.npy"),
+        lambda s: in_folder(s, {"a.npy": npy(np.zeros((2, 8, 8))), "b.npy": npy(np.zeros((2, 8, 9)))}),
+    ),
+    "raw samples of another size": Case(
+        RUN.replace("bad.npz", "bad.bin"),
+        ("bad.bin: must hold samples of 512 bytes: float32[1, 2, 8, 8], got 500 bytes",),
+        write("bad.bin", bytes(500)),
+    ),
+    "raw samples of another type": Case(
+        RUN.replace("bad.npz", "bad.bin") + " --dtype complex64",
+        ('--dtype: must fit input "image" float32[1, 2, 8, 8], got complex64',),
+        write("bad.bin", bytes(512)),
+    ),
+    "raw samples of no type": Case(
+        RUN + " --dtype unit8", ("--dtype: must be a numpy type, such as uint8, got unit8",)
+    ),
+    "no raw samples": Case(RUN.replace("bad.npz", "none.bin"), ("none.bin: must be readable, got no such file",)),
+    "a picture without preprocessing": Case(
+        RUN.replace("bad.npz", "a.png"), ("a.png: needs to be told how pixels become numbers", "--preprocess")
+    ),
+    "a picture for an input of two channels": Case(
+        RUN.replace("bad.npz", "a.png") + " --preprocess scale=1",
+        ('input "image": float32[1, 2, 8, 8] must have 1 or 3 channels in one place, got no place',),
+        write("a.png", b"no picture"),
+    ),
+    "an unknown preprocessing": Case(
+        RUN.replace("bad.npz", "a.png") + " --preprocess reszie=8",
+        ('--preprocess: has no option "reszie"; did you mean resize?',),
+    ),
     # Profiles
     "no profile": Case(QUANTIZE.replace("p.yaml", "none.yaml"), ("none.yaml: must be a readable profile",)),
     "profile of another model": Case(
@@ -207,11 +267,32 @@ CASES = {
         edited_profile,
     ),
     "edited profile": Case(
-        QUANTIZE.replace("p.yaml", "other.yaml"), ("other.yaml: must be a whole profile",), other_profile
+        QUANTIZE.replace("p.yaml", "other.yaml"),
+        ("other.yaml:2:12: must be a whole profile", "4 tensors are not those"),
+        other_profile,
     ),
+    "a profile whose minimum is above its maximum": Case(
+        QUANTIZE.replace("p.yaml", "other.yaml"),
+        ("other.yaml:4:19: must be a whole profile, got", 'tensor "image": range [2.0, 1.0] is not two finite'),
+        write(
+            "other.yaml",
+            "format: qmlir-profile-1\ntensors:\n  image:\n    range: [2.0, 1.0]\n".replace("    r", "           r"),
+        ),
+    ),
+    "a profile of other shapes": Case(
+        QUANTIZE.replace("p.yaml", "other.yaml"),
+        ("must be of this network, whose tensors", '"image" is of shape [2, 9] there, [2, 8, 8] here'),
+        write("other.yaml", "format: qmlir-profile-1\ntensors:\n  image: {shape: [2, 9], range: [1.0, 2.0]}\n"),
+    ),
+    "profiles of two models to merge": Case(
+        "qmlir profile merge {d}/p.yaml {d}/other.yaml -o {d}/out.yaml",
+        ("other.yaml: must be of the same network, with at most 2000 bins, got one of 2 tensors",),
+        edited_profile,
+    ),
+    "nothing to merge": Case("qmlir profile merge -o {d}/out.yaml", ("required: PROFILE",)),
     "empty profile": Case(QUANTIZE.replace("p.yaml", "other.yaml"), ("must hold at least one sample",), empty_profile),
-    "truncated profile": Case(QUANTIZE, ("p.yaml: must be a",), cut("p.yaml", 0.7)),
-    "corrupt profile": Case(QUANTIZE, ("p.yaml: must be a profile in YAML",), write("p.yaml", "a: [1\n b: }\n")),
+    "truncated profile": Case(QUANTIZE, ("p.yaml:", "must be a"), cut("p.yaml", 0.7)),
+    "corrupt profile": Case(QUANTIZE, ("p.yaml:2:3: must be a profile in YAML",), write("p.yaml", "a: [1\n b: }\n")),
     "binary profile": Case(QUANTIZE, ("p.yaml: must be a profile in YAML",), write("p.yaml", b"\xff\xfe\x00\x01")),
     "a model for a profile": Case(QUANTIZE.replace("p.yaml", "small.onnx"), ("small.onnx: must be a profile",)),
     "no ranges in the IR": Case("qmlir quantize {d}/small.onnx -o {d}/out.mlir", ("quantize: needs ranges", "profile")),
@@ -221,6 +302,59 @@ CASES = {
     "float that must not be": Case(
         QUANTIZE + " --precision int16 --fail-on-float",
         ("quantize: must leave no operation float", "more than a 32-bit accumulator holds"),
+    ),
+    # Policies and ledgers; what a policy can say wrong is in test_policy.py
+    "no policy": Case(
+        QUANTIZE + " --policy {d}/none.yaml", ("none.yaml: must be a readable policy, got no such file",)
+    ),
+    "malformed policy": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:2:3: must be a policy in YAML, got a mistake",),
+        write("bad.yaml", "rules: [\n  - {name: x}\n"),
+    ),
+    "a policy that says what there is not": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:3:5: there is no such setting, got precison; did you mean precision",),
+        write("bad.yaml", "rules:\n  - name: conv1\n    precison: int8\n"),
+    ),
+    "a policy for another network": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:1:9: must match an operation or a tensor by name, got conv7; did you mean conv1?",),
+        write("bad.yaml", "rules: [{name: conv7, precision: int8}]\n"),
+    ),
+    "a policy that cannot be honoured": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:1:9:", 'nn.max_pool2d "pool1+flatten1" cannot have bias int32: it has no weights'),
+        write("bad.yaml", "rules: [{kind: '*pool*', bias: int32}]\n"),
+    ),
+    "fixed parameters out of range": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:1:9:", 'input "image" cannot have parameters (0.5, 200): zero point 200 is no int8'),
+        write("bad.yaml", "rules: [{name: image, parameters: [0.5, 200]}]\n"),
+    ),
+    "a rule that contradicts another": Case(
+        QUANTIZE + " --policy {d}/bad.yaml",
+        ("bad.yaml:3:3:", "it has a fixed range and fixed parameters, of which one has to go"),
+        write("bad.yaml", "rules:\n- {name: image, parameters: [0.5, 0]}\n- {name: image, range: [0, 1]}\n"),
+    ),
+    "an option that contradicts the policy": Case(
+        QUANTIZE + " --schema symmetric_with_uint8 --policy {d}/bad.yaml",
+        ("schema: must not contradict the policy's default, symmetric, got symmetric_with_uint8",),
+        write("bad.yaml", "default: {schema: symmetric}\n"),
+    ),
+    "a rule of one word": Case(QUANTIZE + " --rule conv1", ('rule "conv1": is written key=value',)),
+    "no ledger": Case("qmlir ledger {d}/none.json", ("none.json: must be a ledger, got no such file",)),
+    "a ledger that is no JSON": Case(
+        "qmlir ledger {d}/bad.json", ("bad.json:1:2: must be a ledger, got a mistake",), write("bad.json", "{'a': 1}")
+    ),
+    "a ledger of other rows": Case(
+        "qmlir ledger diff {d}/q.mlir {d}/bad.json",
+        ("bad.json: must be a ledger: a list of rows with node, operation", "got another row 0"),
+        write("bad.json", '[{"node": "a"}]'),
+    ),
+    "an analysis of another network": Case(
+        "qmlir analyze {d}/small.onnx {d}/s.mlir --data {d}/data.npz",
+        ("the networks must have tensors of the same names",),
     ),
     # Options
     "no command": Case("qmlir", ("required: COMMAND",)),

@@ -6,10 +6,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from qmlir.cli.report import print_decisions
+from qmlir.cli.report import print_changes, print_decisions
 from qmlir.compiler import to_integers
 from qmlir.errors import OptionError
-from qmlir.ledger import CODES, Entry, decide, decision_of, decisions
+from qmlir.ledger import CODES, REMEDIES, Change, Entry, changes, decide, decision_of, decisions
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from qmlir.target import load_target
 from tests.conftest import ROOT
@@ -43,7 +43,9 @@ def test_rows() -> None:
         "code": "integer",
         "reason": "i8 activations",
         "scale": "0.00392157",
+        "remedy": "",
     }
+    assert expected[1].remedy == "choose another precision for it in the policy"
 
 
 def test_the_last_decision_counts() -> None:
@@ -58,6 +60,7 @@ def test_each_code_that_is_used_is_explained_and_each_explained_is_used() -> Non
     sources = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "qmlir").rglob("*.py") if p.name != "ledger.py")
     for code in CODES:
         assert f'"{code}"' in sources, code
+    assert set(REMEDIES) == set(CODES) - {"integer", "moved"}
     for code in re.findall(r'NoIntegerForm\(\s*"([a-z-]+)"', sources):
         assert code in CODES
 
@@ -69,6 +72,17 @@ def test_on_a_terminal() -> None:
     assert first.split() == ["node", "operation", "outcome", "scale", "why"]
     assert "[bold]act" in out.getvalue()  # a name is no markup
     assert last == "1 of 2 operations quantized"
+
+
+def test_changes() -> None:
+    one, other = Entry("a", "nn.relu", "float", "target", "no"), Entry("a", "nn.relu", "quantized", "integer", "i8")
+    new = Entry("b", "nn.relu", "quantized", "integer", "i8")
+    assert changes([one], [one]) == []
+    assert changes([one], [other, new]) == [Change(one, other), Change(None, new)]
+    assert changes([one, one, new], [one, other]) == [Change(one, other), Change(new, None)]  # the second "a"
+    out = StringIO()
+    print_changes(changes([one], [other, new]), Console(file=out, width=160))
+    assert [line.split()[0] for line in out.getvalue().splitlines()] == ["node", "-", "+", "+", "2"]
 
 
 # The target

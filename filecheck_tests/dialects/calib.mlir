@@ -18,5 +18,8 @@ func.func @observe(%x: tensor<2x3xf32>) {
   calib.observe %x {name = "a \"b\"/c:0", range = [-1.5, 6.0]} : tensor<2x3xf32>
   // CHECK: calib.observe %x {name = "constant", range = [2.000000e+00 : f64, 2.000000e+00 : f64]} : tensor<2x3xf32>
   calib.observe %x {name = "constant", range = [2.0, 2.0]} : tensor<2x3xf32>
+  // CHECK: calib.observe %x {name = "counted", range = [-2.500000e-01 : f64, 1.000000e+00 : f64], average = [0.000000e+00 : f64, 5.000000e-01 : f64], histogram = #calib.histogram<k = -3, first = -2, counts = [4, 0, 7]>}
+  calib.observe %x {name = "counted", range = [-0.25, 1.0], average = [0.0, 0.5],
+                    histogram = #calib.histogram<k = -3, first = -2, counts = [4, 0, 7]>} : tensor<2x3xf32>
   func.return
 }

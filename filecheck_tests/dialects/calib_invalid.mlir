@@ -39,3 +39,19 @@ func.func @c2(%x: tensor<2xi8>) {
   calib.observe %x {name = "x"} : tensor<2xi8>
   func.return
 }
+
+// -----
+
+func.func @c1_average(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the average of "x" must be two finite numbers in order, got [1.0, 0.0]}}
+  calib.observe %x {name = "x", average = [1.0, 0.0]} : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @histogram(%x: tensor<2xf32>) {
+  // expected-error@+1 {{a histogram needs counts of 0 or more, and k in [-1074, 1023]; profile again}}
+  calib.observe %x {name = "x", histogram = #calib.histogram<k = 0, first = 0, counts = [-1]>} : tensor<2xf32>
+  func.return
+}

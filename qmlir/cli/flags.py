@@ -1,9 +1,12 @@
 """The fixed flags of `qmlir-opt`: all but those of passes. Imports next to nothing, so that `--help` is fast."""
 
 import argparse
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 from qmlir.errors import OptionError
+from qmlir.near_misses import near_misses
 
 PIPELINE_FLAG = "pass-pipeline"
 
@@ -17,6 +20,41 @@ class ArgumentParser(argparse.ArgumentParser):
     def long_flags(self) -> list[str]:
         """The names of all flags, without dashes."""
         return [s[2:] for action in self._actions for s in action.option_strings if s.startswith("--")]
+
+
+def one_of(values: Sequence[str]) -> dict[str, Any]:
+    """argparse's settings of an option with these values, the first by default; near misses are named."""
+
+    def value(text: str) -> str:
+        if text not in values:
+            remedy = near_misses(text, values) or f"known: {', '.join(values)}"
+            raise argparse.ArgumentTypeError(f"must be one of its values, got {text}; {remedy}")
+        return text
+
+    return {"type": value, "default": values[0], "metavar": "{" + ",".join(values) + "}"}
+
+
+def choice(values: Sequence[str]) -> dict[str, Any]:
+    """`one_of`, but None where the option is not given."""
+    return one_of(values) | {"default": None}
+
+
+def file_of(*suffixes: str) -> Callable[[str], Path]:
+    """A file name with one of these suffixes, as argparse's type."""
+
+    def path(text: str) -> Path:
+        if Path(text).suffix not in suffixes:
+            raise argparse.ArgumentTypeError(f"must be a file name that ends in {' or '.join(suffixes)}, got {text}")
+        return Path(text)
+
+    return path
+
+
+def count(text: str) -> int:
+    """A positive number, as argparse's type."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
+    return int(text)
 
 
 def _truth(text: str) -> bool:

@@ -10,23 +10,21 @@ Each subcommand is a few calls of qmlir/compiler.py. Errors are one paragraph on
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from qmlir.cli import analyzing, profiling, quantizing, reading
+from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report
-from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
+from qmlir.cli.progress import progress
 from qmlir.errors import FileError, OptionError
 from qmlir.near_misses import near_misses
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-T = TypeVar("T")
-
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
-PRECISIONS = ("int8", "uint8", "int16")
-WEIGHT_PRECISIONS = ("same", "int8", "int16")
 FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
@@ -64,6 +62,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         OptionError: A command or an option is unknown or has an unusable value; near misses are named.
     """
     parser, commands = _parser()
+    argv = _joined(argv, commands)
     named = next((a for a in argv if not a.startswith("-")), None)
     if named is not None and named not in commands:
         raise OptionError(named, "there is no such command", remedy=near_misses(named, commands))
@@ -78,6 +77,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
+def _joined(argv: Sequence[str], commands: Iterable[str]) -> Sequence[str]:
+    """The arguments with a command of two words, such as `profile merge`, as one."""
+    return [" ".join(argv[:2]), *argv[2:]] if " ".join(argv[:2]) in commands else argv
+
+
 def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     """The parser of everything, and those of the commands by name."""
     parser = ArgumentParser("qmlir", description="A quantizing compiler for neural networks.", allow_abbrev=False)
@@ -85,9 +89,15 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     commands: dict[str, ArgumentParser] = {}
 
-    def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
+    def bare(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
         sub = subparsers.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".", allow_abbrev=False)
         sub.set_defaults(command=run)
+        sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        commands[name] = sub
+        return sub
+
+    def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
+        sub = bare(name, run, help)
         sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file")
         sub.add_argument(
             "--bind",
@@ -117,79 +127,48 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
             metavar="KEY",
             help="the signature of a .tflite file whose subgraph is the network; by default its first subgraph",
         )
-        sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        commands[name] = sub
         return sub
 
     sub = command("import", _import, "read a model, simplify it and write it as MLIR")
-    sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
+    sub.add_argument("-o", "--output", type=file_of(".mlir"), required=True, help="the .mlir file to write")
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
 
-    sub = command("profile", _profile, "learn the ranges of a float network's tensors from data")
-    sub.add_argument("--data", type=Path, required=True, help="calibration samples: .npy, .npz or FILE.npz:ARRAY")
-    sub.add_argument("--samples", type=_count, help="use at most this many samples (default: all)")
-    sub.add_argument("--bins", type=_count, default=2000, help="the most bins of a histogram (default: 2000)")
-    sub.add_argument("-o", "--output", type=Path, required=True, help="the .yaml file to write")
-
-    sub = command("quantize", _quantize, "turn a float network and its profile into a quantized network")
-    sub.add_argument("--profile", type=Path, help="a profile (default: the ranges in the IR)")
-    sub.add_argument(
-        "--schema", **_one_of(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)"
+    profiling.add_profile_options(
+        command("profile", profiling.run_profile, "learn the ranges of a float network's tensors from data")
     )
-    sub.add_argument("--precision", **_one_of(PRECISIONS), help="storage of the integers (default: int8)")
-    sub.add_argument("--weight-precision", **_one_of(WEIGHT_PRECISIONS), help="storage of weights, where it is another")
-    sub.add_argument("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
-    sub.add_argument("--fail-on-float", action="store_true", help="refuse if an operation stays float")
-    sub.add_argument("--ledger", type=Path, help="write the decision for each operation as JSON")
-    sub.add_argument("-o", "--output", type=_path(".mlir"), required=True, help="the .mlir file to write")
+    profiling.add_merge_options(
+        bare("profile merge", profiling.run_merge, "merge profiles of parts of the data into that of all of it")
+    )
+
+    quantizing.add_quantize_options(
+        command("quantize", quantizing.run_quantize, "turn a float network and its profile into a quantized network")
+    )
+    reading.add_ledger_options(bare("ledger", reading.run_ledger, "show what became of each operation"))
+    reading.add_diff_options(bare("ledger diff", reading.run_diff, "compare what became of each operation"))
+
+    analyzing.add_analyze_options(
+        command("analyze", analyzing.run_analyze, "compare the tensors of a float network and a quantized one on data")
+    )
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
-    sub.add_argument("--emit", **_one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
+    sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
 
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
     sub.add_argument(
         "--format",
-        **_one_of(FORMATS),
+        **one_of(FORMATS),
         help="what to write: floats between casts, onnxruntime's operators on integers, integers spelled out in ONNX's "
         "operators, or a TFLite file (default: onnx-qdq)",
     )
-    sub.add_argument("--opset", type=_count, help="version of ONNX's operators (default: what onnxruntime runs)")
-    sub.add_argument("-o", "--output", type=_path(".onnx", ".tflite"), required=True, help="the file to write")
+    sub.add_argument("--opset", type=count, help="version of ONNX's operators (default: what onnxruntime runs)")
+    sub.add_argument("-o", "--output", type=file_of(".onnx", ".tflite"), required=True, help="the file to write")
 
     sub = command("run", _run, "run a network on samples")
-    sub.add_argument("--data", type=Path, required=True, help="inputs: .npy, .npz or FILE.npz:ARRAY")
-    sub.add_argument("--samples", type=_count, help="run at most this many samples (default: all)")
+    add_data_options(sub, "inputs")
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
-    sub.add_argument("-o", "--output", type=_path(".npz"), help="write the outputs of all samples to this .npz file")
+    sub.add_argument("-o", "--output", type=file_of(".npz"), help="write the outputs of all samples to this .npz file")
     return parser, commands
-
-
-def _one_of(values: Sequence[str]) -> dict[str, Any]:
-    """argparse's settings of an option with these values, the first by default; near misses are named."""
-
-    def value(text: str) -> str:
-        if text not in values:
-            remedy = near_misses(text, values) or f"known: {', '.join(values)}"
-            raise argparse.ArgumentTypeError(f"must be one of its values, got {text}; {remedy}")
-        return text
-
-    return {"type": value, "default": values[0], "metavar": "{" + ",".join(values) + "}"}
-
-
-def _path(*suffixes: str) -> Callable[[str], Path]:
-    def path(text: str) -> Path:
-        if Path(text).suffix not in suffixes:
-            raise argparse.ArgumentTypeError(f"must be a file name that ends in {' or '.join(suffixes)}, got {text}")
-        return Path(text)
-
-    return path
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
-    return int(text)
 
 
 def _binding(text: str) -> tuple[str, int]:
@@ -206,7 +185,8 @@ def _constant(text: str) -> tuple[str, Path]:
     return name, Path(file)
 
 
-def _load(arguments: argparse.Namespace) -> "ModuleOp":
+def load_model(arguments: argparse.Namespace) -> "ModuleOp":
+    """The model that a command is about, with the options that every command has."""
     from qmlir.cli.samples import read_arrays
     from qmlir.compiler import load
 
@@ -225,17 +205,6 @@ def _load(arguments: argparse.Namespace) -> "ModuleOp":
     )
 
 
-def _progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """The items, with a progress bar on a terminal: rate and time left."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield from progress.track(items, total=total, description=what)
-
-
 def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
 
@@ -248,7 +217,7 @@ def _import(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import IMPORTED, Pipeline, save
     from qmlir.frontends.opaque import refuse_opaque
 
-    module = _load(arguments)
+    module = load_model(arguments)
     refuse_opaque(module, str(arguments.model))
     if not arguments.raw:
         module = Pipeline(*IMPORTED)(module)
@@ -263,41 +232,6 @@ def _census(module: "ModuleOp") -> str:
 
     kinds = Counter(op.name for op in deciding_operations(module))
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no operations"
-
-
-def _profile(arguments: argparse.Namespace) -> None:
-    from qmlir.cli.samples import Samples
-    from qmlir.compiler import main_function, profile
-    from qmlir.signature import signature_of
-
-    module = _load(arguments)
-    samples = Samples(arguments.data, signature_of(main_function(module)), arguments.samples)
-    found = profile(module, _progress(samples, len(samples), "profiling"), bins=arguments.bins)
-    found.save(arguments.output)
-    _say(f"{arguments.output}: {len(found.tensors)} tensors over {found.samples} samples")
-
-
-def _quantize(arguments: argparse.Namespace) -> None:
-    from qmlir.cli.report import print_decisions, write_ledger
-    from qmlir.compiler import quantize, save
-    from qmlir.ledger import decisions
-    from qmlir.profiles import Profile
-
-    module = _load(arguments)
-    quantized = quantize(
-        module,
-        Profile.load(arguments.profile) if arguments.profile else None,
-        schema=arguments.schema,
-        precision=arguments.precision,
-        weight_precision=arguments.weight_precision,
-        per_channel=not arguments.per_tensor,
-        fail_on_float=arguments.fail_on_float,
-    )
-    entries = decisions(quantized)
-    with write_ledger(entries, arguments.ledger):
-        save(quantized, arguments.output)
-    print_decisions(entries)
-    _say(f"{arguments.output}: written")
 
 
 def _compile(arguments: argparse.Namespace) -> None:
@@ -319,7 +253,7 @@ def _compile(arguments: argparse.Namespace) -> None:
 def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
     from qmlir.compiler import IMPORTED, Pipeline
 
-    module = _load(arguments)
+    module = load_model(arguments)
     return Pipeline(*IMPORTED)(module) if arguments.model.suffix in (".onnx", ".tflite") else module
 
 
@@ -336,14 +270,14 @@ def _run(arguments: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from qmlir.cli.samples import Samples, write_arrays
+    from qmlir.cli.samples import write_arrays
     from qmlir.compiler import compile, reference
 
     network = (reference if arguments.reference else compile)(_load_simplified(arguments))
-    samples = Samples(arguments.data, network.signature, arguments.samples)
+    samples = samples_of(arguments, network.signature)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
-    for sample in _progress(samples, len(samples), "running"):
+    for sample in progress(samples, len(samples), "running"):
         start = time.perf_counter()
         outputs.append(network.run(sample))
         seconds += time.perf_counter() - start

@@ -16,7 +16,7 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
 
@@ -24,6 +24,8 @@ from qmlir.cli.pass_list import OptionInfo, value_text
 from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
 from qmlir.passes import option_help
+
+T = TypeVar("T")
 
 ANCHORS = ("builtin.module", "func.func", "any")
 """Operations a pipeline may be nested in. Every pass here works on the whole module, so nesting changes nothing."""
@@ -116,8 +118,18 @@ def build_pass(spec: PassSpec, pass_type: type[ModulePass]) -> ModulePass:
     Raises:
         OptionError: An option is unknown, missing, or its value is not of the field's type.
     """
+    return build_options(spec, pass_type)
+
+
+def build_options(spec: PassSpec, pass_type: type[T]) -> T:
+    """An object of a dataclass whose fields are options: a pass, or whatever else is written in this way.
+
+    Raises:
+        OptionError: See `build_pass`.
+    """
     hints = get_type_hints(pass_type)
-    fields = {f.name: f for f in dataclasses.fields(pass_type) if f.init}
+    declared: Any = pass_type
+    fields = {f.name: f for f in dataclasses.fields(declared) if f.init}
     values: dict[str, object] = {}
     for name, text in spec.options.items():
         if name not in fields:

@@ -11,22 +11,48 @@ from rich.table import Table
 from rich.text import Text
 
 from qmlir.files import replacing
-from qmlir.ledger import Entry
+from qmlir.ledger import Change, Entry
 
 
 def print_decisions(entries: Sequence[Entry], console: Console | None = None) -> None:
     """A table with a row for each operation, and a line that counts them."""
-    # A pipe has no width; 80 columns would fold every sentence.
-    console = console or Console(width=None if sys.stdout.isatty() else 160)
-    table = Table(box=None, pad_edge=False)
-    for heading in ("node", "operation", "outcome", "scale", "why"):
-        table.add_column(heading, overflow="fold")
-    for entry in entries:
-        # Text, since a name such as "[bold]" is no markup.
-        table.add_row(*map(Text, (entry.node, entry.operation, entry.outcome, entry.scale, entry.reason)))
-    console.print(table)
+    console = console or _terminal()
+    rows = [(entry.node, entry.operation, entry.outcome, entry.scale, _why(entry)) for entry in entries]
+    console.print(table_of(("node", "operation", "outcome", "scale", "why"), rows))
     quantized = sum(e.outcome == "quantized" for e in entries)
     console.print(f"{quantized} of {len(entries)} operations quantized")
+
+
+def print_changes(changes: Sequence[Change], console: Console | None = None) -> None:
+    """A table with two rows for each operation that changed, and a line that counts them."""
+    console = console or _terminal()
+    rows: list[tuple[str, ...]] = []
+    for change in changes:
+        for sign, entry in (("-", change.before), ("+", change.after)):
+            if entry is not None:
+                rows.append((sign, entry.node, entry.operation, entry.outcome, entry.scale, _why(entry)))
+    if rows:
+        console.print(table_of(("", "node", "operation", "outcome", "scale", "why"), rows))
+    console.print(f"{len(changes)} operations changed" if rows else "no operation changed")
+
+
+def _why(entry: Entry) -> str:
+    return f"{entry.reason}; {entry.remedy}" if entry.remedy and entry.remedy not in entry.reason else entry.reason
+
+
+def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Rows under headings, to be printed on a terminal."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))  # Text, since a name such as "[bold]" is no markup
+    return table
+
+
+def _terminal() -> Console:
+    """Standard output; a pipe has no width, and 80 columns would fold every sentence."""
+    return Console(width=None if sys.stdout.isatty() else 160)
 
 
 @contextmanager

@@ -1,50 +1,69 @@
-"""Samples on disk: `.npy` and `.npz` files as inputs of a network, and its outputs.
+"""Samples on disk as inputs of a network, and its outputs.
 
-An array of the input's shape is one sample; otherwise its first axis counts samples. Dimensions of 1 may be left out or
-added (a batch dimension often is); all others must stand in the input's order. Integers become floats
-where the network takes floats.
+A path is one file or a folder of them, in the order of their names:
+
+    .npy, .npz, FILE.npz:ARRAY   arrays of one sample each, or of many: then the first axis counts them
+    .bin, .raw                   samples end to end, in the input's shape, of its dtype or the one given
+    .png, .jpg, …                one sample each (images.py)
+
+Dimensions of 1 may be left out of an array or added (a batch dimension often is); all others must stand in the input's
+order. Integers become floats where the network takes floats. All files are measured before the first is used.
 """
 
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.errors import FileError, InputError
+from qmlir.cli.images import SUFFIXES as PICTURES
+from qmlir.cli.images import Preprocessing
+from qmlir.errors import FileError, InputError, OptionError
 from qmlir.files import replacing
 from qmlir.near_misses import near_misses
 from qmlir.signature import Signature, TensorSpec
 
 Array = npt.NDArray[Any]
 
+ARRAYS = (".npy", ".npz")
+RAW = (".bin", ".raw")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read that do not say it themselves.
+
+    dtype          of raw files; None for the input's
+    preprocessing  of pictures; None where the user did not say
+    """
+
+    dtype: np.dtype[Any] | None = None
+    preprocessing: Preprocessing | None = None
+
 
 class Samples:
-    """The samples of a file for a network's inputs: `len`, and iteration over dicts of arrays by input name."""
+    """The samples of a file or a folder for a network's inputs: `len`, and iteration over dicts of arrays by name."""
 
-    def __init__(self, path: Path, signature: Signature, limit: int | None = None):
-        """Opens the file.
+    def __init__(self, path: Path, signature: Signature, limit: int | None = None, reading: Reading | None = None):
+        """Measures the files.
 
         Args:
-            path: An .npy file; or an .npz file with an array for each input, or the only array for the only input; or
-                `FILE.npz:ARRAY`, one array of a file with several.
+            path: A file or a folder, as the module says.
             signature: The network's.
             limit: Use at most this many samples.
+            reading: How raw files and pictures are read.
 
         Raises:
-            FileError: The file cannot be read, lacks an input, or holds no sample.
+            FileError: A file cannot be read, lacks an input, or holds no sample.
             InputError: An array does not fit its input.
         """
-        found = _named(read_arrays(path), signature)
-        self._arrays = [(spec, _fitting(found, spec, path)) for spec in signature.inputs]
-        counts = {len(array) for _, array in self._arrays}
-        if len(counts) != 1:
-            got = ", ".join(f'{len(array)} for "{spec.name}"' for spec, array in self._arrays) or "no input at all"
-            raise FileError(path, "must hold as many samples for each input", got=got)
-        (count,) = counts
+        self._parts = [_part(file, signature, reading or Reading()) for file in _files(path)]
+        count = sum(len(part) for part in self._parts)
         if count == 0:
             raise FileError(path, "must hold at least one sample", got="none")
         self._length = count if limit is None else min(count, limit)
@@ -53,12 +72,141 @@ class Samples:
         return self._length
 
     def __iter__(self) -> Iterator[Mapping[str, Array]]:
-        for i in range(self._length):
-            yield {spec.name: array[i].reshape(spec.shape).astype(spec.dtype) for spec, array in self._arrays}
+        return islice((sample for part in self._parts for sample in part), self._length)
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of samples that a path stands for."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(f for f in path.iterdir() if f.is_file() and not f.name.startswith("."))
+    kinds = {next((k for k in (ARRAYS, RAW, PICTURES) if f.suffix.lower() in k), (f.suffix,)): f for f in files}
+    unknown = [f.name for k, f in kinds.items() if k not in (ARRAYS, RAW, PICTURES)]
+    if unknown or len(kinds) != 1:
+        got = unknown[0] if unknown else ", ".join(f.name for f in kinds.values()) or "an empty folder"
+        known = ", ".join((*ARRAYS, *RAW, *PICTURES))
+        raise FileError(
+            path, "must be a folder of samples of one kind", got=got, remedy=f"files that are read: {known}"
+        )
+    return files
+
+
+def _part(path: Path, signature: Signature, reading: Reading) -> "_Arrays | _Raw | _Picture":
+    suffix = path.suffix.lower()
+    if suffix in RAW:
+        return _Raw(path, _only_input(path, signature), reading.dtype)
+    if suffix in PICTURES:
+        return _Picture(path, _only_input(path, signature), reading.preprocessing)
+    return _Arrays(path, signature)
+
+
+def _only_input(path: Path, signature: Signature) -> TensorSpec:
+    if len(signature.inputs) != 1:
+        got = ", ".join(spec.name for spec in signature.inputs)
+        remedy = "write .npz files with an array for each input"
+        raise FileError(path, "can be read for a network of one input only", got=got, remedy=remedy)
+    return signature.inputs[0]
+
+
+class _Raw:
+    """Samples end to end in a file that says nothing of itself."""
+
+    def __init__(self, path: Path, spec: TensorSpec, dtype: np.dtype[Any] | None):
+        self.path, self.spec, self.dtype = path, spec, dtype or spec.dtype
+        becomes_float = spec.dtype.kind == "f" and self.dtype.kind in "fiub"
+        if not becomes_float and self.dtype != spec.dtype:
+            raise OptionError("--dtype", f'must fit input "{spec.name}" {spec}', got=self.dtype.name)
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise FileError(path, "must be readable", got=(error.strerror or str(error)).lower()) from None
+        self.bytes = max(int(np.prod(spec.shape)), 1) * self.dtype.itemsize
+        self.count, rest = divmod(size, self.bytes)
+        if rest or not self.count:
+            need = f"must hold samples of {self.bytes} bytes: {self.dtype.name}{list(spec.shape)}"
+            raise FileError(path, need, got=f"{size} bytes", remedy="give the stored type as --dtype")
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Mapping[str, Array]]:
+        with self.path.open("rb") as file:
+            for _ in range(self.count):
+                array = np.frombuffer(file.read(self.bytes), self.dtype).reshape(self.spec.shape)
+                yield {self.spec.name: array.astype(self.spec.dtype)}
+
+
+class _Picture:
+    """One sample."""
+
+    def __init__(self, path: Path, spec: TensorSpec, preprocessing: Preprocessing | None):
+        if preprocessing is None:
+            remedy = 'give --preprocess, such as "scale=0.00392157" for values from 0 to 1'
+            raise FileError(path, "needs to be told how pixels become numbers", remedy=remedy)
+        self.path, self.spec, self.preprocessing = path, spec, preprocessing
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[Mapping[str, Array]]:
+        yield {self.spec.name: self.preprocessing.read(self.path, self.spec)}
+
+
+class _Arrays:
+    """An .npy file; or an .npz file with an array for each input, or the only array for the only input."""
+
+    def __init__(self, path: Path, signature: Signature):
+        self.path, self.signature = path, signature
+        counts = {name: len(array) for name, array in self._fitting(_headers(path)).items()}
+        if len(set(counts.values())) != 1:
+            got = ", ".join(f'{count} for "{name}"' for name, count in counts.items()) or "no input at all"
+            raise FileError(path, "must hold as many samples for each input", got=got)
+        self.count = next(iter(counts.values()))
+
+    def _fitting(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        found = _named(arrays, self.signature)
+        return {spec.name: _fitting(found, spec, self.path) for spec in self.signature.inputs}
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Mapping[str, Array]]:
+        arrays = self._fitting(read_arrays(self.path))
+        for i in range(self.count):
+            yield {s.name: arrays[s.name][i].reshape(s.shape).astype(s.dtype) for s in self.signature.inputs}
+
+
+MAPPED = 1 << 20
+"""Bytes from which an .npy file is mapped, not read."""
+
+NEED = "must be an .npy or .npz file of plain arrays"
+
+
+def _headers(path: Path) -> dict[str, Array]:
+    """What `read_arrays` gives, but for the numbers: arrays of the same shapes and types that take no memory."""
+    if path.suffix != ".npz":
+        return read_arrays(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {n.removesuffix(".npy"): _header(archive, n) for n in archive.namelist() if n.endswith(".npy")}
+    except OSError as error:
+        raise FileError(path, NEED, got=(error.strerror or str(error)).lower()) from None
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+        raise FileError(path, NEED, got="something else, or a part of one") from None
+
+
+def _header(archive: zipfile.ZipFile, name: str) -> Array:
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("objects")
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of an .npz file by name, or the array of an .npy file under the file's name.
+    """The arrays of an .npz file by name, or the array of an .npy file, mapped, under the file's name.
 
     `FILE.npz:ARRAY` is one array of such a file.
 
@@ -71,17 +219,18 @@ def read_arrays(path: Path) -> dict[str, Array]:
         if wanted not in arrays:
             raise FileError(file, f'must hold an array "{wanted}"', remedy=near_misses(wanted, arrays))
         return {wanted: arrays[wanted]}
-    need = "must be an .npy or .npz file of plain arrays"
     try:
+        if path.suffix == ".npy" and path.stat().st_size > MAPPED:
+            return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False)}
         with path.open("rb") as file:
             loaded: Any = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return {path.stem: loaded}
             return {str(name): loaded[name] for name in loaded.files}
     except OSError as error:
-        raise FileError(path, need, got=(error.strerror or str(error)).lower()) from None
+        raise FileError(path, NEED, got=(error.strerror or str(error)).lower()) from None
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
-        raise FileError(path, need, got="something else, or a part of one") from None
+        raise FileError(path, NEED, got="something else, or a part of one") from None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:

@@ -1,22 +1,116 @@
-"""`calib.observe`: the tap on an activation whose range the quantizer needs."""
+"""`calib.observe`: the tap on an activation whose range the quantizer needs, and what was seen there."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr, StringAttr, TensorType, f64
-from xdsl.ir import Attribute, Dialect, SSAValue
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
+    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
     traits_def,
 )
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.quant.histograms import Histogram
 from qmlir.dialects.quant.types import element_type
+
+Bounds = tuple[float, float]
+
+EXPONENTS = (-1074, 1023)
+"""Of bin widths: those of float64's powers of two."""
+
+
+@irdl_attr_definition
+class HistogramAttr(ParametrizedAttribute):
+    """How often values fell into bins of width 2^k, from the bin [first·2^k, (first + 1)·2^k) on.
+
+        #calib.histogram<k = -3, first = -2, counts = [4, 0, 7]>
+
+    (C1) k is an exponent of float64, the counts are not negative, and there is at least one
+    """
+
+    name = "calib.histogram"
+    exponent: IntAttr
+    first: IntAttr
+    counts: DenseArrayBase[IntegerType]
+
+    @staticmethod
+    def of(exponent: int, first: int, counts: Sequence[int] | npt.NDArray[np.int64]) -> "HistogramAttr":
+        """A histogram from plain numbers."""
+        held = DenseArrayBase.from_list(i64, [int(c) for c in counts])
+        return HistogramAttr(IntAttr(exponent), IntAttr(first), held)
+
+    def histogram(self) -> Histogram:
+        """The same as plain data."""
+        counts = np.array(self.counts.get_values(), np.float64)
+        width = math.ldexp(1.0, self.exponent.data)
+        return Histogram(self.first.data * width, width, counts)
+
+    def verify(self) -> None:
+        counts = self.counts.get_values()
+        low, high = EXPONENTS
+        if not low <= self.exponent.data <= high or not counts or min(counts) < 0:  # C1
+            raise VerifyException(f"a histogram needs counts of 0 or more, and k in [{low}, {high}]; profile again")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        def field(name: str) -> None:
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+
+        with parser.in_angle_brackets():
+            field("k")
+            exponent = parser.parse_integer()
+            parser.parse_punctuation(",")
+            field("first")
+            first = parser.parse_integer()
+            parser.parse_punctuation(",")
+            field("counts")
+            counts = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        return cls.of(exponent, first, counts).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        counts = ", ".join(map(str, self.counts.get_values()))
+        with printer.in_angle_brackets():
+            printer.print_string(f"k = {self.exponent.data}, first = {self.first.data}, counts = [{counts}]")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is known of a tensor's values.
+
+    bounds     the least and the greatest
+    histogram  how often values occurred; None where nobody counted
+    average    the mean of each sample's least value, and of its greatest; None where it is not known
+    """
+
+    bounds: Bounds
+    histogram: Histogram | None = None
+    average: Bounds | None = None
 
 
 @irdl_op_definition
@@ -25,9 +119,10 @@ class ObserveOp(IRDLOperation):
 
         calib.observe %v {name = "conv1_out", range = [-1.5, 6.0]} : tensor<1x8x8x16xf32>
 
-    It has an effect, so that no pass takes it for dead code; `quantize` consumes it.
+    For calibrations that weigh values it holds their histogram too, and the mean range of a sample. It has an effect,
+    so that no pass takes it for dead code; `quantize` consumes it.
 
-    (C1) the range is two finite numbers, the first not above the second
+    (C1) the range, and the average of ranges, is two finite numbers, the first not above the second
     (C2) the tensor's elements are floats
     """
 
@@ -35,6 +130,8 @@ class ObserveOp(IRDLOperation):
     value = operand_def(TensorType)
     tensor = prop_def(StringAttr, prop_name="name")
     range = opt_prop_def(ArrayAttr[FloatAttr[AnyFloat]])
+    histogram = opt_prop_def(HistogramAttr)
+    average = opt_prop_def(ArrayAttr[FloatAttr[AnyFloat]])
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryWriteEffect())
@@ -45,28 +142,43 @@ class ObserveOp(IRDLOperation):
     def __init__(self, value: SSAValue, tensor: str, bounds: tuple[float, float] | None = None):
         properties: dict[str, Attribute] = {"name": StringAttr(tensor)}
         if bounds is not None:
-            properties["range"] = ArrayAttr([FloatAttr(b, f64) for b in bounds])
+            properties["range"] = bounds_attribute(*bounds)
         super().__init__(operands=[value], properties=properties)
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
+    def bounds(self) -> Bounds | None:
         """The observed [lowest, highest] real value, or None before profiling."""
-        if self.range is None:
+        return _bounds(self.range) if self.range is not None else None
+
+    @property
+    def observation(self) -> Observation | None:
+        """All that was observed, or None before profiling."""
+        if (bounds := self.bounds) is None:
             return None
-        lo, hi = (bound.value.data for bound in self.range)
-        return lo, hi
+        histogram = self.histogram.histogram() if self.histogram is not None else None
+        return Observation(bounds, histogram, _bounds(self.average) if self.average is not None else None)
 
     def verify_(self) -> None:
         if not isinstance(element_type(self.value.type), AnyFloat):  # C2
             raise VerifyException(f"'{self.name}' learns the range of float tensors, got {self.value.type}")
-        if self.range is None:
-            return
-        bounds = [b.value.data for b in self.range]
-        finite = all(abs(b) < float("inf") for b in bounds)  # False for NaN too
-        if len(bounds) != self.LIMITS or not finite or bounds[0] > bounds[1]:  # C1
-            raise VerifyException(
-                f'the range of "{self.tensor.data}" must be two finite numbers in order, got {bounds}; profile it again'
-            )
+        for what, given in (("range", self.range), ("average", self.average)):
+            bounds = [b.value.data for b in given] if given is not None else [0.0, 0.0]
+            finite = all(abs(b) < float("inf") for b in bounds)  # False for NaN too
+            if len(bounds) != self.LIMITS or not finite or bounds[0] > bounds[1]:  # C1
+                raise VerifyException(
+                    f'the {what} of "{self.tensor.data}" must be two finite numbers in order, got {bounds}; '
+                    "profile it again"
+                )
 
 
-CALIB = Dialect("calib", [ObserveOp])
+def bounds_attribute(lo: float, hi: float) -> ArrayAttr[FloatAttr[AnyFloat]]:
+    """Two bounds as an observer holds them."""
+    return ArrayAttr([FloatAttr(lo, f64), FloatAttr(hi, f64)])
+
+
+def _bounds(held: ArrayAttr[FloatAttr[AnyFloat]]) -> Bounds:
+    lo, hi = (bound.value.data for bound in held)
+    return lo, hi
+
+
+CALIB = Dialect("calib", [ObserveOp], [HistogramAttr])

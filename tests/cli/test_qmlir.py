@@ -5,17 +5,19 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
+import yaml
 
 import qmlir
 from qmlir.cli import main as driver
+from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
 from qmlir.compiler import PASSES
-from qmlir.dialects.quant.schemas import SCHEMAS, STORAGE_RANGES, WeightPrecision
-from qmlir.profiles import Profile
+from qmlir.profiles import Profile, structure_of
+from qmlir.recipe import Recipe
 from tests.cli.small import Small, write_small
 
 
@@ -82,6 +84,29 @@ def test_options_of_profile(small: Small) -> None:
     assert (found.samples, found.bins) == (2, 64)
 
 
+def test_shards_merge_to_the_profile_of_all(small: Small) -> None:
+    shards: list[Path] = []
+    for i in range(3):
+        np.save(small / f"part{i}.npy", small.samples[2 * i : 2 * i + 2])
+        shards.append(small / f"shard{i}.yaml")
+        assert run("profile", small.onnx, "--data", small / f"part{i}.npy", "--per-channel", "-o", shards[-1]) == 0
+    assert run("profile", small.onnx, "--data", small.data, "--per-channel", "-o", small / "p.yaml") == 0
+    assert run("profile", "merge", shards[2], shards[0], shards[1], "-o", small / "merged.yaml") == 0
+    assert (small / "merged.yaml").read_bytes() == (small / "p.yaml").read_bytes()
+    assert run("profile", "merge", small / "p.yaml", "--format", "glow", "-o", small / "glow.yaml") == 0
+    assert run("quantize", small.onnx, "--profile", small / "glow.yaml", "-o", small / "g.mlir") == 0
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "q.mlir") == 0
+    assert (small / "g.mlir").read_text().replace("g.safe", "q.safe") == (small / "q.mlir").read_text()
+
+
+def test_dead_tensors_are_named(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(small / "zero.npy", np.zeros((2, 2, 8, 8), np.float32))
+    assert run("profile", small.onnx, "--data", small / "zero.npy", "-o", small / "p.yaml") == 0
+    assert '"image" never changes: all of it is 0' in capsys.readouterr().out
+    assert run("profile", small.onnx, "--data", small / "zero.npy", "--per-channel", "-o", small / "p.yaml") == 0
+    assert '"scores" has channels that never change: 3 of them (0, 1, 2)' in capsys.readouterr().out
+
+
 def test_options_of_quantize(small: Small, quantized: Path) -> None:
     options = ("--schema", "symmetric", "--per-tensor", "--fail-on-float", "--ledger", small / "l.json")
     assert run("quantize", small.onnx, "--profile", small / "p.yaml", *options, "-o", small / "s.mlir") == 0
@@ -89,7 +114,132 @@ def test_options_of_quantize(small: Small, quantized: Path) -> None:
     assert "f32:0, {" not in text
     rows = json.loads((small / "l.json").read_text())
     assert {r["outcome"] for r in rows} == {"quantized"}
-    assert {tuple(r) for r in rows} == {("node", "operation", "outcome", "code", "reason", "scale")}
+    assert {tuple(r) for r in rows} == {("node", "operation", "outcome", "code", "reason", "scale", "remedy")}
+
+
+POLICY = """rules:
+- {name: conv1, precision: int16, weight-precision: int8}
+- {name: dense1, keep-float: true}
+"""
+
+
+def test_options_are_those_of_the_library(small: Small, quantized: Path) -> None:
+    options = ("--weight-precision", "int4", "--calibration", "kl", "--bias", "int16", "--data", small.data)
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", *options, "-o", small / "s.mlir") == 0
+    module = qmlir.quantize(
+        qmlir.load(small.onnx),
+        Profile.load(small / "p.yaml"),
+        weight_precision="int4",
+        calibration="kl",
+        bias="int16",
+        data=list(small.samples[:, None]),
+    )
+    qmlir.save(module, small / "t.mlir")
+    assert (small / "s.mlir").read_text() == (small / "t.mlir").read_text().replace("t.safe", "s.safe")
+    assert "!quant.uniform<i4<-7:7>:f32:0" in (small / "s.mlir").read_text()
+    assert (small / "s.safetensors").read_bytes() == (small / "t.safetensors").read_bytes()
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "--glow-exact", "-o", small / "s.mlir") == 0
+    assert (small / "s.mlir").read_text() != (small / "q.mlir").read_text().replace("q.safe", "s.safe")
+
+
+def test_three_lines_take_a_layer_to_int16_and_keep_another_float(
+    small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (small / "net.policy.yaml").write_text(POLICY)
+    command = ("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "s.mlir")
+    assert run(*command, "--policy", small / "net.policy.yaml", "--ledger", small / "l.json") == 0
+    rows = {r["node"]: r for r in json.loads((small / "l.json").read_text())}
+    assert rows["conv1+relu1"]["outcome"] == "quantized"
+    assert rows["conv1+relu1"]["reason"] == "i16 activations, i8 weights per channel"
+    assert (rows["dense1"]["outcome"], rows["dense1"]["code"]) == ("float", "policy")
+    assert rows["dense1"]["remedy"] == "drop the policy's rule"
+    text = (small / "s.mlir").read_text()
+    assert re.search(r'nn.conv2d .*precision = "int16".* -> tensor<1x8x8x4x!quant.uniform<i16:f32, ', text)
+    assert re.search(r"nn.fully_connected .*keep_float = true.* -> tensor<1x3xf32>", text)
+    assert "the policy keeps it in floats; drop the policy's rule" in capsys.readouterr().out
+    module = qmlir.quantize(
+        qmlir.load(small.onnx),
+        Profile.load(small / "p.yaml"),
+        policy=qmlir.Policy(
+            rules=[
+                qmlir.Rule({"precision": "int16", "weight_precision": "int8"}, name="conv1"),
+                qmlir.Rule({"keep_float": True}, name="dense1"),
+            ]
+        ),
+    )
+    sample = small.samples[:1]
+    np.testing.assert_array_equal(qmlir.compile(module)(sample), qmlir.reference(qmlir.load(small / "s.mlir"))(sample))
+    assert run(*command, "--rule", "name=dense1 keep-float=true", "--fail-on-float") == 1
+    assert 'nn.fully_connected "dense1": the policy keeps it in floats' in capsys.readouterr().err
+
+
+def test_the_configuration_in_effect(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    (small / "net.policy.yaml").write_text("default: {schema: symmetric}\n" + POLICY)
+    options = ("--policy", small / "net.policy.yaml", "--rule", "name=image range=-1,1", "--per-tensor")
+    assert run("quantize", small.onnx, *options, "--print-config") == 0
+    out = capsys.readouterr().out
+    assert qmlir.Policy.of(yaml.safe_load(out)).default == {"schema": "symmetric", "per_channel": False}
+    assert "- name: image\n  range: [-1.0, 1.0]\n" in out
+    assert "# rule 1 holds for conv1+relu1" in out
+    assert "# rule 3 holds for an input" in out
+    (small / "again.yaml").write_text(out)
+    assert run("quantize", small.onnx, "--policy", small / "again.yaml", "--print-config") == 0
+    assert capsys.readouterr().out == out
+    assert run("quantize", small.onnx, *options, "--schema", "symmetric_with_uint8", "--print-config") == 1
+    assert "schema: must not contradict the policy's default, symmetric" in capsys.readouterr().err
+
+
+def test_the_load_report(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = Profile.load(small / "p.yaml")
+    found.tensors["imagd"] = found.tensors.pop("image")
+    found.structure = structure_of({n: t.shape for n, t in found.tensors.items()})
+    found.save(small / "other.yaml")
+    command = ("quantize", small.onnx, "--profile", small / "other.yaml", "-o", small / "s.mlir")
+    assert run(*command) == 1
+    assert '"image" is not there; "imagd" is computed in the same way' in capsys.readouterr().err
+    assert run(*command, "--partial-profile") == 0
+    out = capsys.readouterr().out
+    assert "3 of 4 tensors found in the profile" in out
+    assert '  not found: "image": not there; "imagd" is computed in the same way' in out
+    assert '  not used: "imagd": the network observes no such tensor' in out
+    assert 'no range is known for "image"' in out
+
+
+def test_ledgers_are_shown_and_compared(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "s.mlir")
+    assert run(*command, "--rule", "name=dense1 keep-float=true", "--ledger", small / "l.json") == 0
+    capsys.readouterr()
+    assert run("ledger", small / "s.mlir") == 0
+    table = capsys.readouterr().out
+    assert run("ledger", small / "l.json") == 0
+    assert capsys.readouterr().out == table
+    assert "4 of 5 operations quantized" in table
+    assert run("ledger", small / "s.mlir", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((small / "l.json").read_text())
+    assert run("ledger", "diff", quantized, small / "l.json") == 0
+    lines = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
+    assert ["-", "dense1", "nn.fully_connected", "quantized"] in lines
+    assert ["+", "dense1", "nn.fully_connected", "float"] in lines
+    assert lines[-1] == ["1", "operations", "changed"]
+    assert run("ledger", "diff", quantized, small / "l.json", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["before"]["outcome"], row["after"]["code"]) == ("quantized", "policy")
+    assert run("ledger", "diff", quantized, quantized) == 0
+    assert capsys.readouterr().out == "no operation changed\n"
+
+
+def test_analysis(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    command = ("analyze", small.onnx, quantized, "--data", small.data)
+    assert run(*command, "--json", small / "a.json") == 0
+    out = capsys.readouterr().out
+    assert "4 tensors over 6 samples; SQNR in dB" in out
+    rows = json.loads((small / "a.json").read_text())
+    assert [r["isolated_sqnr"] for r in rows] == sorted(r["isolated_sqnr"] for r in rows)
+    assert [line.split()[0] for line in out.splitlines()[1:5]] == [r["tensor"] for r in rows]
+    assert f"{rows[0]['isolated_sqnr']:.2f}" in out
+    assert run(*command, "--sort", "order", "--worst", 2) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["tensor", "image", "active", "4"]
 
 
 def test_powers_of_two_are_shown_by_their_exponent(
@@ -146,14 +296,30 @@ def test_outputs_of_any_name(tmp_path: Path) -> None:
 
 
 def test_the_values_of_options_are_those_of_the_library() -> None:
-    assert driver.SCHEMAS == SCHEMAS
-    assert tuple(STORAGE_RANGES) == driver.PRECISIONS
-    assert get_args(WeightPrecision) == driver.WEIGHT_PRECISIONS
+    hints = get_type_hints(Recipe)
+    for field, values in {
+        "schema": quantizing.SCHEMAS,
+        "precision": quantizing.PRECISIONS,
+        "weight_precision": quantizing.WEIGHT_PRECISIONS,
+        "calibration": quantizing.CALIBRATIONS,
+        "bias": quantizing.BIASES,
+    }.items():
+        assert values == get_args(hints[field])
     assert "quantize" in PASSES
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ([], ["import"], ["profile"], ["quantize"], ["compile"], ["run"]):
+    for command in (
+        [],
+        ["import"],
+        ["profile"],
+        ["profile", "merge"],
+        ["quantize"],
+        ["ledger"],
+        ["ledger", "diff"],
+        ["compile"],
+        ["run"],
+    ):
         with pytest.raises(SystemExit) as ended:
             run(*command, "--help")
         assert ended.value.code == 0

@@ -10,6 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.rewriter import Rewriter
+
+from qmlir.compiler import Pipeline, main_function
+from qmlir.dialects.nn import SoftmaxOp
 
 Array = npt.NDArray[Any]
 Find = Callable[[str], Path]
@@ -25,6 +30,7 @@ class Network:
     labels     the class of each sample, or None where there is none
     profiled   how many of the permuted samples profile
     scored     how many of those after them are scored
+    others     samples to profile on where they are not of that set
     """
 
     name: str
@@ -32,6 +38,12 @@ class Network:
     load: Callable[[Find], tuple[Array, Array | None]]
     profiled: int
     scored: int
+    others: Callable[[Find], Array] | None = None
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether it comes in ONNX's format, not TFLite's."""
+        return self.file.endswith(".onnx")
 
 
 def _mnist(find: Find) -> tuple[Array, Array]:
@@ -64,11 +76,61 @@ def _super_resolution(find: Find) -> tuple[Array, None]:
     return luma.astype(np.float32)[:, None, None], None
 
 
+def _set(find: Find, name: str) -> tuple[Array, Array]:
+    data = np.load(find(f"data/{name}.npz"))
+    return data["X"].astype(np.float32)[:, None], data["Y"].astype(int)
+
+
+def _kws(find: Find) -> tuple[Array, Array]:
+    x, labels = _set(find, "kws01_500")
+    real = (x - 83) * np.float32(0.5847029089927673)
+    return real.reshape(-1, 1, 49, 10, 1), labels
+
+
+def _resnet8(find: Find) -> tuple[Array, Array]:
+    return _set(find, "cifar10_jpeg_2000")
+
+
+def _vww(find: Find) -> tuple[Array, Array]:
+    x, labels = _set(find, "vww_coco_128")
+    return x / np.float32(255), labels
+
+
+def _cropped(find: Find, size: int) -> tuple[Array, Array]:
+    """ImageNet's pictures, the short side resized, the middle cropped; the number in a name is its class."""
+    from PIL import Image
+
+    pictures: list[Array] = []
+    labels: list[int] = []
+    for path in sorted(find("data/imagenet1k-sample").glob("*.JPEG")):
+        picture = Image.open(path).convert("RGB")
+        scale = size * 256 / 224 / min(picture.size)
+        wide, high = (round(side * scale) for side in picture.size)
+        left, top = (wide - size) // 2, (high - size) // 2
+        resized = picture.resize((wide, high), Image.Resampling.BILINEAR)
+        pictures.append(np.asarray(resized.crop((left, top, left + size, top + size))))
+        labels.append(int(path.name.split("_")[0]))
+    return np.stack(pictures).astype(np.float32)[:, None], np.array(labels)
+
+
+def _vww_pictures(find: Find) -> Array:
+    return _cropped(find, 96)[0] / np.float32(255)
+
+
+def _mobilenet(find: Find) -> tuple[Array, Array]:
+    x, labels = _cropped(find, 224)
+    return x / np.float32(127.5) - 1, labels + 1  # class 0 is the background
+
+
 NETWORKS = {
     n.name: n
     for n in (
         Network("mnist-8", "models/onnx/mnist-8.onnx", _mnist, 100, 4900),
         Network("cifar", "models/onnx/cifar_imageclassifier.onnx", _cifar, 200, 1800),
+        Network("kws", "models/tflite/kws_dscnn_f32.tflite", _kws, 50, 450),
+        Network("resnet8", "models/tflite/resnet8_cifar_f32.tflite", _resnet8, 200, 1800),
+        Network("vww", "models/tflite/vww_mbv1_f32.tflite", _vww, 0, 128, _vww_pictures),
+        Network("mobilenet", "models/tflite/mobilenet_v1_0.25_224_f32.tflite", _mobilenet, 25, 225),
         Network("ultraface", "models/onnx/ultraface_RFB-320_simplified.onnx", _ultraface, 25, 100),
         Network("super_resolution", "models/onnx/super_resolution.onnx", _super_resolution, 25, 100),
     )
@@ -96,7 +158,21 @@ def split(network: Network, find: Find, share: float = 1.0) -> Split:
     order = np.random.default_rng(0).permutation(len(x))
     count = max(2, round(network.scored * share))
     profile, score = order[: network.profiled], order[network.profiled : network.profiled + count]
-    return Split(x[profile], x[score], None if labels is None else labels[score])
+    others = x[profile] if network.others is None else network.others(find)
+    return Split(others, x[score], None if labels is None else labels[score])
+
+
+def logits(module: ModuleOp) -> ModuleOp:
+    """The simplified network up to a final softmax, which maps the differences that count to ones that do not."""
+    module = Pipeline("simplify")(module)
+    last = main_function(module).body.block.last_op
+    assert last is not None
+    for index, operand in enumerate(last.operands):
+        if isinstance(operand.owner, SoftmaxOp) and len(last.operands) == 1:
+            softmax = operand.owner
+            last.operands[index] = softmax.x
+            Rewriter.erase_op(softmax)
+    return module
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import qmlir
 from qmlir.backends.cpu import Executable
 from qmlir.compiler import main_function
 from tests.llvm_text import calls_of, functions_with_floats
-from tests.models.networks import NETWORKS, Network, Split, score, split, sqnr
+from tests.models.networks import NETWORKS, Network, Split, logits, score, split, sqnr
 
 pytestmark = pytest.mark.models
 
@@ -45,9 +45,9 @@ class Prepared:
 
 def _prepare(network: Network, shared: Callable[[str], Path]) -> Prepared:
     path = shared(network.file)
-    module = qmlir.load(path)
+    module = logits(qmlir.load(path))
     data = split(network, shared, SHARE)
-    floats = qmlir.compile(path)
+    floats = qmlir.compile(module)
     return Prepared(
         network,
         path,
@@ -76,6 +76,8 @@ def _joined(outputs: list[list[Any]]) -> Any:
 
 
 def test_float_agrees_with_onnxruntime(prepared: Prepared) -> None:
+    if not prepared.network.is_onnx:
+        pytest.skip("a TFLite file; tests/frontends/tflite compares these with LiteRT")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # it warns of each initializer that is an input as well
     session = onnxruntime.InferenceSession(str(prepared.path), options, providers=["CPUExecutionProvider"])
@@ -91,7 +93,7 @@ def test_float_agrees_with_onnxruntime(prepared: Prepared) -> None:
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_integers(prepared: Prepared, schema: str) -> None:
-    quantized = qmlir.quantize(prepared.module, prepared.profile, schema=schema)
+    quantized = qmlir.quantize(prepared.module, prepared.profile, schema=schema, data=prepared.data.profile)
     executable, reference = qmlir.compile(quantized), qmlir.reference(quantized)
     outputs = [executable.run(x) for x in prepared.data.score]
     unequal = 0
@@ -107,6 +109,45 @@ def test_integers(prepared: Prepared, schema: str) -> None:
     _show(f"{prepared.network.name:17s} {schema:28s} {text}; CPU unlike reference: {unequal} of {len(outputs)}")
     assert unequal == 0
     _check_floats(prepared, quantized, executable.llvm_ir)
+
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "symmetric": {"schema": "symmetric"},
+    "powers of two": {"schema": "symmetric_with_power2_scale"},
+    "int16, powers of two": {"schema": "symmetric_with_power2_scale", "precision": "int16"},
+    "16x8": {"schema": "symmetric", "precision": "int16", "weight_precision": "int8"},
+}
+"""Name → options of `quantize`, the same for every network."""
+
+REACHED: dict[str, dict[str, tuple[float, float]]] = {
+    "default": {
+        "mnist-8": (37.5, 99.9),
+        "cifar": (36.5, 98.5),
+        "kws": (30.0, 99.0),
+        "resnet8": (27.0, 97.4),
+        "mobilenet": (19.7, 88.5),
+    },
+}
+"""Recipe → network → the least SQNR in dB and agreement in percent, over all scored samples."""
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipes(prepared: Prepared, recipe: str) -> None:
+    quantized = qmlir.quantize(prepared.module, prepared.profile, data=prepared.data.profile, **RECIPES[recipe])
+    executable = qmlir.compile(quantized)
+    truth, got = _joined(prepared.truth), _joined([executable.run(x) for x in prepared.data.score])
+    found = sqnr(truth, got)
+    left = sum(e.outcome == "float" for e in qmlir.decisions(quantized))
+    text = f"SQNR {found:5.1f} dB, {left} operations float"
+    if prepared.data.labels is not None:
+        scored = score(prepared.data.labels, truth, got)
+        text += f", {scored}"
+        least = REACHED.get(recipe, {}).get(prepared.network.name)
+        if least is not None and SHARE >= 1:
+            assert found >= least[0]
+            assert 100 * scored.agreeing / scored.samples >= least[1]
+    _show(f"{prepared.network.name:17s} {recipe:28s} {text}")
 
 
 def _check_floats(prepared: Prepared, quantized: Any, llvm_ir: str) -> None:

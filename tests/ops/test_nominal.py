@@ -22,9 +22,10 @@ from qmlir.dialects.interfaces import TensorOp, element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant.calibration import choose_quantization
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
-from qmlir.dialects.quant.schemas import SCHEMAS, Schema, choose_quantization, choose_weight_quantization, weight_range
+from qmlir.dialects.quant.schemas import SCHEMAS, Schema, choose_weight_quantization, weight_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS

@@ -1,7 +1,9 @@
 // RUN: qmlir-opt --apply-profile="file=%S/Inputs/relu.yaml" %s | filecheck %s
+// RUN: qmlir-opt --apply-profile="file=%S/Inputs/ranges.yaml" %s | filecheck %s
+// RUN: qmlir-opt --apply-profile="file=%S/Inputs/glow.yaml" %s | filecheck %s
 
-// CHECK: calib.observe %x {name = "x", range = [-1.500000e+00 : f64, 6.000000e+00 : f64]}
-// CHECK: calib.observe %{{.*}} {name = "r", range = [0.000000e+00 : f64, 6.000000e+00 : f64]}
+// CHECK: calib.observe %x {name = "x", range = [-1.500000e+00 : f64, 6.000000e+00 : f64]
+// CHECK: calib.observe %{{.*}} {name = "r", range = [0.000000e+00 : f64, 6.000000e+00 : f64]
 func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
   calib.observe %x {name = "x"} : tensor<1x4xf32>
   %0 = nn.relu %x : tensor<1x4xf32> -> tensor<1x4xf32>

@@ -23,7 +23,9 @@ Array = npt.NDArray[Any]
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 Precision = Literal["int8", "uint8", "int16"]
-WeightPrecision = Literal["same", "int8", "int16"]
+StoredPrecision = Precision | Literal["int32"]
+WeightPrecision = Literal["same", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16"]
+Calibration = Literal["auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq"]
 
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 
@@ -33,6 +35,9 @@ STORAGE_RANGES: dict[Precision, tuple[int, int]] = {
     "int16": (-32768, 32767),
 }
 """The integers of each precision."""
+
+RANGES: dict[StoredPrecision, tuple[int, int]] = {**STORAGE_RANGES, "int32": (-(2**29), 2**29 - 1)}
+"""Those, and Glow's of int32: a quarter, so that an integer minus its zero point always fits 32 bits."""
 
 ZERO_RANGE_SCALE = float(np.float32(0.1))
 """The scale of a range that is only 0: any would do; this is Glow's."""
@@ -56,13 +61,11 @@ def is_symmetric(schema: Schema) -> bool:
     return schema in ("symmetric", "symmetric_with_power2_scale")
 
 
-def choose_quantization(
+def quantization_of_range(
     lo: float,
     hi: float,
     schema: Schema = "asymmetric",
-    precision: Precision = "int8",
-    histogram: object | None = None,
-    calibration: str | None = None,
+    precision: StoredPrecision = "int8",
     *,
     glow_exact: bool = False,
     where: str | None = None,
@@ -88,54 +91,60 @@ def choose_quantization(
         hi: The greatest.
         schema: How scale and zero point are tied.
         precision: The stored integers; uint8 is for schemas with a free zero point.
-        histogram: For a calibrated range; nothing but None is supported yet.
-        calibration: How to narrow the range; nothing but None is supported yet.
         glow_exact: Glow's corners too.
         where: What the range belongs to, for errors.
 
     Raises:
-        QuantizationError: A range that is not finite or not in order, a schema that cannot use the precision, or a
-            calibration.
+        QuantizationError: A range that is not finite or not in order, or a schema that cannot use the precision.
     """
-    if calibration is not None or histogram is not None:
-        raise QuantizationError(
-            "calibration of ranges by histogram is not supported",
-            where=where,
-            got=calibration,
-            remedy="use min and max",
-        )
-    if is_symmetric(schema) and precision == "uint8":
-        raise QuantizationError(
-            f"schema {schema} needs signed integers", where=where, got=precision, remedy="use int8, or another schema"
-        )
-    qmin, qmax = STORAGE_RANGES[precision]
-    low, high = _checked_range(lo, hi, where)
-    low, high = min(low, 0.0), max(high, 0.0)
-    centred = is_symmetric(schema) or (schema == "symmetric_with_uint8" and low < 0)
-    if centred:
-        if precision == "uint8":
-            raise QuantizationError(
-                f"schema {schema} stores negative values as signed integers",
-                where=where,
-                got=f"{precision} for [{lo}, {hi}]",
-                remedy="use int8, or schema asymmetric",
-            )
-        low_ratio, high_ratio = low / qmin, high / qmax
-        if low_ratio > high_ratio:
-            high = _float32(low_ratio * qmax)
-        else:
-            low = _float32(high_ratio * qmin)
+    low, high = representable_range(lo, hi, schema, precision, where=where)
+    qmin, qmax = RANGES[precision]
     scale = (high - low) / (qmax - qmin)
     if scale == 0.0:
         scale = 0.1
     if not glow_exact:
         scale = max(scale, SMALLEST_SCALE)
     zero_point = _zero_point(low, high, scale, (qmin, qmax), glow_exact)
-    if centred and not glow_exact:
+    if is_centred(low, schema) and not glow_exact:
         zero_point = 0
     if schema == "symmetric_with_power2_scale":
         scale = power_of_two_above(scale)
     return _float32(scale), zero_point
+
+
+def representable_range(
+    lo: float, hi: float, schema: Schema, precision: StoredPrecision, *, where: str | None = None
+) -> tuple[float, float]:
+    """The float32 range that the integers of a precision cover for [lo, hi]: with 0, and centred if the schema is.
+
+    Raises:
+        QuantizationError: A range that is not finite or not in order, or a schema that cannot use the precision.
+    """
+    if is_symmetric(schema) and precision == "uint8":
+        raise QuantizationError(
+            f"schema {schema} needs signed integers", where=where, got=precision, remedy="use int8, or another schema"
+        )
+    qmin, qmax = RANGES[precision]
+    low, high = _checked_range(lo, hi, where)
+    low, high = min(low, 0.0), max(high, 0.0)
+    if not is_centred(low, schema):
+        return low, high
+    if precision == "uint8":
+        raise QuantizationError(
+            f"schema {schema} stores negative values as signed integers",
+            where=where,
+            got=f"{precision} for [{lo}, {hi}]",
+            remedy="use int8, or schema asymmetric",
+        )
+    low_ratio, high_ratio = low / qmin, high / qmax
+    if low_ratio > high_ratio:
+        return low, _float32(low_ratio * qmax)
+    return _float32(high_ratio * qmin), high
+
+
+def is_centred(low: float, schema: Schema) -> bool:
+    """Whether a schema centres a range that begins at `low`, 0 or less."""
+    return is_symmetric(schema) or (schema == "symmetric_with_uint8" and low < 0)
 
 
 def _checked_range(lo: float, hi: float, where: str | None) -> tuple[float, float]:
@@ -197,24 +206,27 @@ def _float32(value: float) -> float:
 # Weights.
 
 
-def weight_precision(weights: WeightPrecision, activations: Precision) -> Precision:
-    """The precision of weights beside that of activations; `same` is that, signed."""
-    if weights != "same":
-        return weights
-    return "int16" if activations == "int16" else "int8"
+def weight_precision_beside(precision: Precision) -> WeightPrecision:
+    """The storage of weights beside activations: always signed, so uint8 activations go with int8 weights."""
+    return "int16" if precision == "int16" else "int8"
 
 
-def weight_range(precision: Precision, *, narrow: bool = True) -> tuple[int, int]:
-    """The integers of weights: always signed, so uint8 activations go with int8 weights; narrow leaves out −2^(n−1)."""
-    qmin, qmax = STORAGE_RANGES["int16" if precision == "int16" else "int8"]
-    return (-qmax if narrow else qmin), qmax
+def weight_bits(precision: WeightPrecision | Precision) -> int:
+    """The bits that weights are stored in."""
+    return int(precision.removeprefix("u").removeprefix("int"))
+
+
+def weight_range(precision: WeightPrecision | Precision, *, narrow: bool = True) -> tuple[int, int]:
+    """The integers of weights, always signed; narrow leaves out −2^(n−1)."""
+    qmax = (1 << weight_bits(precision) - 1) - 1
+    return (-qmax if narrow else -qmax - 1), qmax
 
 
 def choose_weight_quantization(
     weights: Array,
     axis: int | None = None,
     schema: Schema = "symmetric",
-    precision: Precision = "int8",
+    precision: WeightPrecision | Precision = "int8",
     *,
     narrow: bool = True,
     where: str | None = None,

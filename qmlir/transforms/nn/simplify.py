@@ -16,6 +16,7 @@ from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
 from qmlir.transforms.nn.fold_constants import fold_constants
 from qmlir.transforms.nn.fuse_activation import fuse_activation
 from qmlir.transforms.nn.fuse_bias import fuse_bias
+from qmlir.transforms.nn.global_pools import name_global_pools
 
 ORDER: tuple[Callable[[ModuleOp], bool], ...] = (
     fold_constants,  # shapes and weights that the model computes
@@ -23,6 +24,7 @@ ORDER: tuple[Callable[[ModuleOp], bool], ...] = (
     cancel_transposes,  # what belongs together stands together
     fold_batch_norm,
     fuse_bias,
+    name_global_pools,
     fuse_activation,  # last: a clamped contraction takes neither scale nor bias
 )
 """The passes; each says whether it changed anything."""

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
 from qmlir.errors import OptionError, ProfileError
 from qmlir.passes import option
-from qmlir.profiles import Profile
+from qmlir.profiles import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
-from qmlir.transforms.quantize.insert_observers import insert_observers, observers
+from qmlir.transforms.quantize.insert_observers import insert_observers, observed_keys, observers
+from qmlir.transforms.quantize.match_profile import LoadReport, Match, match_profile, profiled_keys, report_of
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,19 @@ class ApplyProfilePass(ModulePass):
     """
 
     name = "apply-profile"
-    file: str = option("", "the profile, as written by `qmlir profile`")
+    file: str = option("", "the profile, as written by `qmlir profile` or by Glow")
     partial: bool = option(False, "accept a profile that lacks some of the observed tensors")
+    by_name: bool = option(False, "accept a tensor that was computed in another way when it was profiled")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.file:
             raise OptionError("apply-profile", "needs a file", remedy='give one: --apply-profile="file=profile.yaml"')
-        apply_profile(op, Profile.load(self.file), source=self.file, partial=self.partial)
+        apply_profile(op, Profile.load(self.file), source=self.file, partial=self.partial, by_name=self.by_name)
 
 
-def apply_profile(module: ModuleOp, profile: Profile, *, source: str = "profile", partial: bool = False) -> None:
+def apply_profile(
+    module: ModuleOp, profile: Profile, *, source: str = "profile", partial: bool = False, by_name: bool = False
+) -> LoadReport:
     """Writes the ranges of `profile` on the observers of `module`; makes them if there are none.
 
     Args:
@@ -50,33 +53,52 @@ def apply_profile(module: ModuleOp, profile: Profile, *, source: str = "profile"
         profile: What was observed, on this network at any batch size.
         source: What to call the profile in errors.
         partial: Accept a profile that lacks some observed tensors; they stay without a range.
+        by_name: Accept tensors of the right name and shape however they were computed.
+
+    Returns:
+        Which tensors were found in the profile, and why the others were not.
     """
     if not any(t.count for t in profile.tensors.values()):
         raise ProfileError(source, "must hold at least one sample", got="an empty profile", remedy="profile on data")
-    if not observers(module):
-        simplify(module)
-        insert_observers(module)
-    # A profile is of one function; of what stands beside it in the module it knows nothing.
-    functions = [f for f in module.walk() if isinstance(f, func.FuncOp)]
-    known = {f: [o for o in observers(f) if _holds(profile, o)] for f in functions}
-    meant = [f for f in functions if known[f]] or functions
-    missing = [o.tensor.data for f in meant for o in observers(f) if not _holds(profile, o)]
-    if missing and not (partial and any(known.values())):
+    matches = _matches(module, profile, by_name)
+    missing = [m for m in matches if m.tensor is None]
+    if missing and not (partial and len(missing) < len(matches)):
         raise ProfileError(
             source,
-            f"must be of this network, whose tensors {_some(missing)} it lacks",
-            got=f"a profile of {len(profile.tensors)} tensors, {_some(list(profile.tensors))}",
+            f"must be of this network, whose tensors {_some([m.name for m in missing])} it lacks",
+            got=f"a profile of {len(profile.tensors)} tensors, {_some(list(profile.tensors))} "
+            f'("{missing[0].name}" is {missing[0].reason})',
             remedy="profile this model, or accept what fits with partial=true",
         )
-    for observer in (o for found in known.values() for o in found):
-        lo, hi = profile.range_of(observer.tensor.data)
-        observer.range = ArrayAttr([FloatAttr(lo, f64), FloatAttr(hi, f64)])
+    for match in matches:
+        if match.tensor is not None:
+            _observe(match.observer, match.tensor)
+    return report_of(matches, profile)
 
 
-def _holds(profile: Profile, observer: ObserveOp) -> bool:
-    """Whether a profile has seen an observed tensor, in the same shape."""
-    tensor = profile.tensors.get(observer.tensor.data)
-    return tensor is not None and tensor.count > 0 and tensor.shape == shape_of(observer.value)[1:]
+def _observe(observer: ObserveOp, tensor: TensorProfile) -> None:
+    """Writes what was seen of a tensor."""
+    observer.range = bounds_attribute(tensor.lo, tensor.hi)
+    observer.histogram = HistogramAttr.of(tensor.exponent, tensor.first, tensor.counts) if len(tensor.counts) else None
+    observer.average = bounds_attribute(*tensor.average_range) if tensor.samples else None
+
+
+def _matches(module: ModuleOp, profile: Profile, by_name: bool) -> list[Match]:
+    """The observers of the functions that a profile is of: of what stands beside them in a module it knows nothing."""
+    simplified = not observers(module)
+    if simplified:
+        simplify(module)
+        insert_observers(module)
+    functions = [f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration]
+    keyed = any(t.key for t in profile.tensors.values()) and not by_name
+    found: list[list[Match]] = []
+    for function in functions:
+        keys: dict[str, str] = {}
+        if keyed:
+            keys = observed_keys(function) if simplified else profiled_keys(module, function.sym_name.data)
+        found.append(match_profile(function, profile, keys=keys))
+    meant = [matches for matches in found if any(m.tensor is not None for m in matches)] or found
+    return [match for matches in meant for match in matches]
 
 
 def _some(names: list[str]) -> str:

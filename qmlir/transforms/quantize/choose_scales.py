@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import Array, element_of, shape_of
+from qmlir.dialects.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -29,14 +29,16 @@ from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.schemas import (
+    Calibration,
     Precision,
     QuantizationError,
     Schema,
     WeightPrecision,
-    choose_quantization,
     choose_weight_quantization,
+    exponent_of,
     power_of_two_above,
-    weight_precision,
+    quantization_of_range,
+    weight_bits,
     weight_range,
 )
 from qmlir.dialects.quant.types import UniformType
@@ -44,6 +46,7 @@ from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promi
 from qmlir.ledger import decide, decision_of
 from qmlir.legality import bias_constant, computed_storage, data_operands, data_values, is_weight, target_of
 from qmlir.passes import option
+from qmlir.recipe import POLICY, BiasPrecision, Recipe, recipe_of
 from qmlir.target import Target
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_BIAS,
@@ -54,10 +57,10 @@ from qmlir.transforms.quantize.reasons import (
     no_range,
     source_of,
 )
-from qmlir.transforms.quantize.scale_groups import ScaleGroups
+from qmlir.transforms.quantize.scale_groups import ScaleGroups, storage_type
 
-BIAS_LIMIT = 2.0**30
-"""A quantized bias of 8-bit data stays below this, half of 32 bits; the other half is for the products."""
+BIAS_LIMITS: dict[BiasPrecision, float] = {"int8": 127.0, "int16": 32767.0, "int32": 2.0**30, "int64": 2.0**62}
+"""A quantized bias stays within this; in an accumulator's width half of the range is for the products."""
 
 LARGEST_SCALE = float(np.finfo(np.float32).max)
 
@@ -78,18 +81,32 @@ class ChooseScalesPass(ModulePass):
 
     name = "choose-scales"
     schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
-    precision: Precision = option("int8", "storage of activations and weights")
-    weight_precision: WeightPrecision = option("same", "storage of weights, where it is another")
+    precision: Precision = option("int8", "storage of activations, and of weights unless said otherwise")
+    weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
+    calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
+    bias: BiasPrecision = option(
+        "auto", "storage of biases, by the data's; weight scales widen where one would not fit"
+    )
+    glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
         # Refuses a schema and a precision that do not go together, whatever the network.
-        choose_quantization(0.0, 0.0, self.schema, self.precision, where="choose-scales")
+        quantization_of_range(0.0, 0.0, self.schema, self.precision, where="choose-scales")
+        recipe = Recipe(
+            self.schema,
+            self.precision,
+            self.weight_precision,
+            self.calibration,
+            self.per_channel,
+            self.bias,
+            self.glow_exact,
+        )
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
             if self.schema == "symmetric_with_power2_scale":
                 function.attributes[SCALES] = PowerOfTwoAttr()
-            _Chooser(self, target, function.body.block).run()
+            _Chooser(recipe, target, function.body.block).run()
             self._check_promise(function)
 
     def _check_promise(self, function: func.FuncOp) -> None:
@@ -109,28 +126,40 @@ class ChooseScalesPass(ModulePass):
             )
 
 
-def storage_type(precision: Precision) -> IntegerType:
-    """The storage type of a precision: int8 → i8, uint8 → ui8."""
-    width = int(precision.removeprefix("u").removeprefix("int"))
-    return IntegerType(width, Signedness.UNSIGNED if precision.startswith("u") else Signedness.SIGNLESS)
-
-
 class _Chooser:
     """The choice for one function."""
 
-    def __init__(self, options: ChooseScalesPass, target: Target, block: Block):
-        self.options, self.target, self.block = options, target, block
-        self.storage = storage_type(options.precision)
+    def __init__(self, default: Recipe, target: Target, block: Block):
+        self.default, self.target, self.block = default, target, block
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
-        self.observed = {o.value: o.bounds for o in block.ops if isinstance(o, ObserveOp) and o.bounds}
-        self.groups = ScaleGroups(
-            self.operations, self.observed, schema=options.schema, precision=options.precision, storage=self.storage
-        )
+        observers = [o for o in block.ops if isinstance(o, ObserveOp)]
+        self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
+        self.observers = {o.value: o for o in observers}
+        self.recipes: dict[SSAValue, Recipe] = {}
+        self.groups = ScaleGroups(self.operations, self.observed, self.recipe_of_value)
+
+    def recipe(self, op: Operation) -> Recipe:
+        """The recipe of an operation; data movement without one of its own has that of what it moves."""
+        if isinstance(op, MovementOp) and POLICY not in op.attributes and (moved := data_operands(op)):
+            return self.recipe_of_value(moved[0])
+        return recipe_of(op, self.default)
+
+    def recipe_of_value(self, value: SSAValue) -> Recipe:
+        """The recipe of a tensor: what its observer says, over what the operation that makes it says."""
+        if value not in self.recipes:
+            made = isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp)
+            recipe = self.recipe(value.owner) if made and isinstance(value.owner, Operation) else self.default
+            if isinstance(value.owner, Block) and recipe.calibration == "auto":
+                recipe = recipe.with_settings({"calibration": "minmax"})  # pictures and the like use all of their range
+            if value in self.observers:
+                recipe = recipe_of(self.observers[value], recipe)
+            self.recipes[value] = recipe
+        return self.recipes[value]
 
     def run(self) -> None:
         able = self._able()
         for op in able:
-            if isinstance(op, WeightedOp) and isinstance(op.w.owner, ConstantOp):
+            if isinstance(op, WeightedOp) and (self._requantizes(op) or isinstance(op.w.owner, ConstantOp)):
                 self._cast_weights(op)
         self._cast_activations(able)
         for observer in [o for o in self.block.ops if isinstance(o, ObserveOp)]:
@@ -156,7 +185,9 @@ class _Chooser:
 
     def _why_float(self, op: Operation) -> Reason | None:
         """Why an operation cannot become integer: target, weights, bias, or a tensor without a range."""
-        if (reason := self.target.why_float(op.name, computed_storage(self.storage))) is not None:
+        if (
+            reason := self.target.why_float(op.name, computed_storage(storage_type(self.recipe(op).precision)))
+        ) is not None:
             return "target", reason
         if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
             return COMPUTED_WEIGHTS
@@ -192,6 +223,7 @@ class _Chooser:
         element = self.groups.type_of(value)
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
+            self._cast_for_others(value, value, able, InsertPoint.after(value.owner))
             return  # it comes through that type already
         if all(isinstance(u.operation, QuantizeCastOp) and u.operation.quantized_type == element for u in value.uses):
             return  # the graph says so already
@@ -209,18 +241,57 @@ class _Chooser:
         for use in readers:
             if use.operation is not quantized:
                 use.operation.operands[use.index] = back.result
+        self._cast_for_others(value, back.result, able, InsertPoint.after(back))
+
+    def _cast_for_others(self, value: SSAValue, seen: SSAValue, able: set[Operation], where: InsertPoint) -> None:
+        """Sends integer readers of another schema or precision through a type of theirs.
+
+        `seen` is what readers of `value` read.
+        """
+        views: dict[UniformType, SSAValue] = {}
+        for use in [u for u in seen.uses if _reads_as_data(u.operation, u.index, able)]:
+            wanted = self.groups.type_of(value, self.recipe(use.operation))
+            assert wanted is not None
+            if wanted == self.groups.type_of(value):
+                continue
+            if wanted not in views:
+                quantized = QuantizeCastOp(seen, TensorType(wanted, shape_of(seen)))
+                back = DequantizeCastOp(quantized.result, seen.type)
+                Rewriter.insert_op([quantized, back], where)
+                views[wanted] = back.result
+            use.operation.operands[use.index] = views[wanted]
+
+    def _requantizes(self, op: WeightedOp) -> bool:
+        """Makes weights that a float layer stores in integers floats again, where their scales break a promise."""
+        back = op.w.owner
+        if not isinstance(back, DequantizeCastOp) or isinstance(op.x.owner, DequantizeCastOp):
+            return False
+        stored, kept = back.input.owner, element_of(back.input)
+        if self.recipe(op).schema != "symmetric_with_power2_scale" or not isinstance(stored, ConstantOp):
+            return False
+        if not isinstance(kept, UniformType) or all(exponent_of(scale) is not None for scale in kept.scales):
+            return False
+        (real,) = back.evaluate(stored.value.array)
+        constant = ConstantOp(real, tensor_type(op.w), dict(stored.attributes))
+        constant.y.name_hint = op.w.name_hint
+        Rewriter.insert_op(constant, InsertPoint.before(op))
+        op.operands[1] = constant.y
+        for unused in (back, stored):
+            if not any(r.uses for r in unused.results):
+                Rewriter.erase_op(unused)
+        return True
 
     def _cast_weights(self, op: WeightedOp) -> None:
         """Weights get a type of their own for each operation that reads them: the bias enters into it."""
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
-        axis = op.CHANNEL_AXIS if self.options.per_channel else None
-        where = f"weights {called(op.w)}"
-        precision = weight_precision(self.options.weight_precision, self.options.precision)
-        scales = choose_weight_quantization(weights, axis, self.options.schema, precision, where=where)
+        recipe = self.recipe(op)
+        axis = op.CHANNEL_AXIS if recipe.per_channel else None
+        where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, not recipe.glow_exact
+        scales = choose_weight_quantization(weights, axis, recipe.schema, precision, narrow=narrow, where=where)
         scales = [float(s) for s in self._room_for_bias(op, scales)]
-        low, high = weight_range(precision)
-        storage = storage_type(precision)
+        low, high = weight_range(precision, narrow=narrow)
+        storage = IntegerType(weight_bits(precision))  # signed, also beside unsigned activations
         if axis is None:
             element = UniformType.per_tensor(storage, scales[0], 0, low, high)
         else:
@@ -231,22 +302,21 @@ class _Chooser:
         op.operands[1] = back.result
 
     def _room_for_bias(self, op: WeightedOp, scales: Array) -> Array:
-        """Widens a channel's weight scale where its bias would not fit the accumulator in units of s_x·s_w.
-
-        16-bit data have accumulators of 64 bits where the target has these; of 8-bit data they stay in 32.
-        """
-        data = self.groups.type_of(op.x)
+        """Widens a channel's weight scale where its bias would not fit the accumulator in units of s_x·s_w."""
+        recipe = self.recipe(op)
+        data = self.groups.type_of(op.x, recipe)
         if op.b is None or not is_float(op.b) or data is None:
             return scales
         assert isinstance(op.b.owner, ConstantOp)
-        limit = BIAS_LIMIT if self.storage.width.data <= 8 else 2.0 ** (self.target.sum_bits - 2)
+        bias, most = recipe.stored_bias(data.storage_width, self.target.sum_bits), 2.0 ** (self.target.sum_bits - 2)
+        limit = min(BIAS_LIMITS[bias], most)
         least = np.abs(op.b.owner.value.array.astype(np.float64)) / (data.scale * limit)
         if len(scales) == 1:
             least = least.max(keepdims=True, initial=0.0)
         # One step up, so that rounding to f32 does not bring it below; a NaN or infinite bias widens nothing.
         least = np.nan_to_num(least * (1 + 2**-20), nan=0.0, posinf=0.0)
         wider = np.minimum(least, LARGEST_SCALE).astype(np.float32).astype(np.float64)
-        if self.options.schema == "symmetric_with_power2_scale":
+        if recipe.schema == "symmetric_with_power2_scale":
             wider = np.array([power_of_two_above(s) if s else s for s in wider.tolist()])
         return np.maximum(scales, wider)
 

@@ -1,5 +1,6 @@
 """`insert-observers`: taps each activation, so that a range can be learnt or written for it."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -91,3 +92,31 @@ def by_tensor(observed: Sequence[ObserveOp], arrays: Sequence[Array]) -> dict[st
 def observed_shapes(within: Operation) -> dict[str, tuple[int, ...]]:
     """Name → shape without the batch dimension, of each observed tensor of a module or a function."""
     return {o.tensor.data: shape_of(o.value)[1:] for o in observers(within)}
+
+
+def observed_keys(function: func.FuncOp) -> dict[str, str]:
+    """Name → hash of how each observed tensor is computed: operations and their attributes, sizes but the batch's.
+
+    The values of constants do not enter: weights may be trained further.
+    """
+    keys: dict[SSAValue, str] = {}
+    for argument in function.body.block.args:
+        keys[argument] = _hash(f"argument {argument.index}", _sizes(argument))
+    for op in function.body.block.ops:
+        said = sorted(f"{k}={v}" for k, v in op.properties.items() if k not in NOT_STRUCTURE)
+        operands = [keys.get(v, "") for v in op.operands]
+        for index, result in enumerate(op.results):
+            keys[result] = _hash(op.name, str(index), *said, *operands, _sizes(result))
+    return {o.tensor.data: keys[o.value] for o in observers(function) if o.value in keys}
+
+
+NOT_STRUCTURE = ("value", "shape")
+"""Attributes that are no structure: constants' values, and result shapes, which count the batch."""
+
+
+def _sizes(value: SSAValue) -> str:
+    return "x".join(map(str, shape_of(value)[1:])) if isinstance(value.type, TensorType) else str(value.type)
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

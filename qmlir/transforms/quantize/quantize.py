@@ -1,19 +1,26 @@
 """`quantize`: from a float network with ranges to one on quantized types."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.quant.schemas import Precision, Schema, WeightPrecision
+from qmlir.dialects.quant.schemas import Calibration, Precision, Schema, WeightPrecision
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.errors import PipelineError
+from qmlir.errors import OptionError, PipelineError
 from qmlir.ledger import deciding_operations, decision_of, decisions
+from qmlir.legality import target_of
 from qmlir.passes import option
+from qmlir.policy import Policy, conflicts
+from qmlir.recipe import POLICY, BiasPrecision, Recipe
+from qmlir.transforms.quantize.apply_policy import apply_policy, policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.choose_scales import ChooseScalesPass
+from qmlir.transforms.quantize.correct_bias import Samples, correct_bias, network_of, some_samples
+from qmlir.transforms.quantize.equalize_channels import equalize_channels
+from qmlir.transforms.quantize.exact_inputs import keep_integers
 from qmlir.transforms.quantize.fold_qdq import gather_casts, is_as_imported
 from qmlir.transforms.quantize.insert_observers import observers
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
@@ -39,36 +46,73 @@ class QuantizePass(ModulePass):
 
     name = "quantize"
     schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
-    precision: Precision = option("int8", "storage of activations and weights")
-    weight_precision: WeightPrecision = option("same", "storage of weights, where it is another")
+    precision: Precision = option("int8", "storage of activations, and of weights unless said otherwise")
+    weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
+    calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
+    bias: BiasPrecision = option(
+        "auto", "storage of biases, by the data's; weight scales widen where one would not fit"
+    )
+    glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
     profile: str = option("", "apply this profile first")
+    policy: str = option("", "follow this policy, a file: rules for single operations, over these options")
+    rules: str = option("", "more rules, with ; between them: {name=conv1 precision=int16; layer=last keep-float=true}")
     fail_on_float: bool = option(False, "refuse if an operation stays float, with the reason of each")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.profile:
             ApplyProfilePass(file=self.profile).apply(ctx, op)
-        if not any(o.bounds for o in observers(op)) and _is_untouched(op):
-            raise PipelineError(
-                "quantize",
-                "needs ranges: at least one calib.observe with a range",
-                got=f"{len(observers(op)) or 'no'} observers{', none with a range' if observers(op) else ''}",
-                remedy="profile the network and give profile=FILE, or run --insert-observers and --apply-profile "
-                "first, or write ranges into the IR: calib.observe %v {name = …, range = [lo, hi]}",
-            )
-        if is_as_imported(op):
-            gather_casts(op)
-        ChooseScalesPass(
-            schema=self.schema,
-            precision=self.precision,
-            weight_precision=self.weight_precision,
-            per_channel=self.per_channel,
-        ).apply(ctx, op)
-        for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
-            step.apply(ctx, op)
-        if self.fail_on_float and (left := [e for e in decisions(op) if e.outcome == "float"]):
-            listed = "; ".join(f'{e.operation} "{e.node}": {e.reason}' for e in left)
-            raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})")
+        quantize_by(policy_of(self.policy, self.rules), self, ctx, op)
+
+
+def quantize_by(
+    policy: Policy, options: QuantizePass, ctx: Context, module: ModuleOp, data: Samples | None = None
+) -> None:
+    """Quantizes a network whose observers hold ranges, by a policy.
+
+    Args:
+        policy: Its default holds over the options, which must not contradict it; its rules over both.
+        options: For all operations.
+        ctx: The compiler's.
+        module: Changed in place.
+        data: Samples to correct biases on; None corrects none.
+
+    Raises:
+        PipelineError: There are no ranges, or an operation stays float that must not.
+        PolicyError: A rule matches nothing, or nothing that can honour it.
+    """
+    recipe_fields = {f.name: getattr(options, f.name) for f in fields(options) if f.name in Recipe.__dataclass_fields__}
+    conflicts(policy.default, recipe_fields, Recipe())
+    settings = {**recipe_fields, **policy.default}
+    if unknown := settings.keys() - recipe_fields.keys():
+        raise OptionError("policy", "cannot set this by default", got=", ".join(sorted(unknown)), remedy="use a rule")
+    applied = apply_policy(module, policy, target_of(ctx), base=Recipe(**settings))
+    if not any(o.bounds or POLICY in o.attributes for o in observers(module)) and _is_untouched(module):
+        found = observers(module)
+        raise PipelineError(
+            "quantize",
+            "needs ranges: at least one calib.observe with a range",
+            got=f"{len(found) or 'no'} observers{', none with a range' if found else ''}",
+            remedy="profile the network and give profile=FILE, or run --insert-observers and --apply-profile "
+            "first, or write ranges into the IR: calib.observe %v {name = …, range = [lo, hi]}",
+        )
+    if is_as_imported(module):
+        gather_casts(module)
+    choose = {name: value for name, value in settings.items() if name in ChooseScalesPass.__dataclass_fields__}
+    samples = some_samples(module, data) if data is not None else []
+    if data is not None:
+        keep_integers(network_of(module), samples, Recipe(**settings))
+        if settings["per_channel"] and not settings["glow_exact"]:
+            equalize_channels(network_of(module), samples)
+    ChooseScalesPass(**choose).apply(ctx, module)
+    if data is not None:
+        correct_bias(module, samples)
+    for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
+        step.apply(ctx, module)
+    refuse_unhonoured(applied, module)
+    if options.fail_on_float and (left := [e for e in decisions(module) if e.outcome == "float"]):
+        listed = "; ".join(f'{e.operation} "{e.node}": {e.reason}' for e in left)
+        raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})")
 
 
 def _is_untouched(module: ModuleOp) -> bool:

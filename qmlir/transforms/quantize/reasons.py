@@ -9,6 +9,7 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.recipe import Recipe, recipe_of
 from qmlir.rewriting import tensor_name
 
 Reason = tuple[str, str]
@@ -21,11 +22,15 @@ COMPUTED_WEIGHTS: Reason = (
 COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a constant bias can be quantized")
 
 
+KEPT_FLOAT: Reason = ("policy", "the policy keeps it in floats")
+
 SHARED: Reason = ("shared", "its result is also read as floats, which quantizing it would change")
 
 
 def blocked(op: Operation) -> Reason | None:
-    """That an operation's weights come from integers with parameters for each block; None if they do not."""
+    """That the policy keeps an operation in floats, or its weights have parameters for each block; None otherwise."""
+    if recipe_of(op, Recipe()).keep_float:
+        return KEPT_FLOAT
     sources = [source_of(v).owner for v in op.operands]
     sizes = [o.attributes[BLOCK] for o in sources if isinstance(o, ConstantOp) and BLOCK in o.attributes]
     if not sizes:

@@ -11,23 +11,30 @@ those form a group with one type, chosen for the union of what enters it. Into a
 A type that a quantization in the graph asks for is a constraint, not a wish: its group has that type, and a group of
 two such types is none, so operations that would tie them tie nothing.
 
+Each value has a recipe (recipe.py). Values of different schemas or precisions are in no group together, and a reader
+with another recipe than its operand's sees that operand through a type of its own.
+
 What follows from something of unknown range has none either, and is tied to nothing: in a group it would be clipped
 to the range of the others.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import FloatAttr, IntegerType
+from xdsl.dialects.builtin import FloatAttr, IntegerType, Signedness
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from qmlir.dialects.calib import Observation
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn import ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.quant.calibration import calibrated_range, choose_quantization
+from qmlir.dialects.quant.histograms import Histogram
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, SameScale
-from qmlir.dialects.quant.schemas import Precision, Schema, choose_quantization
+from qmlir.dialects.quant.schemas import Precision, QuantizationError, quantization_of_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands, data_values, is_weight
+from qmlir.recipe import Recipe
 from qmlir.transforms.quantize.reasons import called
 
 Bounds = tuple[float, float]
@@ -37,7 +44,9 @@ Bounds = tuple[float, float]
 class Group:
     """Tensors of one type.
 
-    bounds   observed ranges, of constants too
+    recipe   of its first value
+    seen     what was observed of its values
+    bounds   ranges that it must hold besides: of constants, and those that the policy gives
     fixed    types that functions or casts give to some of its tensors
     wanted   types that quantizations in the graph ask for
     free     whether something enters whose type is for us to choose
@@ -45,6 +54,8 @@ class Group:
     name     what to call it in an error
     """
 
+    recipe: Recipe
+    seen: list[Observation] = field(default_factory=list[Observation])
     bounds: list[Bounds] = field(default_factory=list[Bounds])
     fixed: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
     wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])
@@ -59,18 +70,14 @@ class ScaleGroups:
     def __init__(
         self,
         operations: Sequence[Operation],
-        observed: Mapping[SSAValue, Bounds],
-        *,
-        schema: Schema,
-        precision: Precision,
-        storage: IntegerType,
+        observed: Mapping[SSAValue, Observation],
+        recipe: Callable[[SSAValue], Recipe],
     ):
-        self._observed, self._storage = observed, storage
-        self._schema: Schema = schema
-        self._precision: Precision = precision
+        """Groups the activations of `operations`, of which `observed` is known, under the recipe of each value."""
+        self._observed, self._recipe = observed, recipe
         self._above: dict[SSAValue, SSAValue] = {}
         self._groups: dict[SSAValue, Group] = {}
-        self._types: dict[SSAValue, UniformType] = {}
+        self._types: dict[tuple[SSAValue, Recipe], UniformType] = {}
         self._ranged: set[SSAValue] = set()
         self._constraints: dict[SSAValue, set[UniformType]] = {}
         self._tied = self._tie(operations)
@@ -89,8 +96,8 @@ class ScaleGroups:
             root = above
         return root
 
-    def type_of(self, value: SSAValue) -> UniformType | None:
-        """The quantized type of a value's group; None where it has no range.
+    def type_of(self, value: SSAValue, reader: Recipe | None = None) -> UniformType | None:
+        """The quantized type of a value's group, or what a reader of another recipe sees; None where it has no range.
 
         Raises:
             QuantizationError: No parameters follow from its range.
@@ -98,9 +105,12 @@ class ScaleGroups:
         if not self.has_range(value):
             return None
         root = self.root(value)
-        if root not in self._types:
-            self._types[root] = self._choose(self._groups[root])
-        return self._types[root]
+        group = self._groups[root]
+        recipe = group.recipe if reader is None or reader.format == group.recipe.format else reader
+        key = root, recipe
+        if key not in self._types:
+            self._types[key] = self._choose(group) if recipe is group.recipe else self._type_of_range(group, recipe)
+        return self._types[key]
 
     def has_range(self, value: SSAValue) -> bool:
         """Whether the range of an activation is known."""
@@ -114,7 +124,8 @@ class ScaleGroups:
         for op in operations:
             operands = data_operands(op)
             self._ranged.update(v for v in (*operands, *op.results) if self._range_is_given(v))
-            if _moves(op) and all(v in self._ranged for v in operands) and not self._contradicts(op):
+            alike = len({self._recipe(v).format for v in data_values(op)}) == 1
+            if alike and _moves(op) and all(v in self._ranged for v in operands) and not self._contradicts(op):
                 tied[op] = None
                 self._ranged.update(op.results)
                 for value in data_values(op):
@@ -140,10 +151,13 @@ class ScaleGroups:
         return isinstance(value.owner, ConstantOp) or self._imposed(value) is not None or self._is_observed(value)
 
     def _enter(self, value: SSAValue) -> None:
-        group = self._groups.setdefault(self.root(value), Group())
+        recipe = self._recipe(value)
+        group = self._groups.setdefault(self.root(value), Group(recipe))
         group.name = group.name or f"tensor {called(value)}"
-        if value in self._observed:
-            group.bounds.append(self._observed[value])
+        if recipe.range is not None:
+            group.bounds.append(recipe.range)
+        elif value in self._observed:
+            group.seen.append(self._observed[value])
         if (wanted := quantized_as(value)) is not None:
             group.wanted[wanted] = None
         if (type := self._imposed(value)) is not None:
@@ -157,13 +171,18 @@ class ScaleGroups:
 
     def _imposed(self, value: SSAValue) -> UniformType | None:
         """The type that a value has by a function's own range or by a cast that is there already."""
+        recipe = self._recipe(value)
         casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
         if isinstance(value.owner, DequantizeCastOp):
             type = element_of(value.owner.input)
         elif casts:
             type = element_of(casts[0].result)
-        elif isinstance(value, OpResult) and (rules := value.op.get_traits_of_type(FixedScale)):
-            return self._type(*rules[0].result_parameters(self._schema, self._precision))
+        elif recipe.parameters is not None:
+            return _type(recipe, *recipe.parameters)
+        elif (
+            isinstance(value, OpResult) and recipe.range is None and (rules := value.op.get_traits_of_type(FixedScale))
+        ):
+            return _type(recipe, *rules[0].result_parameters(*recipe.format))
         else:
             return None
         assert isinstance(type, UniformType)
@@ -171,7 +190,7 @@ class ScaleGroups:
 
     def _is_observed(self, value: SSAValue) -> bool:
         """Whether a value's range is known from an observer on it, or on the same values in another shape."""
-        if value in self._observed:
+        if value in self._observed or self._recipe(value).range is not None:
             return True
         shapes = (u.operation for u in value.uses if isinstance(u.operation, ReshapeOp | TransposeOp))
         return any(self._is_observed(op.results[0]) for op in shapes)
@@ -186,12 +205,50 @@ class ScaleGroups:
             lo, hi = _real_range(only)
             if all(lo <= p <= hi for p in group.padding):
                 return only
-        ranges = [*group.bounds, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
-        lo, hi = min(r[0] for r in ranges), max(r[1] for r in ranges)
-        return self._type(*choose_quantization(lo, hi, self._schema, self._precision, where=group.name))
+        return self._type_of_range(group, group.recipe)
 
-    def _type(self, scale: float, zero_point: int) -> UniformType:
-        return UniformType.per_tensor(self._storage, scale, zero_point)
+    def _type_of_range(self, group: Group, recipe: Recipe) -> UniformType:
+        """The type for all that a group must hold: what was observed, narrowed, and what is not to be."""
+        schema, precision = recipe.format
+        exact, where = recipe.glow_exact, group.name
+        kept = [*group.bounds, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
+        if group.seen and recipe.calibration == "moving_average":
+            kept += [_average(seen, where) for seen in group.seen]
+        elif group.seen:
+            (lo, hi), histogram = _together(group.seen)
+            given = schema, precision, histogram, recipe.calibration
+            if not kept:
+                return _type(recipe, *choose_quantization(lo, hi, *given, glow_exact=exact, where=where))
+            kept.append(calibrated_range(lo, hi, *given, glow_exact=exact, where=where))
+        lo, hi = min(r[0] for r in kept), max(r[1] for r in kept)
+        return _type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
+
+
+def storage_type(precision: Precision) -> IntegerType:
+    """The storage type of a precision: int8 → i8, uint8 → ui8."""
+    width = int(precision.removeprefix("u").removeprefix("int"))
+    return IntegerType(width, Signedness.UNSIGNED if precision.startswith("u") else Signedness.SIGNLESS)
+
+
+def _type(recipe: Recipe, scale: float, zero_point: int) -> UniformType:
+    return UniformType.per_tensor(storage_type(recipe.precision), scale, zero_point)
+
+
+def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:
+    """The range of several observations, and their histogram if all have one."""
+    bounds = min(s.bounds[0] for s in seen), max(s.bounds[1] for s in seen)
+    histograms = [s.histogram for s in seen if s.histogram is not None]
+    return bounds, Histogram.together(histograms) if len(histograms) == len(seen) else None
+
+
+def _average(seen: Observation, where: str) -> Bounds:
+    if seen.average is None:
+        raise QuantizationError(
+            "calibration moving_average needs the mean range of a sample",
+            where=where,
+            remedy="profile the network anew, or use minmax",
+        )
+    return seen.average
 
 
 def quantized_as(value: SSAValue) -> UniformType | None:

@@ -1,16 +1,14 @@
-"""Schemas against what Glow's own functions computed, and the promises each schema makes."""
+"""The promises each schema makes; tests/conformance/test_glow_quantization.py has Glow's own results."""
 
-import csv
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qmlir.dialects.quant.calibration import choose_quantization
 from qmlir.dialects.quant.numerics import dequantize, quantize
 from qmlir.dialects.quant.schemas import (
     SCHEMAS,
@@ -20,7 +18,6 @@ from qmlir.dialects.quant.schemas import (
     Precision,
     QuantizationError,
     Schema,
-    choose_quantization,
     choose_weight_quantization,
     exponent_of,
     is_symmetric,
@@ -29,27 +26,6 @@ from qmlir.dialects.quant.schemas import (
     scale_text,
     weight_range,
 )
-
-GLOW_ROWS = 10_000
-"""Rows of params.csv for int8 and int16; the other 5,000 are int32, which is no precision of ours."""
-
-
-@pytest.mark.parametrize("glow_exact", [True, False])
-def test_glow(shared: Callable[[str], Path], glow_exact: bool) -> None:
-    """Every row bit for bit; without `glow_exact` too, as none of the rows is one of the documented corners."""
-    with shared("conformance/glow-quantization/params.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["precision"] in STORAGE_RANGES]
-    assert len(rows) == GLOW_ROWS
-    for row in rows:
-        got = choose_quantization(
-            float.fromhex(row["min"]),
-            float.fromhex(row["max"]),
-            row["schema"],  # type: ignore[arg-type]
-            row["precision"],  # type: ignore[arg-type]
-            glow_exact=glow_exact,
-        )
-        assert got == (float.fromhex(row["scale"]), int(row["offset"])), row
-
 
 # The three corners where we leave Glow.
 
@@ -139,13 +115,6 @@ def test_power_of_two_above() -> None:
 def test_bad_ranges(lo: float, hi: float, message: str) -> None:
     with pytest.raises(QuantizationError, match=f'tensor "x": {message}'):
         choose_quantization(lo, hi, where='tensor "x"')
-
-
-def test_calibration_is_refused() -> None:
-    with pytest.raises(QuantizationError, match="not supported, got kl; use min and max"):
-        choose_quantization(0.0, 1.0, calibration="kl")
-    with pytest.raises(QuantizationError, match="not supported"):
-        choose_quantization(0.0, 1.0, histogram=[1, 2])
 
 
 # Weights.

@@ -13,13 +13,14 @@ from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
 from qmlir.transforms.nn.fold_constants import fold_constants
 from qmlir.transforms.nn.fuse_activation import fuse_activation
 from qmlir.transforms.nn.fuse_bias import fuse_bias
+from qmlir.transforms.nn.global_pools import name_global_pools
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.verify import verify
 from tests.transforms.nn.graphs import RandomGraph, function_of, inputs_of
 
 SEEDS = range(60)
 EXACT = (fold_constants, fuse_activation, cancel_transposes)
-ROUNDED = (fold_batch_norm, fuse_bias, simplify)
+ROUNDED = (fold_batch_norm, fuse_bias, name_global_pools, simplify)
 
 
 @pytest.mark.parametrize("run", [*EXACT, *ROUNDED], ids=lambda f: f.__name__)

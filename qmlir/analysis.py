@@ -1,0 +1,172 @@
+"""How far a quantized network's tensors are from the float network's, and whose fault it is.
+
+    cumulative   the tensor of the quantized network against that of the float network, on the same inputs
+    isolated     the same, where the operation that makes the tensor reads the float network's tensors: its own error,
+                 of quantizing what it reads, its weights and its result
+
+Both in dB of signal to quantization noise, 10·log10(Σ f² / Σ (q − f)²), and as the cosine of the angle between q and
+f; sums are over all elements of all samples.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.compiler import Pipeline, compile, main_function
+from qmlir.errors import QmlirError
+from qmlir.ledger import decisions
+from qmlir.transforms.quantize.taps import isolated, tapped
+
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.jit import Executable
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class Distance:
+    """Sums over two arrays that should be equal.
+
+    signal, noise, other, product   Σ f², Σ (q − f)², Σ q², Σ f·q
+    """
+
+    signal: float = 0.0
+    noise: float = 0.0
+    other: float = 0.0
+    product: float = 0.0
+
+    def update(self, exact: Array, approximate: Array) -> None:
+        """Adds arrays of one shape, the float network's first."""
+        f, q = exact.astype(np.float64).ravel(), approximate.astype(np.float64).ravel()
+        self.signal += float(f @ f)
+        self.noise += float((q - f) @ (q - f))
+        self.other += float(q @ q)
+        self.product += float(f @ q)
+
+    @property
+    def sqnr(self) -> float:
+        """dB; infinite where nothing differs, −infinite where there is noise alone."""
+        if self.noise == 0:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+    @property
+    def cosine(self) -> float:
+        """1 where both point in one direction; also where both are zero."""
+        length = math.sqrt(self.signal) * math.sqrt(self.other)
+        return self.product / length if length else float(self.signal == self.other)
+
+
+@dataclass(frozen=True)
+class TensorError:
+    """What an analysis says of one tensor; `isolated` is None where no quantized operation makes it.
+
+    tensor      its name
+    operation   what makes it, such as `nn.conv2d`; `input` for an input of the network
+    cumulative  SQNR in dB, and cosine, in the quantized network
+    isolated    SQNR in dB, and cosine, of what its operation alone adds
+    """
+
+    tensor: str
+    operation: str
+    cumulative_sqnr: float
+    cumulative_cosine: float
+    isolated_sqnr: float | None = None
+    isolated_cosine: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row for JSON, which has no infinity: null."""
+        finite = {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
+        return finite
+
+
+@dataclass
+class _Sums:
+    cumulative: dict[str, Distance] = field(default_factory=dict[str, Distance])
+    isolated: dict[str, Distance] = field(default_factory=dict[str, Distance])
+
+
+def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Mapping[str, Array]]) -> list[TensorError]:
+    """Compares the tensors of a quantized network with those of the float network it was made from.
+
+    Args:
+        module: The float network; it stays as it was.
+        quantized: What `quantize` made of it; it stays as it was.
+        samples: Arrays of the only input, or dicts of arrays by input name.
+
+    Returns:
+        A row for each tensor that both networks have, in program order.
+
+    Raises:
+        QmlirError: They have no tensor in common, or there is no sample.
+    """
+    simplified = Pipeline("simplify")(module)
+    float_module, float_names = tapped(simplified, main_function(simplified))
+    quantized_module, quantized_names = tapped(quantized, main_function(quantized))
+    shared = [name for name in quantized_names if name in set(float_names)]
+    if not shared or not decisions(quantized):
+        got = "none in common" if decisions(quantized) else "one that was never quantized"
+        remedy = "give the network that was quantized, and what `quantize` wrote"
+        raise QmlirError("the networks must have tensors of the same names", got=got, remedy=remedy)
+    alone_module, inputs, outputs = isolated(main_function(quantized), shared)
+    floats, quants = compile(float_module), compile(quantized_module)
+    alone = compile(alone_module) if outputs else None
+    sums = _Sums({n: Distance() for n in shared}, {n: Distance() for n in outputs})
+    count = 0
+    for sample in samples:
+        exact = _named(floats, float_names, sample)
+        found = _named(quants, quantized_names, sample)
+        for name, distance in sums.cumulative.items():
+            distance.update(exact[name], found[name])
+        if alone is not None:
+            taken = {spec.name: exact[n] for spec, n in zip(alone.signature.inputs, inputs, strict=True)}
+            for name, values in zip(outputs, alone.run(taken), strict=True):
+                sums.isolated[name].update(exact[name], values)
+        count += 1
+    if not count:
+        raise QmlirError("an analysis needs at least one sample", got="none")
+    return _rows(sums, quantized)
+
+
+def _named(network: "Executable", names: list[str], sample: Array | Mapping[str, Array]) -> dict[str, Array]:
+    return dict(zip(names, network.run(sample)[-len(names) :], strict=True))
+
+
+def _rows(sums: _Sums, quantized: ModuleOp) -> list[TensorError]:
+    from qmlir.ledger import deciding_operations
+    from qmlir.rewriting import tensor_name
+
+    makers = {tensor_name(r): op.name for op in deciding_operations(quantized) for r in op.results}
+    rows: list[TensorError] = []
+    for name, whole in sums.cumulative.items():
+        own = sums.isolated.get(name, None if name in makers else whole)
+        rows.append(
+            TensorError(
+                name,
+                makers.get(name, "input"),
+                whole.sqnr,
+                whole.cosine,
+                own.sqnr if own else None,
+                own.cosine if own else None,
+            )
+        )
+    return rows
+
+
+RANKINGS = ("isolated", "cumulative", "order")
+"""How rows can be ranked: by an SQNR, the worst first, or as the network computes them."""
+
+
+def ranked(rows: list[TensorError], by: str = "isolated") -> list[TensorError]:
+    """The rows, the worst first; those without the figure last."""
+
+    def worst(row: TensorError) -> float:
+        value = row.isolated_sqnr if by == "isolated" else row.cumulative_sqnr
+        return math.inf if value is None else value
+
+    return list(rows) if by == "order" else sorted(rows, key=worst)

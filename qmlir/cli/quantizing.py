@@ -1,0 +1,120 @@
+"""`qmlir quantize`: options, profile and policy in, a quantized network and its ledger out."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qmlir.cli.data import add_data_options, samples_of
+from qmlir.cli.flags import ArgumentParser, choice, file_of
+from qmlir.cli.progress import progress
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.policy import Policy
+
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+PRECISIONS = ("int8", "uint8", "int16")
+WEIGHT_PRECISIONS = ("same", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16")
+CALIBRATIONS = ("auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq")
+BIASES = ("auto", "int8", "int16", "int32", "int64")
+"""The values of a recipe's fields (recipe.py), which takes long to import."""
+
+
+def add_quantize_options(parser: ArgumentParser) -> None:
+    """The options of `qmlir quantize`."""
+    add = parser.add_argument
+    add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR)")
+    add("--partial-profile", action="store_true", help="accept a profile that lacks some of the tensors")
+    add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
+    add("--schema", **choice(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)")
+    add("--precision", **choice(PRECISIONS), help="storage of the integers (default: int8)")
+    add("--weight-precision", **choice(WEIGHT_PRECISIONS), help="storage of weights (default: same as the activations)")
+    add("--calibration", **choice(CALIBRATIONS), help="how histograms narrow ranges (default: auto, which is mse)")
+    add("--bias", **choice(BIASES), help="storage of biases (default: by the data's, int32 or int64)")
+    add("--glow-exact", action="store_true", help="Glow's parameters bit for bit; calibrations are minmax and kl")
+    add("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
+    add("--policy", type=Path, help="rules for single operations, a .yaml file")
+    add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; see the README')
+    add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
+    add_data_options(parser, "correct biases, layer by layer, on these samples", required=False)
+    add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
+    add("--ledger", type=Path, help="write the decision for each operation as JSON")
+    add("-o", "--output", type=file_of(".mlir"), help="the .mlir file to write")
+
+
+def run_quantize(arguments: argparse.Namespace) -> None:
+    """Quantizes a network and says what became of each operation."""
+    from qmlir.cli.main import load_model
+    from qmlir.cli.report import print_decisions, write_ledger
+    from qmlir.compiler import main_function, quantize, save
+    from qmlir.errors import OptionError
+    from qmlir.ledger import decisions
+    from qmlir.signature import signature_of
+
+    output: Path | None = arguments.output
+    if output is None and not arguments.print_config:
+        raise OptionError("command line", "the following arguments are required: -o/--output")
+    policy = _policy(arguments)
+    module = load_model(arguments)
+    if output is None or arguments.print_config:
+        _print_config(module, policy, arguments)
+        return
+    data = None
+    if arguments.data is not None:
+        samples = samples_of(arguments, signature_of(main_function(module)))
+        data = progress(samples, len(samples), "correcting biases")
+    report = _apply_profile(module, arguments) if arguments.profile is not None else []
+    quantized = quantize(module, policy=policy, data=data, fail_on_float=arguments.fail_on_float, **_given(arguments))
+    entries = decisions(quantized)
+    with write_ledger(entries, arguments.ledger):
+        save(quantized, output)
+    sys.stdout.write("".join(f"{line}\n" for line in report))
+    print_decisions(entries)
+    sys.stdout.write(f"{output}: written\n")
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of a recipe that the command line gives, by their names in Python."""
+    named = ("schema", "precision", "weight_precision", "calibration", "bias")
+    given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
+    switches = {"per_channel": (arguments.per_tensor, False), "glow_exact": (arguments.glow_exact, True)}
+    return given | {name: value for name, (switched, value) in switches.items() if switched}
+
+
+def _policy(arguments: argparse.Namespace) -> "Policy":
+    from qmlir.policy import Policy, rule_of
+
+    policy = Policy.load(arguments.policy) if arguments.policy is not None else Policy()
+    return policy.with_rules([rule_of(text) for text in arguments.rule])
+
+
+def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Namespace) -> None:
+    """Prints the policy with the options in it, as a file that says the same, and as comments where each rule holds."""
+    from qmlir.compiler import Pipeline
+    from qmlir.legality import load_target
+    from qmlir.policy import conflicts
+    from qmlir.recipe import Recipe
+    from qmlir.transforms.quantize.apply_policy import apply_policy
+
+    conflicts(policy.default, _given(arguments), Recipe())
+    whole = policy.with_default(_given(arguments))
+    applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
+    sys.stdout.write(whole.text())
+    for number, each in enumerate(applied, 1):
+        sys.stdout.write(f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}\n")
+
+
+def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> list[str]:
+    """Writes a profile's ranges on the model's observers; what it has and what it lacks, in lines."""
+    from qmlir.profiles import Profile
+    from qmlir.transforms.quantize.apply_profile import apply_profile
+
+    return apply_profile(
+        module,
+        Profile.load(arguments.profile),
+        source=str(arguments.profile),
+        partial=arguments.partial_profile,
+        by_name=arguments.profile_by_name,
+    ).lines()

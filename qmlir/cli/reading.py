@@ -1,0 +1,92 @@
+"""`qmlir ledger` and `qmlir ledger diff`: what became of each operation, and where two networks differ in that."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from qmlir.cli.flags import ArgumentParser
+from qmlir.errors import FileError
+
+if TYPE_CHECKING:
+    from qmlir.ledger import Entry
+
+WHAT = "a ledger as `quantize --ledger` writes it, or a quantized .mlir file"
+
+
+def add_ledger_options(parser: ArgumentParser) -> None:
+    """The options of `qmlir ledger`."""
+    parser.add_argument("ledger", type=Path, help=WHAT)
+    _add_json(parser)
+
+
+def add_diff_options(parser: ArgumentParser) -> None:
+    """The options of `qmlir ledger diff`."""
+    parser.add_argument("before", type=Path, help=WHAT)
+    parser.add_argument("after", type=Path, help=WHAT)
+    _add_json(parser)
+
+
+def _add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run_ledger(arguments: argparse.Namespace) -> None:
+    """Prints a ledger."""
+    from qmlir.cli.report import print_decisions
+
+    entries = read_ledger(arguments.ledger)
+    if arguments.json:
+        _print_json([entry.as_dict() for entry in entries])
+    else:
+        print_decisions(entries)
+
+
+def run_diff(arguments: argparse.Namespace) -> None:
+    """Prints where two ledgers differ."""
+    from qmlir.cli.report import print_changes
+    from qmlir.ledger import changes
+
+    found = changes(read_ledger(arguments.before), read_ledger(arguments.after))
+    if arguments.json:
+        _print_json([change.as_dict() for change in found])
+    else:
+        print_changes(found)
+
+
+def _print_json(rows: Any) -> None:
+    sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+
+
+def read_ledger(path: Path) -> "list[Entry]":
+    """The entries of a ledger in JSON, or of a quantized network.
+
+    Raises:
+        FileError: It is neither.
+    """
+    from qmlir.ledger import Entry, decisions
+
+    if path.suffix != ".json":
+        from qmlir.compiler import load
+
+        return decisions(load(path))
+    need, remedy = "must be a ledger", "write one with `qmlir quantize --ledger`"
+    try:
+        rows: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(path, need, got=(error.strerror or str(error)).lower(), remedy=remedy) from None
+    except json.JSONDecodeError as error:
+        place = f"{path}:{error.lineno}:{error.colno}"
+        raise FileError(place, need, got=f"a mistake ({error.msg})", remedy=remedy) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise FileError(path, need, got="something that is no JSON", remedy=remedy) from None
+    names = list(Entry.__dataclass_fields__)
+    found: list[Entry] = []
+    for number, row in enumerate(cast(list[object], rows) if isinstance(rows, list) else [None]):
+        fields = cast(dict[str, Any], row) if isinstance(row, dict) else {}
+        if not all(isinstance(fields.get(name), str) for name in names):
+            need = f"must be a ledger: a list of rows with {', '.join(names)}"
+            raise FileError(path, need, got=f"another row {number}", remedy=remedy)
+        found.append(Entry(**{name: fields[name] for name in names}))
+    return found

@@ -1,0 +1,355 @@
+"""`apply-policy`: writes what the rules of a policy say on the operations that they match.
+
+Leaves: `qmlir.policy` attributes, some of a recipe's fields each, which the passes of quantization read instead of
+their options (recipe.py). What is said of an input of the network stands on its observer.
+
+A rule that matches nothing is an error with near misses, and so is a rule that none of the operations it matches can
+honour; of the operations that a pattern matches, those that cannot are passed over, and the ledger says why.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.qmlir import OpaqueOp, names_of
+from qmlir.dialects.quant.rules import FixedScale
+from qmlir.dialects.quant.schemas import (
+    STORAGE_RANGES,
+    QuantizationError,
+    exponent_of,
+    is_symmetric,
+    quantization_of_range,
+)
+from qmlir.errors import OptionError
+from qmlir.ledger import deciding_operations, decisions
+from qmlir.legality import computed_storage, data_values, target_of
+from qmlir.near_misses import near_misses
+from qmlir.passes import option
+from qmlir.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.recipe import POLICY, Recipe, Settings, policy_attribute, recipe_of, settings_of
+from qmlir.rewriting import names_of_value, node_name, tensor_name
+from qmlir.target import Target
+from qmlir.transforms.quantize.choose_scales import storage_type
+
+WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias")
+"""Settings of operations with weights."""
+
+PRECISIONS = {"precision", "weight_precision"}
+"""Settings that only an operation in integers can have."""
+
+RESULT_SETTINGS = ("range", "parameters")
+"""Settings of a tensor: an operation's result, or an input of the network."""
+
+
+@dataclass(frozen=True)
+class ApplyPolicyPass(ModulePass):
+    """Writes the rules of a policy on the operations they match, as `qmlir.policy`.
+
+    ```mlir
+    %0 = nn.conv2d %x, %w {qmlir.name = #qmlir.name<nodes ["conv1"]>} : …
+    // becomes, by the rule {name: conv1, precision: int16}
+    %0 = nn.conv2d %x, %w {qmlir.name = #qmlir.name<nodes ["conv1"]>, qmlir.policy = {precision = "int16"}} : …
+    ```
+    """
+
+    name = "apply-policy"
+    file: str = option("", "the policy, in YAML")
+    rules: str = option("", "more rules, with ; between them: {name=conv1 precision=int16; layer=last keep-float=true}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.file and not self.rules.strip():
+            remedy = 'give one: --apply-policy="file=net.yaml"'
+            raise OptionError("apply-policy", "needs a file or rules", remedy=remedy)
+        apply_policy(op, policy_of(self.file, self.rules), target_of(ctx), spread_default=True)
+
+
+def policy_of(file: str, rules: str) -> Policy:
+    """The policy of a file, if any, and of the rules of an option."""
+    policy = Policy.load(file) if file else Policy()
+    return policy.with_rules([rule_of(text) for text in rules.split(";") if text.strip()])
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A rule, and the names of the operations that carry what it says."""
+
+    rule: Rule
+    nodes: frozenset[str]
+
+
+def apply_policy(
+    module: ModuleOp, policy: Policy, target: Target, *, base: Recipe | None = None, spread_default: bool = False
+) -> list[Applied]:
+    """Writes a policy on the operations of a module.
+
+    Args:
+        module: Changed in place.
+        policy: The rules.
+        target: Whose operations they are to be.
+        base: The options in effect for what no rule names.
+        spread_default: Whether to write the policy's default on every operation, as a rule before the others.
+
+    Returns:
+        Which operations each rule holds for.
+
+    Raises:
+        PolicyError: A rule matches nothing, or nothing that can honour it.
+    """
+    network = _Network(module)
+    base = (base or Recipe()).with_settings(policy.default)
+    if spread_default and policy.default:
+        for carrier in network.carriers():
+            _write(carrier, policy.default)
+    applied: list[Applied] = []
+    for rule in policy.rules:
+        matched = network.matching(rule)
+        refusals = {op: _refusal(op, rule.settings, recipe_of(op, base), target) for op in matched}
+        carriers = [op for op, why in refusals.items() if why is None]
+        if not carriers:
+            op, why = next(iter(refusals.items()))
+            others = f", nor can {len(refusals) - 1} others" if len(refusals) > 1 else ""
+            raise PolicyError(
+                f"{_called(op)} cannot have {_said(rule.settings)}: {why}{others}",
+                where=rule.place,
+                remedy="drop the rule, or say something else in it",
+            )
+        for op in carriers:
+            _write(op, rule.settings)
+        applied.append(Applied(rule, frozenset(node_name(op) for op in carriers if not isinstance(op, ObserveOp))))
+    network.drop_unused_observers()
+    return applied
+
+
+def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
+    """Refuses a policy of which quantization could honour a rule nowhere, as the ledger says.
+
+    Args:
+        applied: The rules, and where they hold.
+        module: Quantized.
+
+    Raises:
+        PolicyError: All operations that a rule wanted in some precision stayed float.
+    """
+    entries = decisions(module) if applied else []
+    for each in applied:
+        decided = [e for e in entries if e.node in each.nodes and e.code != "policy"]
+        if PRECISIONS & each.rule.settings.keys() and decided and all(e.outcome == "float" for e in decided):
+            raise PolicyError(
+                f'{decided[0].operation} "{decided[0].node}" cannot have {_said(each.rule.settings)}: '
+                f"{decided[0].reason}",
+                where=each.rule.place,
+                remedy="drop the rule, or say something else in it",
+            )
+
+
+def _write(carrier: Operation, settings: Settings) -> None:
+    """Adds settings to those that an operation or an observer carries, over them."""
+    before = carrier.attributes.get(POLICY)
+    own = settings_of(before) if isinstance(before, DictionaryAttr) else {}
+    carrier.attributes[POLICY] = policy_attribute({**own, **settings})
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What matches
+
+
+class _Network:
+    """The operations of a module, and the observers of its inputs, by their names."""
+
+    def __init__(self, module: ModuleOp):
+        self.operations = [o for o in deciding_operations(module) if not isinstance(o, OpaqueOp)]
+        self.inputs: dict[ObserveOp, BlockArgument] = {}
+        self.made: list[ObserveOp] = []
+        self.arguments: list[BlockArgument] = []
+        for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+            self._take_inputs(function)
+        self.names: dict[Operation, list[str]] = {op: _names_of(op) for op in self.operations}
+        self.names.update((o, [_input_name(a), o.tensor.data]) for o, a in self.inputs.items())
+
+    def _take_inputs(self, function: func.FuncOp) -> None:
+        """Finds the observer of each float input, or makes one."""
+        block = function.body.block
+        observed = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
+        first = block.first_op
+        assert first is not None
+        for argument in filter(is_float, block.args):
+            self.arguments.append(argument)
+            observer = observed.get(argument)
+            if observer is None:
+                observer = ObserveOp(argument, _input_name(argument))
+                Rewriter.insert_op(observer, InsertPoint.before(first))
+                self.made.append(observer)
+            self.inputs[observer] = argument
+
+    def drop_unused_observers(self) -> None:
+        """Removes the observers that were made and of which no rule said anything."""
+        for observer in self.made:
+            if POLICY not in observer.attributes:
+                Rewriter.erase_op(observer)
+
+    def carriers(self) -> list[Operation]:
+        """All that can carry a setting."""
+        return [*self.inputs, *self.operations]
+
+    def matching(self, rule: Rule) -> list[Operation]:
+        """The operations and observers that meet all selectors of a rule.
+
+        Raises:
+            PolicyError: There is none; names near misses.
+        """
+        found = self.carriers()
+        for selector, wanted in rule.selectors.items():
+            find: Callable[[Rule], tuple[set[Operation], Iterable[str]]] = getattr(self, f"_by_{selector}")
+            matched, known = find(rule)
+            if not matched:
+                shown = " to ".join(rule.between) if selector == "between" else str(wanted)
+                raise PolicyError(
+                    f"must match an operation or a tensor by {selector}",
+                    where=rule.place,
+                    got=shown,
+                    remedy=near_misses(shown, known),
+                )
+            found = [op for op in found if op in matched]
+        if not found:
+            raise PolicyError("must match an operation or a tensor by all it says", where=rule.place, got=str(rule))
+        return found
+
+    def _by_name(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        return self._named(lambda name: name == rule.name)
+
+    def _by_glob(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        return self._named(lambda name: fnmatchcase(name, rule.glob))
+
+    def _by_regex(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        pattern = re.compile(rule.regex)
+        return self._named(lambda name: pattern.fullmatch(name) is not None)
+
+    def _named(self, fits: Callable[[str], bool]) -> tuple[set[Operation], Iterable[str]]:
+        known = {name for names in self.names.values() for name in names}
+        return {op for op, names in self.names.items() if any(map(fits, names))}, known
+
+    def _by_kind(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        kinds = {op: op.name.partition(".")[2] for op in self.operations}
+        wanted = rule.kind.removeprefix("nn.")
+        return {op for op, kind in kinds.items() if fnmatchcase(kind, wanted)}, kinds.values()
+
+    def _by_layer(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        weighted = [op for op in self.operations if isinstance(op, WeightedOp)]
+        return set(weighted[:1] if rule.layer == "first" else weighted[-1:]), ()
+
+    def _by_between(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        tensors: dict[str, SSAValue] = {tensor_name(r): r for op in self.operations for r in op.results}
+        tensors.update({_input_name(a): a for a in self.arguments})
+        start, end = (self._tensor(name, tensors, rule) for name in rule.between)
+        after = _reached([start], lambda v: [u.operation for u in v.uses], lambda op: op.results)
+        before = _reached([end], lambda v: [v.owner] if isinstance(v.owner, Operation) else [], lambda op: op.operands)
+        return {op for op in self.operations if op in after and op in before}, ()
+
+    def _tensor(self, name: str, tensors: Mapping[str, SSAValue], rule: Rule) -> SSAValue:
+        if name not in tensors:
+            raise PolicyError(
+                "must be between tensors of the network", where=rule.place, got=name, remedy=near_misses(name, tensors)
+            )
+        return tensors[name]
+
+
+def _reached(
+    values: list[SSAValue],
+    neighbours: Callable[[SSAValue], Iterable[Operation]],
+    onward: Callable[[Operation], Iterable[SSAValue]],
+) -> set[Operation]:
+    """The operations met on the way from some values, forwards or backwards."""
+    found: set[Operation] = set()
+    waiting = list(values)
+    while waiting:
+        for op in neighbours(waiting.pop()):
+            if op not in found:
+                found.add(op)
+                waiting += onward(op)
+    return found
+
+
+def _names_of(op: Operation) -> list[str]:
+    """All names of an operation: of its source nodes and of the tensors that it makes or has absorbed."""
+    names = names_of(op)
+    return [n.data for array in (names.nodes, names.tensors, names.absorbed) for n in array] or [node_name(op)]
+
+
+def _input_name(argument: BlockArgument) -> str:
+    names = [n.data for n in names_of_value(argument).tensors]
+    return names[0] if names else argument.name_hint or f"arg{argument.index}"
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What can be honoured
+
+
+def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) -> str | None:
+    """Why an operation or an input cannot have some settings; None if it can."""
+    wanted = recipe.with_settings(settings)
+    if isinstance(op, ObserveOp):
+        unfit = [s for s in settings if s in (*WEIGHT_SETTINGS, "keep_float")]
+        if unfit:
+            return f"it is an input of the network, which has no {_said({s: settings[s] for s in unfit})}"
+        return _refused_parameters(wanted, settings)
+    if not any(map(is_float, data_values(op))):
+        return "it is no operation on floats, so there is nothing to choose"
+    if not isinstance(op, WeightedOp) and (unfit := [s for s in settings if s in WEIGHT_SETTINGS]):
+        return f"it has no weights, so no {unfit[0].replace('_', '-')}"
+    if "bias" in settings and isinstance(op, WeightedOp) and op.b is None:
+        return "it has no bias"
+    if op.get_traits_of_type(FixedScale) and (unfit := [s for s in settings if s in RESULT_SETTINGS]):
+        return f"the function itself fixes its {unfit[0]}"
+    if wanted.keep_float:
+        return _contradicted(settings)
+    if "precision" in settings:
+        reason = target.why_float(op.name, computed_storage(storage_type(wanted.precision)))
+        if reason is not None:
+            return reason
+    return _refused_parameters(wanted, settings)
+
+
+def _contradicted(settings: Settings) -> str | None:
+    others = [name.replace("_", "-") for name in settings if name != "keep_float"]
+    return f"what stays float has no {', '.join(others)}" if others else None
+
+
+def _refused_parameters(recipe: Recipe, settings: Settings) -> str | None:
+    """Why a tensor cannot have a recipe's schema and precision, or its fixed parameters or range with them."""
+    lo, hi = recipe.range or (0.0, 0.0)
+    try:
+        quantization_of_range(lo, hi, recipe.schema, recipe.precision)
+    except QuantizationError as error:
+        return f"{error.need}, got {error.got}"
+    if recipe.parameters is None or not {"parameters", "range", "schema", "precision"} & settings.keys():
+        return None
+    scale, zero_point = recipe.parameters
+    low, high = STORAGE_RANGES[recipe.precision]
+    if not low <= zero_point <= high:
+        return f"zero point {zero_point} is no {recipe.precision}, which is {low} to {high}"
+    if is_symmetric(recipe.schema) and zero_point != 0:
+        return f"schema {recipe.schema} has zero point 0"
+    if recipe.schema == "symmetric_with_power2_scale" and exponent_of(scale) is None:
+        return f"schema {recipe.schema} has scales that are powers of two"
+    if recipe.range is not None:
+        return "it has a fixed range and fixed parameters, of which one has to go"
+    return None
+
+
+def _called(op: Operation) -> str:
+    return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
+
+
+def _said(settings: Settings) -> str:
+    return ", ".join(f"{name.replace('_', '-')} {value}" for name, value in settings.items())

@@ -1,0 +1,67 @@
+"""Inputs that are integers times a step, as pictures and recordings are, keep their integers.
+
+A range learnt from some samples rarely ends where the format does: steps a little narrower than the data's then round
+every value. With data at hand the step can be read off the values themselves; the integers are exact from there on.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.func import FuncOp
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision
+from qmlir.recipe import POLICY, Recipe, policy_attribute, recipe_of
+
+Array = npt.NDArray[Any]
+
+TOLERANCE = 1e-3
+"""How far from a whole number of steps a value may lie, in steps: float32 rounding, no more."""
+
+
+def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], default: Recipe) -> None:
+    """Gives the observers of inputs that are integers times a step that step, as the policy would.
+
+    Args:
+        function: The network; its observers change.
+        inputs: Some samples, each an array for each input.
+        default: The options in effect; inputs that have parameters or a range of their own keep them.
+    """
+    observers = {o.value: o for o in function.walk() if isinstance(o, ObserveOp)}
+    for index, argument in enumerate(function.body.block.args):
+        observer = observers.get(argument)
+        recipe = recipe_of(observer, default) if observer is not None else default
+        said = recipe.parameters is not None or recipe.range is not None or recipe.glow_exact
+        if observer is None or said or recipe.schema != "asymmetric" or recipe.calibration != "auto":
+            continue
+        values = np.unique(np.concatenate([np.unique(sample[index]) for sample in inputs]))
+        if (parameters := integers_of(values, recipe.precision)) is not None:
+            held = observer.attributes.get(POLICY)
+            policy = policy_attribute({"parameters": parameters})
+            observer.attributes[POLICY] = policy if held is None else type(policy)({**held.data, **policy.data})  # type: ignore[union-attr]
+
+
+def integers_of(values: Array, precision: Precision) -> tuple[float, int] | None:
+    """(scale, zero point) under which each value is an integer; None if there are none.
+
+    Where the values leave integers unused, they lie in the middle; values that are never negative begin at the least
+    integer.
+
+    Args:
+        values: Different ones, in order.
+        precision: Of the integers.
+    """
+    qmin, qmax = STORAGE_RANGES[precision]
+    if not 2 < len(values) <= qmax - qmin + 1 or values.dtype.kind != "f":
+        return None
+    wide = values.astype(np.float64)
+    step = float(np.diff(wide).min())
+    counts = np.rint(wide / step)
+    largest = int(np.abs(counts).argmax())
+    step = float(np.float32(wide[largest] / counts[largest]))
+    if np.abs(wide / step - counts).max() > TOLERANCE or counts[-1] - counts[0] > qmax - qmin:
+        return None
+    least, greatest = qmin - min(int(counts[0]), 0), qmax - max(int(counts[-1]), 0)
+    return (step, least if counts[0] >= 0 else (least + greatest) // 2) if least <= greatest else None

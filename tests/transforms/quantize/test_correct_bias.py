@@ -1,0 +1,66 @@
+"""Bias correction: means come back, layer after layer."""
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.errors import InputError, PipelineError
+from qmlir.transforms.quantize.correct_bias import correct_bias
+from tests.transforms.quantize.calibrated import Array, learnt, parsed
+from tests.transforms.quantize.test_schemas import values
+
+RNG = np.random.default_rng(3)
+
+DEEP = f"""
+func.func @main(%x: tensor<1x8x8x6xf32>) -> tensor<1x6x6x4xf32> {{
+  %w0 = nn.constant {values(1, 3, 3, 6, spread=0.5)}
+  %0 = nn.depthwise_conv2d %x, %w0 {{padding = array<i64: 1, 1, 1, 1>, min = 0.0 : f32}}
+    : tensor<1x8x8x6xf32>, tensor<1x3x3x6xf32> -> tensor<1x8x8x6xf32>
+  %w1 = nn.constant {values(6, 1, 1, 3, spread=0.5)}
+  %b1 = nn.constant {values(6)}
+  %1 = nn.conv2d %0, %w1, %b1 {{groups = 2 : i64}}
+    : tensor<1x8x8x6xf32>, tensor<6x1x1x3xf32>, tensor<6xf32> -> tensor<1x8x8x6xf32>
+  %2 = nn.add %1, %0 {{max = 4.0 : f32}} : tensor<1x8x8x6xf32>, tensor<1x8x8x6xf32> -> tensor<1x8x8x6xf32>
+  %w2 = nn.constant {values(4, 3, 3, 6, spread=0.5)}
+  %3 = nn.conv2d %2, %w2 : tensor<1x8x8x6xf32>, tensor<4x3x3x6xf32> -> tensor<1x6x6x4xf32>
+  func.return %3 : tensor<1x6x6x4xf32>
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Array]:
+    return [(RNG.standard_normal((1, 8, 8, 6)) + 0.7).astype(np.float32) for _ in range(20)]
+
+
+def shift(module: ModuleOp, quantized_module: ModuleOp, samples: list[Array]) -> float:
+    """The largest difference of a channel's means."""
+    truth, got = (np.concatenate([qmlir.reference(m)(x) for x in samples]) for m in (module, quantized_module))
+    return float(np.abs((truth - got).mean(axis=(0, 1, 2))).max())
+
+
+@pytest.mark.parametrize("weights", ["int4", "int8"])
+def test_means_come_back(samples: list[Array], weights: str) -> None:
+    module = parsed(DEEP)
+    profile = learnt(module, samples)
+    options = {"weight_precision": weights, "calibration": "minmax"}
+    before = qmlir.quantize(module, profile, **options)  # type: ignore[arg-type]
+    after = qmlir.quantize(module, profile, data=iter(samples), **options)  # type: ignore[arg-type]
+    assert shift(module, after, samples) < shift(module, before, samples) / 3
+    biases = [op.b is not None for op in after.walk() if isinstance(op, WeightedOp)]
+    assert biases == [True] * 3
+
+
+def test_a_network_without_casts_is_left_alone(samples: list[Array]) -> None:
+    assert correct_bias(parsed(DEEP), [[x] for x in samples]) == 0
+
+
+def test_refusals(samples: list[Array]) -> None:
+    module = parsed(DEEP)
+    profile = learnt(module, samples)
+    with pytest.raises(PipelineError, match="needs calibration data, got no sample"):
+        qmlir.quantize(module, profile, data=[])
+    with pytest.raises(InputError, match="must be"):
+        qmlir.quantize(module, profile, data=[np.zeros((1, 2), np.float32)])

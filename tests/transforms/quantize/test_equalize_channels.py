@@ -1,0 +1,97 @@
+"""Equalized channels: the same function, tensors of one height, nothing touched that somebody spoke for."""
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.compiler import Pipeline, main_function
+from qmlir.dialects.calib import ObserveOp
+from qmlir.transforms.quantize.apply_profile import apply_profile
+from qmlir.transforms.quantize.equalize_channels import equalize_channels
+from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
+from tests.transforms.quantize.test_schemas import values
+
+RNG = np.random.default_rng(9)
+HEIGHTS = np.array([1.0, 0.02, 5.0, 0.3], np.float32)
+
+
+def uneven(*shape: int) -> str:
+    """Weights whose output channels, first, differ in height."""
+    array = RNG.standard_normal(shape).astype(np.float32) * HEIGHTS.reshape(-1, *[1] * (len(shape) - 1))
+    type = f"tensor<{'x'.join(map(str, shape))}xf32>"
+    return f'<{type}, "0x{array.tobytes().hex()}"> : {type}'
+
+
+def network(policy: str = "", clamp: str = "min = 0.0 : f32") -> str:
+    return f"""
+func.func @main(%x: tensor<1x8x8x3xf32>) -> tensor<1x5xf32> {{
+  calib.observe %x {{name = "x"}} : tensor<1x8x8x3xf32>
+  %w0 = nn.constant {uneven(4, 3, 3, 3)}
+  %b0 = nn.constant {uneven(4)}
+  %0 = nn.conv2d %x, %w0, %b0 {{{clamp}}}
+    : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
+  calib.observe %0 {{name = "c0"{policy}}} : tensor<1x6x6x4xf32>
+  %1 = nn.max_pool2d %0 {{window = array<i64: 2, 2>, strides = array<i64: 2, 2>}}
+    : tensor<1x6x6x4xf32> -> tensor<1x3x3x4xf32>
+  calib.observe %1 {{name = "p"}} : tensor<1x3x3x4xf32>
+  %w1 = nn.constant {values(1, 3, 3, 8)}
+  %2 = nn.depthwise_conv2d %1, %w1 {{min = 0.0 : f32}}
+    : tensor<1x3x3x4xf32>, tensor<1x3x3x8xf32> -> tensor<1x1x1x8xf32>
+  calib.observe %2 {{name = "d"}} : tensor<1x1x1x8xf32>
+  %3 = nn.reshape %2 {{shape = array<i64: 1, 8>}} : tensor<1x1x1x8xf32> -> tensor<1x8xf32>
+  %w2 = nn.constant {values(5, 8)}
+  %4 = nn.fully_connected %3, %w2 : tensor<1x8xf32>, tensor<5x8xf32> -> tensor<1x5xf32>
+  calib.observe %4 {{name = "y"}} : tensor<1x5xf32>
+  func.return %4 : tensor<1x5xf32>
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Array]:
+    return [RNG.standard_normal((1, 8, 8, 3)).astype(np.float32) for _ in range(40)]
+
+
+def test_the_function_stays_and_channels_grow(samples: list[Array]) -> None:
+    module = parsed(network())
+    apply_profile(module, learnt(module, samples))
+    equal = module.clone()
+    assert equalize_channels(main_function(equal), [[x] for x in samples]) == 2
+    for x in samples[:5]:
+        before, after = qmlir.reference(module)(x), qmlir.reference(equal)(x)
+        np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4 * np.abs(before).max())
+    old, new = ({o.tensor.data: o for o in m.walk() if isinstance(o, ObserveOp)} for m in (module, equal))
+    for name in "xy":
+        assert (new[name].range, new[name].histogram) == (old[name].range, old[name].histogram)
+    for name in ("c0", "p", "d"):
+        assert new[name].range != old[name].range or new[name].histogram != old[name].histogram
+    # What observers say is what a profile of the new network says.
+    again = learnt(Pipeline("simplify")(equal), samples)
+    assert new["c0"].bounds == pytest.approx((again.tensors["c0"].lo, again.tensors["c0"].hi))
+
+
+def test_small_channels_are_worth_more(samples: list[Array]) -> None:
+    module = parsed(network())
+    profile = learnt(module, samples)
+    truth = np.concatenate([qmlir.reference(module)(x) for x in samples])
+    plain, equal = (
+        np.concatenate([qmlir.reference(q)(x) for x in samples])
+        for q in (qmlir.quantize(module, profile), qmlir.quantize(module, profile, data=samples))
+    )
+    assert sqnr(truth, equal) > sqnr(truth, plain) + 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "clamp", "pairs"),
+    [
+        (", qmlir.policy = {range = [0.0, 9.0]}", "min = 0.0 : f32", 1),
+        ("", "min = 0.0 : f32, max = 6.0 : f32", 1),
+        ("", 'min = 0.0 : f32, qmlir.policy = {weight_precision = "int4"}', 1),
+        ("", "", 2),
+    ],
+)
+def test_what_stays_as_it_is(samples: list[Array], policy: str, clamp: str, pairs: int) -> None:
+    """What the policy says a word about, and what a clamp from above keeps from scaling."""
+    module = parsed(network(policy, clamp))
+    apply_profile(module, learnt(module, samples))
+    assert equalize_channels(main_function(module), [[x] for x in samples[:3]]) == pairs
