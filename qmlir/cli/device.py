@@ -1,39 +1,46 @@
-"""`qmlir device`: what a device file says, and what becomes of a network on it."""
+"""`qmlir device check`: what a device can do, and what becomes of a network on it."""
 
 import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from qmlir.cli.flags import ArgumentParser
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
     from qmlir.device import Device
     from qmlir.device.judgement import Verdict
 
 
-def check(arguments: argparse.Namespace, module: "ModuleOp | None") -> None:
+def add_check_options(parser: ArgumentParser) -> None:
+    """The options of `qmlir device check`."""
+    parser.add_argument("device", help="a device file, or the name of a device that comes with qmlir")
+    parser.add_argument("model", type=Path, nargs="?", help="an .onnx, .tflite or .mlir file")
+
+
+def run_check(arguments: argparse.Namespace) -> None:
     """Prints a device's figures and, with a network, the operations it refuses.
 
     Raises:
         OptionError: The device computes nothing of the network.
     """
+    from qmlir.cli.main import load_model
     from qmlir.compiler import judge
     from qmlir.device import load_device
 
     device = load_device(arguments.device)
     console = Console(width=None if sys.stdout.isatty() else 160)
     _print_figures(device, console)
-    if module is None:
+    if arguments.model is None:
         return
-    verdicts = judge(module, device)
+    verdicts = judge(load_model(arguments), device)
     _print_verdicts(verdicts, device, console)
     if all(v.refusals for v in verdicts):
         raise OptionError(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import analyzing, profiling, quantizing, reading
+from qmlir.cli import analyzing, device, profiling, quantizing, reading
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
@@ -99,6 +99,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
         sub = bare(name, run, help)
         sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file")
+        loading(sub)
+        return sub
+
+    def loading(sub: ArgumentParser) -> None:
         sub.add_argument(
             "--bind",
             action="append",
@@ -127,7 +131,6 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
             metavar="KEY",
             help="the signature of a .tflite file whose subgraph is the network; by default its first subgraph",
         )
-        return sub
 
     sub = command("import", _import, "read a model, simplify it and write it as MLIR")
     sub.add_argument("-o", "--output", type=file_of(".mlir"), required=True, help="the .mlir file to write")
@@ -149,6 +152,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     analyzing.add_analyze_options(
         command("analyze", analyzing.run_analyze, "compare the tensors of a float network and a quantized one on data")
     )
+
+    sub = bare("device check", device.run_check, "print what a device can do, and what becomes of a network on it")
+    device.add_check_options(sub)
+    loading(sub)
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")

@@ -12,6 +12,7 @@ from qmlir.device.limits import refusals
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import TensorOp, shape_of
 from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qmlir import NAME
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.rewriting import node_name
 
@@ -34,7 +35,17 @@ class Verdict:
 
 def judge(module: ModuleOp, device: Device) -> list[Verdict]:
     """A verdict on each operation of a network on the qint level, in program order."""
-    return [Verdict(node_name(op), op.name, products(op), tuple(refusals(op, device))) for op in _computing(module)]
+    return [Verdict(_node(op), op.name, products(op), tuple(refusals(op, device))) for op in _computing(module)]
+
+
+def _node(op: Operation) -> str:
+    """The source nodes of an operation: of sums those of the operation that ends them, which carries the names."""
+    named = op
+    while NAME not in named.attributes and (uses := list(named.results[0].uses)) and len(uses) == 1:
+        named = uses[0].operation
+        if not isinstance(named, TensorOp):
+            return node_name(op)
+    return node_name(named if NAME in named.attributes else op)
 
 
 def _computing(module: ModuleOp) -> Iterator[Operation]:
