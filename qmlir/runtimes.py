@@ -119,7 +119,8 @@ SHORT = Rounding("single", float32=True, bits=21)
 LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **dict.fromkeys(("nn.relu", "nn.clamp"), DOUBLE_FLOAT),
     **dict.fromkeys(
-        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.hard_swish"), replace(DOUBLE_FLOAT, function="fixed_point")
+        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.prelu", "nn.hard_swish"),
+        replace(DOUBLE_FLOAT, function="fixed_point"),
     ),
     **dict.fromkeys(
         ("nn.sigmoid", "nn.tanh", "nn.exp", "nn.log", "nn.gelu", "nn.elu"),

@@ -286,6 +286,13 @@ def softmax(op: qint.SoftmaxOp, x: Array) -> Result:
     return result
 
 
+def pair_lookup(op: qint.PairLookupOp, lhs: Array, rhs: Array) -> Result:
+    return {
+        index: at(op.table.array, broadcast(lhs, index) + 128, broadcast(rhs, index) + 128)
+        for index in indexes(op.infer_shapes()[0])
+    }
+
+
 def interpolated_lookup(op: qint.InterpolatedLookupOp, x: Array) -> Result:
     knots = [int(knot) for knot in op.table.array]
     result: Result = {}
@@ -439,6 +446,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.MaxPool2DOp: max_pool2d,
     qint.AveragePool2DOp: average_pool2d,
     qint.GlobalSumPoolOp: global_sum_pool,
+    qint.PairLookupOp: pair_lookup,
     qint.LookupOp: lookup,
     qint.InterpolatedLookupOp: interpolated_lookup,
     nn.ConstantOp: constant,

@@ -17,12 +17,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from qmlir.dialects import nn
+from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
+from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp, UnaryOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import uniform
-from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, SHORT
+from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, SHORT
 from qmlir.lowering.nn_to_qint.scales import Limits, displaced, limits, stored
 from qmlir.runtimes import Rounding
 
@@ -97,6 +98,18 @@ def _exact(op: FunctionOp, rounding: Rounding) -> Array:
         out_range=_bounds(result),
         dtype=result.numpy_dtype,
     )
+
+
+def pair_table(op: OperandPairOp, rounding: Rounding) -> Array:
+    """The stored results of an operation for each two stored elements, [256, 256]: in integers or exact."""
+    lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
+    rows, columns = (_elements(type) - type.zero_point for type in (lhs, rhs))
+    if rounding.function == "fixed_point" and type(op) in FIXED_POINT_PAIRS:
+        values = FIXED_POINT_PAIRS[type(op)](op, rows[:, None], columns, rounding.contract)
+        return np.clip(values + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
+    with np.errstate(all="ignore"):
+        real = op.formula(Lanes((rows * lhs.scale)[:, None]), Lanes(columns * rhs.scale)).array
+    return numerics.quantize(real, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype)
 
 
 def _float32(op: FunctionOp, rounding: Rounding) -> Array:
