@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.qint.base import QIntOp
-from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant import tables
 from qmlir.dialects.weights import WeightsAttr
 
 
@@ -76,13 +76,13 @@ class InterpolatedLookupOp(QIntOp):
         return [shape_of(self.x)]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (numerics.interpolated(self.table.array, inputs[0]),)
+        return (tables.interpolated(self.table.array, inputs[0]),)
 
     def verify_(self) -> None:
         table = self.table
-        if element_of(self.x) != i16 or table.array.shape != (numerics.KNOTS,) or table.array.dtype != np.int16:  # L1
+        if element_of(self.x) != i16 or table.array.shape != (tables.KNOTS,) or table.array.dtype != np.int16:  # L1
             raise VerifyException(
-                f"'{self.name}' needs i16 data and {numerics.KNOTS} entries of i16, "
+                f"'{self.name}' needs i16 data and {tables.KNOTS} entries of i16, "
                 f"got {element_of(self.x)} and {table.type}"
             )
         super().verify_()

@@ -6,7 +6,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import tensor_type
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
-from qmlir.dialects.quant.numerics import SEGMENT_BITS
+from qmlir.dialects.quant.tables import SEGMENT_BITS
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 from qmlir.lowering.value import INDEX, Value
 

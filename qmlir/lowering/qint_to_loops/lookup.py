@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import i16, i32
 
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
-from qmlir.dialects.quant.numerics import SEGMENT_BITS
+from qmlir.dialects.quant.tables import SEGMENT_BITS
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import RUN, merge_dimensions

@@ -6,7 +6,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
-from qmlir.dialects.quant.numerics import SEGMENT_BITS
+from qmlir.dialects.quant.tables import SEGMENT_BITS
 from qmlir.dialects.tosa.lookup import TableOp
 from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode, is_byte
 
