@@ -206,6 +206,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul": DOUBLE,
     "nn.add": Rounding("double", operands="single"),
+    "nn.add/u8": Rounding("double", operands="updown"),
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
     "nn.global_average_pool": Rounding("upup", float32=True, stored=True),

@@ -226,6 +226,7 @@ QINT_SAMPLES = (
     Sample(qint.RequantizeOp, "to i32", (i(32, 100),), scaled([MOST], [0]) | narrow(32), i32),
     Sample(qint.RequantizeOp, "double", (i(32, 300, most=4000),), scaled([HALF], [-4], "double") | narrow(), i8),
     Sample(qint.RequantizeOp, "double up", (i(32, 300, most=70),), scaled([HALF + 7], [3], "double") | narrow(), i8),
+    Sample(qint.RequantizeOp, "updown", (i(32, 300, most=4000),), scaled([HALF], [-4], "updown") | narrow(), i8),
     Sample(qint.RequantizeOp, "upup", (i(32, 300, most=4000),), scaled([HALF], [-4], "upup") | narrow(), i8),
     Sample(
         qint.RequantizeOp,

@@ -57,6 +57,11 @@ def double(a: Value, multiplier: Value, shift: Value) -> Value:
     return (high >> bits) + above
 
 
+def updown(a: Value, multiplier: Value, shift: Value) -> Value:
+    """Half up, then down."""
+    return _half_up(_left(a, shift) * multiplier, 31) >> (0 - shift).maximum(0)
+
+
 def upup(a: Value, multiplier: Value, shift: Value) -> Value:
     """Two roundings, half up."""
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
@@ -82,6 +87,7 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "shift": single,
     "double": double,
     "upup": upup,
+    "updown": updown,
     "single64": single64,
     "reduced16": reduced16,
 }

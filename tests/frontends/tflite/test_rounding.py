@@ -102,13 +102,10 @@ class Subject:
 
 
 ALL, SIGNED = ("int8", "uint8", "int16"), ("int8",)
-FLOORED = ("uint8 litert-builtin",)
-"""That kernel rounds the operands of unsigned sums half up and then down, by a contract which qmlir has not."""
-
 ACT = "FusedActivationFunction"
 SUBJECTS = (
     *(Subject("SUB", alike, ALL, ("SubOptions", {ACT: act})) for act in (0, 3)),
-    *(Subject("ADD", alike, ALL, ("AddOptions", {ACT: act}), without=FLOORED) for act in (0, 3)),
+    *(Subject("ADD", alike, ALL, ("AddOptions", {ACT: act})) for act in (0, 3)),
     *(Subject("MUL", product, ALL, ("MulOptions", {ACT: act})) for act in (0, 1)),
     Subject("PRELU", product, ("int8", "uint8")),
     *(Subject(kind, equal, ALL, ("MaximumMinimumOptions", {})) for kind in ("MAXIMUM", "MINIMUM")),

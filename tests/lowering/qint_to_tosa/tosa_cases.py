@@ -43,6 +43,7 @@ REFUSED = {
     "qint.fully_connected-i16_data_and_weights": "sums products of i8",
     "qint.average_pool2d-dilated": "sums products of i8",
     "qint.requantize-to_i32": "needs accumulators below 2",
+    "qint.requantize-updown": "needs a contract of single",
     "qint.requantize-upup": "needs a contract of single",
     "qint.requantize-single64": "needs a contract of single",
     "qint.requantize-single64_of_i32": "needs a contract of single",
