@@ -127,6 +127,8 @@ def require_integer_form(op: Operation, target: Target) -> None:
         _require_weights(op)
     if isinstance(op, nn.SoftmaxOp):
         _require_shares(op)
+    if isinstance(op, nn.MaximumOp | nn.MinimumOp) and not chooses_integers(op):
+        _require_pairs(op)
     _require_accumulator(op, target)
     _require_factors(op)
 
@@ -144,6 +146,16 @@ def _require_shares(op: nn.SoftmaxOp) -> None:
         raise NoIntegerForm("factor", f"its result's scale {scale:g} is not between 2^-16 and 1")
     if count > MOST_SHARES:
         raise NoIntegerForm("accumulator", f"its sum of {count} exponentials does not fit 62 bits")
+
+
+def chooses_integers(op: nn.MaximumOp | nn.MinimumOp) -> bool:
+    """Whether the greater or lesser number is that of the stored integers: all are of one type."""
+    return uniform(op.lhs) == uniform(op.rhs) == uniform(op.y)
+
+
+def _require_pairs(op: nn.MaximumOp | nn.MinimumOp) -> None:
+    if any(uniform(value).storage_width > 8 for value in (op.lhs, op.rhs)):
+        raise NoIntegerForm("target", "a choice between two scales has an integer form of 8 bits only")
 
 
 def is_accumulator(value: SSAValue, op: Operation) -> bool:

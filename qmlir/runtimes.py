@@ -119,7 +119,8 @@ SHORT = Rounding("single", float32=True, bits=21)
 LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **dict.fromkeys(("nn.relu", "nn.clamp"), DOUBLE_FLOAT),
     **dict.fromkeys(
-        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.hard_swish"), replace(DOUBLE_FLOAT, function="fixed_point")
+        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.prelu", "nn.hard_swish"),
+        replace(DOUBLE_FLOAT, function="fixed_point"),
     ),
     **dict.fromkeys(
         ("nn.sigmoid", "nn.tanh", "nn.exp", "nn.log", "nn.gelu", "nn.elu"),
@@ -205,6 +206,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul": DOUBLE,
     "nn.add": Rounding("double", operands="single"),
+    "nn.add/u8": Rounding("double", operands="updown"),
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
     "nn.global_average_pool": Rounding("upup", float32=True, stored=True),

@@ -208,11 +208,11 @@ def _same(ours: Sequence[Array], theirs: Sequence[Array]) -> bool:
 
 
 def difference(got: Array, want: Array) -> Finding:
-    """How two outputs compare."""
+    """How two outputs compare; one truth value is two steps from the other."""
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return Finding(wrong=f"{got.dtype} {got.shape} for {want.dtype} {want.shape}")
     if want.dtype.kind != "f":
-        apart = np.abs(want.astype(np.int64) - got.astype(np.int64))
+        apart = np.abs(want.astype(np.int64) - got.astype(np.int64)) * (2 if want.dtype.kind == "b" else 1)
         return Finding(want.size, int(np.count_nonzero(apart)), int(apart.max(initial=0)))
     most = np.abs(np.where(np.isfinite(want), want, 0)).max(initial=0) or 1.0
     both = (want == got) | (np.isnan(want) & np.isnan(got))

@@ -159,8 +159,11 @@ def test_sixteen_bits_come_back(shared: Shared, tmp_path: Path) -> None:
     for path in files:
         if path.stem not in WITHOUT_FORM:
             theirs, original = exported(imported(path), tmp_path), LiteRT(path)
-            specs = qmlir.compile(path).signature.inputs
-            for arrays in zip(*(inputs(spec, 5) for spec in specs), strict=True):
+            specs = qmlir.reference(qmlir.load(path)).signature.inputs
+            # What counts in 32 bits is the shape that a transposed convolution shall make.
+            shape = np.array(original.outputs[0]["shape"], np.int32)
+            fed = ([shape] * 5 if spec.dtype == np.int32 else inputs(spec, 5) for spec in specs)
+            for arrays in zip(*fed, strict=True):
                 found = zip(theirs.run(arrays), original.run(arrays), strict=True)
                 differ += [path.stem for a, b in found if not np.array_equal(a, b)]
     say(f"{len(files) - len(WITHOUT_FORM)} models of 16 bits: {len(set(differ))} differ")

@@ -112,21 +112,34 @@ def test_default_numerics_score_no_less(scored: Scored) -> None:
 
 
 def test_segmentation_agrees_pixel_by_pixel(shared: Callable[[str], Path]) -> None:
-    """DeepLab's class of each pixel; a picture in hundred differs where two classes are as likely."""
+    """DeepLab's class of each pixel: the default numerics are nearer to XNNPACK than LiteRT's own reference is.
+
+    With `litert-xnnpack` all tensors are XNNPACK's but one: a twentieth of its bilinear interpolations are a step off,
+    which moves the edges between classes.
+    """
     path = shared("models/tflite/deeplabv3_mnv2_dm05_pascal_quant.tflite")
     files = picture_files(shared)
     images = [pixels(files[i], 513)[None] for i in chosen(len(files))[: max(2, round(FEWEST * SHARE))]]
-    theirs = {n: interpreter(str(path), n) for n in ("litert-reference", "litert-xnnpack")}
-    for numerics, against, least in (
-        ("litert-reference", "litert-reference", 1.0),
-        ("default", "litert-reference", NEAR),
-        ("default", "litert-xnnpack", NEAR),
-    ):
+    classes: dict[str, list[Array]] = {}
+    for numerics in ("litert-reference", "litert-xnnpack"):
+        theirs = interpreter(str(path), numerics)
+        classes[f"LiteRT's {numerics}"] = [run(theirs, [x])[0] for x in images]
+    for numerics in ("litert-reference", "litert-xnnpack", "default"):
         machine = qmlir.compile(qmlir.load(path, numerics=numerics))
-        agreeing = [np.mean(machine.run(x)[0] == run(theirs[against], [x])[0]) for x in images]
-        sys.stdout.write(f"\ndeeplab {numerics:17s} against {against}: {100 * np.mean(agreeing):.3f} % of the pixels "
-                         f"of {len(images)} pictures\n")  # fmt: skip
-        assert np.mean(agreeing) >= least
+        classes[numerics] = [machine.run(x)[0] for x in images]
+
+    def agreement(one: str, other: str) -> float:
+        agreeing = float(np.mean([np.mean(a == b) for a, b in zip(classes[one], classes[other], strict=True)]))
+        sys.stdout.write(
+            f"\ndeeplab {one} and {other}: {100 * agreeing:.3f} % of the pixels of {len(images)} pictures\n"
+        )
+        return agreeing
+
+    assert agreement("litert-reference", "LiteRT's litert-reference") == 1
+    assert agreement("litert-xnnpack", "LiteRT's litert-xnnpack") >= NEAR
+    assert agreement("default", "LiteRT's litert-xnnpack") >= agreement(
+        "LiteRT's litert-reference", "LiteRT's litert-xnnpack"
+    )
 
 
 def test_the_autoencoder_is_as_near_to_floats_as_litert_s(shared: Callable[[str], Path]) -> None:

@@ -72,6 +72,7 @@ ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
     "single": lambda a, m, s: half_up(real_product(a, m, s)),
     "shift": lambda a, m, s: half_up(real_product(a, m, s)),
     "double": lambda a, m, s: two_steps(a, m, s, half_away),
+    "updown": lambda a, m, s: two_steps(a, m, s, math.floor),
     "upup": lambda a, m, s: two_steps(a, m, s, half_up),
     "single64": lambda a, m, s: half_up(real_product(a, m, s)),
     "reduced16": lambda a, m, s: half_up(real_product(a, min(half_up(Fraction(m, 1 << 16)), (1 << 15) - 1) << 16, s)),
@@ -287,6 +288,13 @@ def softmax(op: qint.SoftmaxOp, x: Array) -> Result:
     return result
 
 
+def pair_lookup(op: qint.PairLookupOp, lhs: Array, rhs: Array) -> Result:
+    return {
+        index: at(op.table.array, broadcast(lhs, index) + 128, broadcast(rhs, index) + 128)
+        for index in indexes(op.infer_shapes()[0])
+    }
+
+
 def interpolated_lookup(op: qint.InterpolatedLookupOp, x: Array) -> Result:
     knots = [int(knot) for knot in op.table.array]
     result: Result = {}
@@ -440,6 +448,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.MaxPool2DOp: max_pool2d,
     qint.AveragePool2DOp: average_pool2d,
     qint.GlobalSumPoolOp: global_sum_pool,
+    qint.PairLookupOp: pair_lookup,
     qint.LookupOp: lookup,
     qint.InterpolatedLookupOp: interpolated_lookup,
     nn.ConstantOp: constant,

@@ -55,6 +55,7 @@ FALLING = weights([round(2**30 * 0.95**d) for d in range(256)], np.int32)
 WIDE_FALLING = weights([round(2**30 * 0.9998**d) for d in range(1 << 16)], np.int32)
 SHORT_FALLING = weights([round(32767 * 0.9998**d) for d in range(1 << 16)], np.int32)
 INVERSE = weights([min(32767, round(2**15 / (1 + k / 512))) for k in range(513)], np.int16)
+PAIRS = weights(np.arange(1 << 16).reshape(256, 256) * 7 % 251 - 125, np.int8)
 HALF, MOST = 1 << 30, (1 << 31) - 1
 
 NN_SAMPLES = (
@@ -232,6 +233,7 @@ QINT_SAMPLES = (
         scaled([HALF + (12345 << 16)], [-4], "away16") | narrow(),
         i8,
     ),
+    Sample(qint.RequantizeOp, "updown", (i(32, 300, most=4000),), scaled([HALF], [-4], "updown") | narrow(), i8),
     Sample(qint.RequantizeOp, "upup", (i(32, 300, most=4000),), scaled([HALF], [-4], "upup") | narrow(), i8),
     Sample(
         qint.RequantizeOp,
@@ -361,6 +363,8 @@ QINT_SAMPLES = (
     ),
     Sample(qint.GlobalSumPoolOp, "plain", (i(8, 2, 4, 3, 5),)),
     Sample(qint.GlobalSumPoolOp, "zero point", (i(8, 1, 7, 7, 2),), zero(-128)),
+    Sample(qint.PairLookupOp, "same shape", (i(8, 3, 40), i(8, 3, 40)), {"table": PAIRS}),
+    Sample(qint.PairLookupOp, "broadcast", (i(8, 2, 1, 5), i(8, 3, 5)), {"table": PAIRS}),
     Sample(qint.LookupOp, "i8", (i(8, 3, 40),), {"table": SQUARES}),
     Sample(qint.LookupOp, "i32", (i(8, 7),), {"table": WIDE_TABLE}),
     Sample(qint.LookupOp, "i16", (i(16, 3, 50),), {"table": LONG_TABLE}),

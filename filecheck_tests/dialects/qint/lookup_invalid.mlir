@@ -39,3 +39,19 @@ func.func @l1_knots(%x: tensor<2xi16>) {
   %0 = qint.interpolated_lookup %x, <tensor<3xi16>, [1, 2, 3]> : tensor<2xi16> -> tensor<2xi16>
   func.return
 }
+
+// -----
+
+func.func @l4_entries(%x: tensor<2xi8>) {
+  // expected-error@+1 {{'qint.pair_lookup' needs i8 data and 256 by 256 entries, got i8, i8 and tensor<2x2xi8>}}
+  %0 = qint.pair_lookup %x, %x, <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2xi8>, tensor<2xi8> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @a1_pair_lookup(%x: tensor<2xi8>, %y: tensor<3xi8>) {
+  // expected-error@+1 {{'qint.pair_lookup'}}
+  %0 = qint.pair_lookup %x, %y, <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2xi8>, tensor<3xi8> -> tensor<2xi8>
+  func.return
+}

@@ -67,7 +67,7 @@ func.func @r4_sum_without_before(%x: tensor<2xi32>) {
 // -----
 
 func.func @r3_contract(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, float_even, float_sum, shift, single64, reduced16, away16, got nearest}}
+  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, updown, float_even, float_sum, shift, single64, reduced16, away16, got nearest}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "nearest", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
   func.return
 }

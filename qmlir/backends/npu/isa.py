@@ -44,7 +44,7 @@ class Pooling(IntEnum):
     AVERAGE = 1
 
 
-CONTRACTS = ("single", "double", "upup", "float_even", "shift", "away16", "single64", "reduced16")
+CONTRACTS = ("single", "double", "upup", "float_even", "shift", "away16", "single64", "reduced16", "updown")
 """The rounding contracts by their number in a context; new ones go to the end."""
 
 

@@ -1,5 +1,7 @@
 """Contractions: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED and BATCH_MATMUL."""
 
+import warnings
+
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
@@ -13,7 +15,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.rewriting import tensor_name
+from qmlir.rewriting import node_name, tensor_name
 
 GROUPED = 6
 """The version of CONV_2D with groups."""
@@ -29,6 +31,13 @@ INT32 = 2
 
 WEIGHTS = {INT8: INT8, INT16: INT8, UINT8: UINT8}
 """How weights are stored beside data."""
+
+
+LEAST_WEIGHT = (
+    "{}: has weights of -128, which LiteRT computes with and TFLite's specification leaves out: kernels that add two "
+    "products in 16 bits fail on them; quantize the weights in the narrow range"
+)
+"""A warning: models that have them are about."""
 
 
 @exports(nn.Conv2DOp)
@@ -94,8 +103,7 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
         raise NoForm("needs weights of uint8 with one scale", str(element_of(op.w))[:160],
                      "quantize the weights per tensor")  # fmt: skip
     if w.dtype == INT8 and w.data is not None and w.data.min(initial=0) == np.iinfo(INT8).min:
-        raise NoForm("needs weights from -127 to 127", "-128",
-                     "quantize the weights in the narrow range; kernels add products of two in 16 bits")  # fmt: skip
+        warnings.warn(LEAST_WEIGHT.format(node_name(op)), stacklevel=2)
     return [x, w]
 
 

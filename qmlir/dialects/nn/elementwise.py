@@ -129,8 +129,16 @@ class PowOp(PlainPairOp):
         return fraction.choose(0, y)
 
 
+class ChoosingPairOp(PlainPairOp, abc.ABC):
+    """An operation of two tensors whose results are of the size of its operands."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    traits = traits_def(FreeScale())
+
+
 @irdl_op_definition
-class MaximumOp(PlainPairOp):
+class MaximumOp(ChoosingPairOp):
     """The greater one; NaN where either is NaN."""
 
     name = "nn.maximum"
@@ -140,7 +148,7 @@ class MaximumOp(PlainPairOp):
 
 
 @irdl_op_definition
-class MinimumOp(PlainPairOp):
+class MinimumOp(ChoosingPairOp):
     """The lesser one; NaN where either is NaN."""
 
     name = "nn.minimum"
@@ -150,7 +158,7 @@ class MinimumOp(PlainPairOp):
 
 
 @irdl_op_definition
-class PReluOp(PlainPairOp):
+class PReluOp(ChoosingPairOp):
     """y = lhs where it is not negative, else lhs · rhs: leaky with slopes given by a tensor."""
 
     name = "nn.prelu"

@@ -10,7 +10,7 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
 )
 from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
-from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
+from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
 from qmlir.dialects.qint.normalization import SoftmaxOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
@@ -34,6 +34,7 @@ QINT = Dialect(
         GlobalSumPoolOp,
         InterpolatedLookupOp,
         LookupOp,
+        PairLookupOp,
         ResizeOp,
         InterpolateOp,
         SoftmaxOp,

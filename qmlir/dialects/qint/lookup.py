@@ -8,9 +8,9 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
+from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.qint.base import QIntOp
-from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant import tables
 from qmlir.dialects.weights import WeightsAttr
 
 
@@ -76,13 +76,49 @@ class InterpolatedLookupOp(QIntOp):
         return [shape_of(self.x)]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (numerics.interpolated(self.table.array, inputs[0]),)
+        return (tables.interpolated(self.table.array, inputs[0]),)
 
     def verify_(self) -> None:
         table = self.table
-        if element_of(self.x) != i16 or table.array.shape != (numerics.KNOTS,) or table.array.dtype != np.int16:  # L1
+        if element_of(self.x) != i16 or table.array.shape != (tables.KNOTS,) or table.array.dtype != np.int16:  # L1
             raise VerifyException(
-                f"'{self.name}' needs i16 data and {numerics.KNOTS} entries of i16, "
+                f"'{self.name}' needs i16 data and {tables.KNOTS} entries of i16, "
                 f"got {element_of(self.x)} and {table.type}"
+            )
+        super().verify_()
+
+
+@irdl_op_definition
+class PairLookupOp(QIntOp):
+    """y[i] = table[lhs[i] + 128, rhs[i] + 128], shapes broadcast: any function of two bytes.
+
+    (A1) the shapes broadcast
+    (L4) lhs and rhs are i8 and the table has 256 by 256 entries of the result's type
+    """
+
+    name = "qint.pair_lookup"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    table = prop_def(WeightsAttr)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$lhs `,` $rhs `,` $table attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [self.table.type.element_type]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        lhs, rhs = (x.astype(np.int64) + 128 for x in inputs)
+        return (self.table.array[lhs, rhs],)
+
+    def verify_(self) -> None:
+        if {element_of(self.lhs), element_of(self.rhs)} != {i8} or self.table.array.shape != (256, 256):  # L4
+            raise VerifyException(
+                f"'{self.name}' needs i8 data and 256 by 256 entries, got {element_of(self.lhs)}, "
+                f"{element_of(self.rhs)} and {self.table.type}"
             )
         super().verify_()

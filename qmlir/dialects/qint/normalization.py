@@ -14,7 +14,7 @@ from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.qint.requantize import NarrowingOp
-from qmlir.dialects.quant.numerics import KNOTS, SEGMENT_BITS
+from qmlir.dialects.quant.tables import KNOTS, SEGMENT_BITS
 from qmlir.dialects.weights import WeightsAttr
 
 FRACTION = 12

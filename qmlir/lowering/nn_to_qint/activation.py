@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
-from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant import tables
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import NoIntegerForm, uniform
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
@@ -40,8 +40,8 @@ def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Round
         return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(knots(op))})]
     entries = table(op, rounding)
     if rounding.function == "exact" and entries.shape == (1 << 16,) and entries.dtype == np.int16:
-        lines = numerics.interpolation_table(entries)
-        off = numerics.interpolated(lines, np.arange(-(1 << 15), 1 << 15)) - entries.astype(np.int64)
+        lines = tables.interpolation_table(entries)
+        off = tables.interpolated(lines, np.arange(-(1 << 15), 1 << 15)) - entries.astype(np.int64)
         if np.abs(off).max() <= INTERPOLATION_STEPS:
             return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(lines)})]
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]

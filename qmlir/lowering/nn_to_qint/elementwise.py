@@ -11,8 +11,10 @@ from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.elementwise import float32_parts
 from qmlir.dialects.quant import numerics
-from qmlir.legality import factors, uniform, widest
+from qmlir.dialects.weights import WeightsAttr
+from qmlir.legality import chooses_integers, factors, uniform, widest
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
+from qmlir.lowering.nn_to_qint.tables import pair_table
 from qmlir.runtimes import Rounding
 
 
@@ -104,6 +106,15 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
         },
         element=result.storage_type,
     )
+
+
+def lower_choice(
+    op: nn.MaximumOp | nn.MinimumOp | nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
+) -> list[Operation]:
+    """The greater or lesser of integers under one scale; else a table of all pairs of bytes."""
+    if not isinstance(op, nn.PReluOp) and chooses_integers(op):
+        return [type(op).make(operands)]
+    return [qint.PairLookupOp.make(operands, {"table": WeightsAttr(pair_table(op, rounding))})]
 
 
 def lower_mul(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:

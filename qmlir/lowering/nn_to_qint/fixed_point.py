@@ -11,7 +11,7 @@ import numpy as np
 
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.pointwise import FunctionOp
+from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp
 from qmlir.dialects.quant import numerics
 from qmlir.legality import uniform
 
@@ -172,3 +172,16 @@ FIXED_POINT: Mapping[type[FunctionOp], Way] = {
 
 SHORT: Mapping[type[FunctionOp], Way] = {nn.LeakyReluOp: _short_leaky}
 """What XNNPACK computes."""
+
+
+# Of two elements.
+
+
+def _leaky_by_tensor(op: nn.PReluOp, x: Array, slope: Array, contract: str) -> Array:
+    """One factor where x is not negative, and one of its product with the slope."""
+    data, slopes, result = (np.float32(uniform(v).scale) for v in (op.lhs, op.rhs, op.y))
+    return np.where(x >= 0, _scaled(x, data / result, contract), _scaled(x * slope, data * slopes / result, contract))
+
+
+FIXED_POINT_PAIRS: Mapping[type[OperandPairOp], Callable[..., Array]] = {nn.PReluOp: _leaky_by_tensor}
+"""What LiteRT's kernels compute of two elements."""

@@ -14,7 +14,7 @@ from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.qint.normalization import FRACTION
-from qmlir.dialects.quant import numerics
+from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import uniform
@@ -94,13 +94,13 @@ def _interpolated_table(data: UniformType) -> npt.NDArray[Any]:
     factor = float(np.float32(data.scale)) / (DEPTH / 65535)
     scaled = numerics.requantize(-_differences(data), *numerics.quantize_multiplier(factor), "double")
     places = np.clip(scaled + 32767, -32768, 32767)
-    return numerics.interpolated(_knots(np.exp, -DEPTH, 0.0), places)
+    return tables.interpolated(_knots(np.exp, -DEPTH, 0.0), places)
 
 
 def _knots(function: Callable[[Array], Array], low: float, high: float) -> npt.NDArray[np.int16]:
     """A function in steps of 2^−15, each knot lower by half of what a line to the next is too high in its middle."""
-    step = (high - low) / (numerics.KNOTS - 1)
-    at = low + step * np.arange(numerics.KNOTS)
+    step = (high - low) / (tables.KNOTS - 1)
+    at = low + step * np.arange(tables.KNOTS)
     exact, middle = (function(x) * (1 << 15) for x in (at, at[:-1] + step / 2))
     stored = half_away(exact)
     error = half_away((exact[1:] + stored[:-1]) / 2) - half_away(middle)

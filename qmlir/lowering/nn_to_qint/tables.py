@@ -17,12 +17,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from qmlir.dialects import nn
+from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
-from qmlir.dialects.quant import numerics
+from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp, UnaryOp
+from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import uniform
-from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, SHORT
+from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, SHORT
 from qmlir.lowering.nn_to_qint.scales import Limits, displaced, limits, stored
 from qmlir.runtimes import Rounding
 
@@ -42,8 +43,8 @@ def knots(op: FunctionOp) -> Array:
     low, high = (scale * np.float32(q - data.zero_point) for q in (_elements(data)[0], _elements(data)[-1]))
     ends = [np.float32(result.scale) * np.float32(q - result.zero_point) for q in _bounds(result)]
     per_step = np.float32(1 << 16) / (ends[1] - ends[0])
-    apart = (high - low) / np.float32(numerics.KNOTS - 1)
-    at = low + np.arange(numerics.KNOTS).astype(np.float32) * apart
+    apart = (high - low) / np.float32(tables.KNOTS - 1)
+    at = low + np.arange(tables.KNOTS).astype(np.float32) * apart
     with np.errstate(all="ignore"):
         value = _IN_FLOAT32.get(type(op), _nearest)
         real, following = value(op, at) * per_step, value(op, at[1:]) * per_step
@@ -87,7 +88,7 @@ def _bounds(result: UniformType) -> Limits:
 def _exact(op: FunctionOp, rounding: Rounding) -> Array:
     data, result = uniform(op.x), uniform(op.y)
     elements = _elements(data)
-    return numerics.lookup_table(
+    return tables.lookup_table(
         op.scalar,
         data.scale,
         data.zero_point,
@@ -97,6 +98,18 @@ def _exact(op: FunctionOp, rounding: Rounding) -> Array:
         out_range=_bounds(result),
         dtype=result.numpy_dtype,
     )
+
+
+def pair_table(op: OperandPairOp, rounding: Rounding) -> Array:
+    """The stored results of an operation for each two stored elements, [256, 256]: in integers or exact."""
+    lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
+    rows, columns = (_elements(type) - type.zero_point for type in (lhs, rhs))
+    if rounding.function == "fixed_point" and type(op) in FIXED_POINT_PAIRS:
+        values = FIXED_POINT_PAIRS[type(op)](op, rows[:, None], columns, rounding.contract)
+        return np.clip(values + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
+    with np.errstate(all="ignore"):
+        real = op.formula(Lanes((rows * lhs.scale)[:, None]), Lanes(columns * rhs.scale)).array
+    return numerics.quantize(real, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype)
 
 
 def _float32(op: FunctionOp, rounding: Rounding) -> Array:

@@ -5,8 +5,8 @@ from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import tensor_type
-from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
-from qmlir.dialects.quant.numerics import SEGMENT_BITS
+from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
+from qmlir.dialects.quant.tables import SEGMENT_BITS
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 from qmlir.lowering.value import INDEX, Value
 
@@ -33,4 +33,15 @@ def _interpolated_lookup(code: TensorCode, op: InterpolatedLookupOp, x: SSAValue
     return code.elementwise([x], tensor_type(op.y), formula)
 
 
-RULES = {LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}
+def _pair_lookup(code: TensorCode, op: PairLookupOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    table = code.constant(op.table.array)
+    type = tensor_type(op.y)
+
+    def formula(lhs: Value, rhs: Value) -> Value:
+        place = [(x.to(INDEX) + 128).ssa for x in (lhs, rhs)]
+        return lhs.code.emit(tensor.ExtractOp, [table, *place], type.element_type)
+
+    return code.elementwise([lhs, rhs], type, formula)
+
+
+RULES = {PairLookupOp: _pair_lookup, LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}

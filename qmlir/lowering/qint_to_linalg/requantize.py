@@ -48,6 +48,11 @@ def double(a: Value, multiplier: Value, shift: Value) -> Value:
     return _half_away(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
 
 
+def updown(a: Value, multiplier: Value, shift: Value) -> Value:
+    """Half up to the high half of the product, then down."""
+    return _half_up(_left(a, shift) * multiplier, 31) >> (0 - shift).maximum(0)
+
+
 def upup(a: Value, multiplier: Value, shift: Value) -> Value:
     """Half up twice."""
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
@@ -75,6 +80,7 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "shift": single,
     "double": double,
     "upup": upup,
+    "updown": updown,
     "single64": single64,
     "reduced16": reduced16,
     "away16": away,

@@ -1,17 +1,18 @@
 """Tables of all results of a narrow integer."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import i16, i32
 
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
-from qmlir.dialects.quant.numerics import SEGMENT_BITS
+from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
+from qmlir.dialects.quant.tables import SEGMENT_BITS
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.kernels.elementwise import RUN
+from qmlir.lowering.kernels.elementwise import RUN, merge_dimensions
 from qmlir.lowering.value import INDEX, Value
 
 
@@ -80,4 +81,45 @@ def _interpolated_lookup(state: MainLowering, op: InterpolatedLookupOp) -> None:
     state.replace(op.y, y)
 
 
-RULES: Rules = {LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}
+@dataclass(frozen=True)
+class PairLookup(Kernel):
+    """y[i, j, …] = table[lhs + 128, rhs + 128]. Buffers: lhs, rhs, table [256, 256], y.
+
+    shape    the merged dimensions of the result
+    present  for each operand, which of them it has
+    """
+
+    shape: tuple[int, ...]
+    present: tuple[tuple[bool, ...], ...]
+
+    @property
+    def symbol(self) -> str:
+        return "qint_pair_lookup"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        *operands, table, y = buffers
+        with ExitStack() as nest:
+            place = [
+                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, size))
+                for axis, size in enumerate(self.shape)
+            ]
+            entry: list[Value] = []
+            for x, present in zip(operands, self.present, strict=True):
+                own = [p for p, has in zip(place, present, strict=True) if has] or [code.index(0)]
+                entry.append(x.load(*own).to(INDEX) + 128)
+            y.store(table.load(*entry), *place)
+
+
+def _pair_lookup(state: MainLowering, op: PairLookupOp) -> None:
+    shape, present = merge_dimensions(shape_of(op.y), [shape_of(op.lhs), shape_of(op.rhs)])
+    y = state.allocate_result(op.y)
+    views = [
+        state.view(state.buffer(x), [size for size, has in zip(shape, p, strict=True) if has] or [1])
+        for x, p in zip((op.lhs, op.rhs), present, strict=True)
+    ]
+    kernel = PairLookup(shape, present)
+    state.call(kernel, [*views, state.constant(op.table.array), state.view(y, shape)], shape[0])
+    state.replace(op.y, y)
+
+
+RULES: Rules = {PairLookupOp: _pair_lookup, LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}

@@ -65,6 +65,11 @@ def away(a: Value, multiplier: Value, shift: Value) -> Value:
     return _half_away(a * multiplier, 31 - shift)
 
 
+def updown(a: Value, multiplier: Value, shift: Value) -> Value:
+    """Half up, then down."""
+    return _half_up(_left(a, shift) * multiplier, 31) >> (0 - shift).maximum(0)
+
+
 def upup(a: Value, multiplier: Value, shift: Value) -> Value:
     """Two roundings, half up."""
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
@@ -90,6 +95,7 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "shift": single,
     "double": double,
     "upup": upup,
+    "updown": updown,
     "single64": single64,
     "reduced16": reduced16,
     "away16": away,

@@ -5,10 +5,10 @@ from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp
-from qmlir.dialects.quant.numerics import SEGMENT_BITS
+from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
+from qmlir.dialects.quant.tables import SEGMENT_BITS
 from qmlir.dialects.tosa.lookup import TableOp
-from qmlir.lowering.qint_to_tosa.tensors import TosaCode, is_byte
+from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode, is_byte
 
 
 def _lookup(code: TosaCode, op: LookupOp, x: SSAValue) -> SSAValue:
@@ -27,4 +27,10 @@ def _interpolated_lookup(code: TosaCode, op: InterpolatedLookupOp, x: SSAValue) 
     return code.cast(code.shifted(fine, SEGMENT_BITS, rounded=True), i16)
 
 
-RULES = {LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}
+def _pair_lookup(code: TosaCode, op: PairLookupOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    row, column = (code.plus(code.cast(x, i32), 128) for x in (lhs, rhs))
+    place = code.combine(ADD, code.product(row, code.number(256, row)), column)
+    return code.looked_up(code.table(op.table.array.reshape(-1)), place)
+
+
+RULES = {PairLookupOp: _pair_lookup, LookupOp: _lookup, InterpolatedLookupOp: _interpolated_lookup}

@@ -158,6 +158,10 @@ def away16(a: int, q: int, s: int) -> int:
     return -magnitude if a < 0 else magnitude
 
 
+def updown(a: int, q: int, s: int) -> int:
+    return ((saturated(a, s) * q + (1 << 30)) >> 31) >> max(-s, 0)
+
+
 def float_even(a: int, q: int, s: int) -> int:
     """In float32 itself."""
     return int(np.rint(np.float32(a) * np.float32(math.ldexp(q, s - 31))))
@@ -181,7 +185,7 @@ def float_sum(a: int, q: int, s: int, before: int = 0) -> int:
 
 ORACLES: dict[str, Callable[[int, int, int], int]] = {
     "single": single, "double": double, "upup": upup, "float_even": float_even, "float_sum": float_sum, "shift": shift,
-    "single64": shift, "reduced16": reduced16,
+    "single64": shift, "reduced16": reduced16, "updown": updown,
     "away16": away16,
 }  # fmt: skip
 
@@ -231,7 +235,8 @@ def test_contract_on_ties(contract: str) -> None:
     rounded = {"float_even": even, "float_sum": even, "away16": away}.get(contract, [-1, 0, 1, 2])
     assert halves.tolist() == rounded
     quarters = numerics.requantize(np.array([-6, -2, 2, 6]), *numerics.shift_multiplier(-2), contract)
-    rounded = {"float_even": even, "float_sum": even, "double": away, "away16": away}.get(contract, [-1, 0, 1, 2])
+    others = {"double": away, "away16": away, "updown": [-2, -1, 0, 1]}
+    rounded = {"float_even": even, "float_sum": even, **others}.get(contract, [-1, 0, 1, 2])
     assert quarters.tolist() == rounded
 
 
@@ -349,61 +354,6 @@ def test_single_is_the_rounded_real_product(acc: int, real: float, zero_point: i
     product = Fraction(acc) * Fraction(real)
     assert abs(got - product) <= Fraction(1, 2) + abs(product) * Fraction(1, 2**30) + Fraction(1, 2)
     assert min(max(got + zero_point, -128), 127) == min(max(single(acc, multiplier, s) + zero_point, -128), 127)
-
-
-# Tables.
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_interpolation_is_the_line_between_knots(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    table = rng.integers(-32768, 32768, numerics.KNOTS).astype(np.int16)
-    x = np.concatenate([rng.integers(-32768, 32768, 50), [-32768, 32767]]).astype(np.int16)
-    expected: list[int] = []
-    for q in x.tolist():
-        knot, offset = divmod(q + 32768, 128)
-        line = int(table[knot]) + Fraction(int(table[knot + 1]) - int(table[knot])) * Fraction(offset, 128)
-        expected.append(math.floor(line + Fraction(1, 2)))
-    got = numerics.interpolated(table, x)
-    assert got.dtype == np.int16
-    assert got.tolist() == expected
-
-
-def test_knots_of_a_line_give_it_back() -> None:
-    """The last knot of all, 2^15, is one more than a table holds."""
-    exact = np.arange(-32768, 32768)
-    got = numerics.interpolated(numerics.interpolation_table(exact), exact)
-    np.testing.assert_array_equal(got[:-63], exact[:-63])
-    np.testing.assert_array_equal(got[-63:], exact[-63:] - 1)
-
-
-def test_moved_knots_halve_the_error_of_a_curve() -> None:
-    """A parabola of 30 steps of sagitta in a segment."""
-    x = np.arange(-32768, 32768)
-    exact = np.clip(x**2 * 30 // 64**2 - 30000, -32768, 32767)
-    inside = np.abs(x) < 2000
-    far = numerics.interpolated(numerics.interpolation_table(exact), x) - exact
-    plain = numerics.interpolated(np.append(exact[::128], exact[-1]).astype(np.int16), x) - exact
-    assert np.abs(plain[inside]).max() in (29, 30, 31)
-    assert np.abs(far[inside]).max() in (14, 15, 16)
-
-
-def test_table() -> None:
-    table = numerics.lookup_table(lambda x: 1 / (1 + np.exp(-x)), 0.05, 3, 1 / 256, -128)
-    assert table.dtype == np.int8
-    assert table.shape == (256,)
-    for i, entry in enumerate(table):
-        real = 1 / (1 + math.exp(-((i - 128 - 3) * 0.05)))
-        assert entry == min(round(real * 256) - 128, 127)
-
-
-def test_table_of_other_types() -> None:
-    def negate(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return -x
-
-    table = numerics.lookup_table(negate, 1.0, 128, 0.5, 0, in_range=(0, 255), out_range=(-200, 200), dtype=np.int16)
-    assert table.dtype == np.int16
-    assert table[[0, 100, 128, 255]].tolist() == [200, 56, 0, -200]
 
 
 def test_fixed_point_rows_keep_their_sums() -> None:

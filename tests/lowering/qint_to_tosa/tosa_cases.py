@@ -44,6 +44,7 @@ REFUSED = {
     "qint.average_pool2d-dilated": "sums products of i8",
     "qint.requantize-to_i32": "needs accumulators below 2",
     "qint.requantize-away16": "needs a contract of single",
+    "qint.requantize-updown": "needs a contract of single",
     "qint.requantize-upup": "needs a contract of single",
     "qint.requantize-single64": "needs a contract of single",
     "qint.requantize-single64_of_i32": "needs a contract of single",

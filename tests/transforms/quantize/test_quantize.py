@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, i64
 
 import qmlir
 from qmlir.compiler import Pipeline, load, quantize, save, to_integers
@@ -254,7 +254,7 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<8x1xf32> {
     quantized(parsed(fully_connected("[1.0, 2.0, 3.0, 4.0]")), fail_on_float=True)
 
 
-def test_sums_too_large_for_the_accumulator_stay_float_with_their_own_weights() -> None:
+def test_sums_too_large_for_32_bits_have_64() -> None:
     depth = 70000
     weights = np.full(depth, 1 / 3, np.float32).tobytes().hex()
     module = quantized(
@@ -269,10 +269,8 @@ func.func @main(%x: tensor<1x{depth}xf32>) -> tensor<1x1xf32> {{
 }}
 """)
     )
-    assert (entry(module, "fc").outcome, entry(module, "fc").code) == ("float", "accumulator")
-    op = operation(module, "nn.fully_connected")
-    assert isinstance(op.operands[1].owner, ConstantOp)
-    assert is_float(op.operands[1])
+    assert (entry(module, "fc").outcome, entry(module, "fc").code) == ("quantized", "integer")
+    assert operation(to_integers(module), "qint.fully_connected").results[0].type == TensorType(i64, [1, 1])
 
 
 # Order, repetition, storage

@@ -1,0 +1,31 @@
+"""TFLite operators are LiteRT's bits, or listed in `deviations.yaml` with a reason.
+
+`make conformance` takes 8 draws of scales and zero points, holds the CPU to the reference on one, and prints the table;
+`make test` takes one draw. Needs no models: the files are written here.
+"""
+
+import os
+
+import pytest
+
+from tests.conformance import deviations
+from tests.conformance.litert import DRAWS, summary, totals
+from tests.conformance.operators_tflite import subjects, survey
+
+WHOLE = bool(os.environ.get("QMLIR_CONFORMANCE"))
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+def test_operators(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = list(subjects())
+    draws = range(DRAWS) if WHOLE else [1]
+    surveyed = list(zip(chosen, survey(chosen, draws, machine=WHOLE), strict=True))
+    with capsys.disabled():
+        print("\n" + (summary(surveyed) if WHOLE else totals(surveyed)))  # noqa: T201
+    wrong = deviations.differences(deviations.by_key(surveyed), whole=WHOLE)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_listed_is_surveyed() -> None:
+    assert not deviations.unknown(subjects())
