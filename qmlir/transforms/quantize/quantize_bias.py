@@ -3,13 +3,17 @@
 A product of data and weights is in units of s_x·s_w, so the bias is added for nothing when its scale is exactly
 that, per output channel where the weights are per channel, with zero point 0. A bias that is computed or too large
 for 32 bits stays f32; its operation is recorded as float, and nn-to-qint computes it so.
+
+A bias of 8 or 16 bits is an i32 whose range says so: `choose-scales` has widened the weight scales that would have
+made it larger, and the decision names their channels. One of 64 bits needs accumulators of 64 bits, which there are
+not yet: its operation stays float.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i32
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -19,6 +23,7 @@ from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.qmlir import WIDENED
 from qmlir.dialects.quant.rules import AccumulatorScale
 from qmlir.ledger import decide, decision_of
 from qmlir.legality import (
@@ -32,6 +37,8 @@ from qmlir.legality import (
     target_of,
     uniform,
 )
+from qmlir.passes import option
+from qmlir.recipe import BiasPrecision, Recipe, recipe_of
 from qmlir.target import Target
 
 
@@ -47,16 +54,20 @@ class QuantizeBiasPass(ModulePass):
     """
 
     name = "quantize-bias"
+    bias: BiasPrecision = option("int32", "storage of biases, where operations do not say it themselves")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
         for operation in [o for o in op.walk() if isinstance(o, WeightedOp)]:
             if operation.b is not None and is_float(operation.b) and is_quantized(operation.x):
-                _quantize_bias(operation, target)
+                _quantize_bias(operation, target, recipe_of(operation, Recipe(bias=self.bias)).bias)
 
 
-def _quantize_bias(op: WeightedOp, target: Target) -> None:
+def _quantize_bias(op: WeightedOp, target: Target, precision: BiasPrecision) -> None:
+    widened = op.attributes.pop(WIDENED, None)
     try:
+        if precision == "int64":
+            raise NoIntegerForm("bias", "a bias of 64 bits needs an accumulator of 64 bits, which there is not")
         require_integer_form(op, target)
     except NoIntegerForm as why:
         decide(op, "float", why.code, why.reason)
@@ -65,17 +76,32 @@ def _quantize_bias(op: WeightedOp, target: Target) -> None:
     assert op.b is not None
     assert stored is not None
     assert constant is not None
-    repair = _repair(op, constant, stored)
+    bits = int(precision.removeprefix("int"))
+    limit = (1 << bits - 1) - 1
+    stored = np.clip(stored, -limit - 1, limit)  # what a correction may have added since scales were chosen
+    repairs = [_repair(op, constant, stored), _widening(widened, precision)]
     old = op.b.owner
-    bias = ConstantOp(stored.astype(np.int32), TensorType(_bias_type(op), shape_of(op.b)), dict(constant.attributes))
+    bias = ConstantOp(
+        stored.astype(np.int32), TensorType(_bias_type(op, bits), shape_of(op.b)), dict(constant.attributes)
+    )
     Rewriter.insert_op(bias, InsertPoint.before(op))
     bias.y.name_hint = constant.y.name_hint
     op.operands[2] = bias.y
     for unused in dict.fromkeys((old, constant)):
         if isinstance(unused, Operation) and not any(r.uses for r in unused.results):
             Rewriter.erase_op(unused)
-    if repair and (decision := decision_of(op)) is not None and decision.outcome.data == "quantized":
-        decide(op, "quantized", decision.code.data, f"{decision.reason.data}; {repair}")
+    said = "; ".join(filter(None, repairs))
+    if said and (decision := decision_of(op)) is not None and decision.outcome.data == "quantized":
+        decide(op, "quantized", decision.code.data, f"{decision.reason.data}; {said}")
+
+
+def _widening(widened: Attribute | None, precision: BiasPrecision) -> str:
+    """Which channels have a wider weight scale for their bias to fit; empty if none has."""
+    if not isinstance(widened, DenseArrayBase):
+        return ""
+    channels = [str(c) for c in widened.get_values()]
+    some = ", ".join(channels[:4]) + (f" and {len(channels) - 4} more" if len(channels) > 4 else "")
+    return f"weight scales widened for biases to fit {precision} in channel{'s' * (len(channels) > 1)} {some}"
 
 
 def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
@@ -90,10 +116,10 @@ def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
     return f"its bias, in steps of its own, was rounded to the accumulator's by up to {most:.2g} of one"
 
 
-def _bias_type(op: WeightedOp) -> Attribute:
+def _bias_type(op: WeightedOp, bits: int) -> Attribute:
     """The quantized type of scale s_x·s_w; plain i32, which implies it, where that product is no f32 scale."""
     (rule,) = op.get_traits_of_type(AccumulatorScale)
     try:
-        return rule.bias_type(uniform(op.x), uniform(op.w))
+        return rule.bias_type(uniform(op.x), uniform(op.w), bits)
     except VerifyException:
         return i32
