@@ -22,7 +22,7 @@
 // INT4: quant.qcast %w : {{.*}}!quant.uniform<i4<-7:7>:f32, {{[0-9.]+}}>>
 // MINMAX: quant.qcast %y : {{.*}}!quant.uniform<i8:f32, 0.015686275437474251:-128>>
 // AVERAGE: quant.qcast %y : {{.*}}!quant.uniform<i8:f32, 0.0078431377187371254:-128>>
-// GLOW: quant.qcast %w : {{.*}}!quant.uniform<i8:f32:0, {0.0078740157186985015, 3.906250e-03}>>
+// GLOW: quant.qcast %w : {{.*}}!quant.uniform<i8:f32:0, {0.0078740157186985015,3.906250e-03}>>
 
 // A bias of 10 is 10 / (s_x · 127) at least in steps of 8 bits, wide of what the second channel's weights ask for.
 // BIAS8: nn.fully_connected
