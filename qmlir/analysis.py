@@ -5,21 +5,23 @@
                  of quantizing what it reads, its weights and its result
 
 Both in dB of signal to quantization noise, 10·log10(Σ f² / Σ (q − f)²), and as the cosine of the angle between q and
-f; sums are over all elements of all samples.
+f; sums are over all elements of all samples. Where quantization has equalized the channels of a tensor, f is too.
 """
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 
 from qmlir.compiler import Pipeline, compile, main_function
 from qmlir.errors import QmlirError
-from qmlir.ledger import decisions
+from qmlir.ledger import deciding_operations, decisions
+from qmlir.rewriting import tensor_name
+from qmlir.transforms.quantize.equalize_channels import FACTORS
 from qmlir.transforms.quantize.taps import isolated, tapped
 
 if TYPE_CHECKING:
@@ -116,10 +118,12 @@ def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Map
     alone_module, inputs, outputs = isolated(main_function(quantized), shared)
     floats, quants = compile(float_module), compile(quantized_module)
     alone = compile(alone_module) if outputs else None
+    factors = {name: each for name, each in _channel_factors(quantized).items() if name in float_names}
     sums = _Sums({n: Distance() for n in shared}, {n: Distance() for n in outputs})
     count = 0
     for sample in samples:
         exact = _named(floats, float_names, sample)
+        exact.update((name, (exact[name] * each).astype(np.float32)) for name, each in factors.items())
         found = _named(quants, quantized_names, sample)
         for name, distance in sums.cumulative.items():
             distance.update(exact[name], found[name])
@@ -133,14 +137,20 @@ def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Map
     return _rows(sums, quantized)
 
 
+def _channel_factors(quantized: ModuleOp) -> dict[str, Array]:
+    """What equalization has multiplied the channels of tensors with; the float network's are compared so."""
+    carriers = [op for op in quantized.walk() if isinstance(op.attributes.get(FACTORS), DenseArrayBase)]
+    return {
+        tensor_name(op.results[0]): np.array(cast(DenseArrayBase[Any], op.attributes[FACTORS]).get_values())
+        for op in carriers
+    }
+
+
 def _named(network: "Executable", names: list[str], sample: Array | Mapping[str, Array]) -> dict[str, Array]:
     return dict(zip(names, network.run(sample)[-len(names) :], strict=True))
 
 
 def _rows(sums: _Sums, quantized: ModuleOp) -> list[TensorError]:
-    from qmlir.ledger import deciding_operations
-    from qmlir.rewriting import tensor_name
-
     makers = {tensor_name(r): op.name for op in deciding_operations(quantized) for r in op.results}
     rows: list[TensorError] = []
     for name, whole in sums.cumulative.items():

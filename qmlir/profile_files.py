@@ -10,7 +10,7 @@
         key: 5f1c0a2b9d3e4f60             # hash of how it is computed
         count: 4
         range: [0.0, 6.0]
-        histogram: {exponent: 0, first: 0, counts: [2, 1, 0, 0, 0, 0, 1]}   # bins of 2^0 from 0·2^0
+        histogram: {exponent: 0, first: 0, counts: 2 1 0 0 0 0 1}           # bins of 2^0 from 0·2^0
         moments: {sum: 15p-1, squares: 149p-2}                              # 15·2^-1, 149·2^-2
         extremes: {samples: 1, sums: [0p0, 3p1]}                            # of each sample's minimum and maximum
         channels: [{count: …, range: …, histogram: …, …}, …]                # with per-channel only
@@ -76,7 +76,12 @@ def _seen(tensor: TensorProfile) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "count": tensor.count,
         "range": [tensor.lo, tensor.hi] if tensor.count else None,
-        "histogram": {"exponent": tensor.exponent, "first": tensor.first, "counts": tensor.counts.tolist()},
+        "histogram": {
+            "exponent": tensor.exponent,
+            "first": tensor.first,
+            # As one text: a number each would take YAML twenty times as long, both ways.
+            "counts": " ".join(map(str, tensor.counts.tolist())),
+        },
     }
     if tensor.moments is not None:
         moments = tensor.moments
@@ -184,11 +189,12 @@ def _read_histogram(found: TensorProfile, fields: Mapping[str, Any]) -> None:
     parts = cast(dict[str, Any], histogram)
     found.exponent, found.first = (_integer(parts, key, None, "histogram") for key in ("exponent", "first"))
     counts = parts.get("counts")
-    if not isinstance(counts, list) or not all(isinstance(n, int) and n >= 0 for n in cast(list[Any], counts)):
-        raise Broken("counts are a list of integers from 0", "histogram", "counts")
-    if sum(cast(list[int], counts)) != found.count:
+    words = cast(list[Any], counts) if isinstance(counts, list) else str(counts).split()
+    if not all(re.fullmatch("[0-9]{1,18}", str(n)) for n in words):
+        raise Broken("counts are integers from 0", "histogram", "counts")
+    found.counts = np.array([int(n) for n in words], np.int64)
+    if found.counts.sum() != found.count:
         raise Broken("counts that do not add up", "histogram", "counts")
-    found.counts = np.array(counts, np.int64)
     if found.count:
         width = 2.0**found.exponent
         low, high = found.first * width, (found.first + len(found.counts)) * width

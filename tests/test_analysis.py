@@ -106,6 +106,29 @@ def test_an_imported_network(tmp_path: Path) -> None:
     assert all(r.isolated_sqnr is not None for r in mixed)
 
 
+def test_equalized_channels_are_no_error(tmp_path: Path) -> None:
+    small = write_small(tmp_path)
+    module, samples = parsed(EQUALIZED), list(small.samples[:, None, 0, 0, :4])
+    quantized = qmlir.quantize(module, qmlir.profile(module, samples), data=samples)
+    assert "qmlir.channel_factors" in str(quantized)
+    rows = {r.tensor: r for r in analyze(module, quantized, samples)}
+    assert rows["h"].isolated_sqnr is not None
+    assert min(rows["h"].isolated_sqnr, rows["h"].cumulative_sqnr) > 30
+    assert rows["y"].isolated_sqnr is not None
+    assert min(rows["y"].isolated_sqnr, rows["y"].cumulative_sqnr) > 25
+
+
+EQUALIZED = """
+func.func @main(%x: tensor<1x4xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) -> tensor<1x2xf32> {
+  %w = nn.constant <tensor<2x4xf32>, [1.0, 0.5, -0.25, 0.75, 0.01, 0.02, -0.01, 0.005]> : tensor<2x4xf32>
+  %0 = nn.fully_connected %x, %w {qmlir.name = #qmlir.name<tensors ["h"]>} : tensor<1x4xf32>, tensor<2x4xf32> -> tensor<1x2xf32>
+  %v = nn.constant <tensor<2x2xf32>, [1.0, 20.0, 0.5, -10.0]> : tensor<2x2xf32>
+  %1 = nn.fully_connected %0, %v {qmlir.name = #qmlir.name<tensors ["y"]>} : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
+  func.return %1 : tensor<1x2xf32>
+}
+"""  # noqa: E501
+
+
 @pytest.mark.parametrize("which", ["other names", "float"])
 def test_networks_that_are_not_of_each_other(which: str) -> None:
     module = parsed(TEXT.replace("RANGE", "1.0"))

@@ -37,6 +37,9 @@ NAME = "qmlir.name"
 DECISION = "qmlir.decision"
 """The attribute key of a `DecisionAttr`."""
 
+WIDENED = "qmlir.widened"
+"""The attribute key, until the bias is quantized, of the channels whose weight scales widened for it."""
+
 BLOCK = "qmlir.block"
 """The attribute key of the block size of a float constant that its model stores as integers with a scale a block."""
 

@@ -55,7 +55,7 @@ FALLING = weights([round(2**30 * 0.95**d) for d in range(256)], np.int32)
 WIDE_FALLING = weights([round(2**30 * 0.9998**d) for d in range(1 << 16)], np.int32)
 SHORT_FALLING = weights([round(32767 * 0.9998**d) for d in range(1 << 16)], np.int32)
 INVERSE = weights([min(32767, round(2**15 / (1 + k / 512))) for k in range(513)], np.int16)
-PAIRS = weights(np.arange(1 << 16).reshape(256, 256) * 7 % 251 - 125, np.int8)
+PAIRS = weights((np.arange(1 << 16).reshape(256, 256) * 7 % 251 - 125).tolist(), np.int8)
 HALF, MOST = 1 << 30, (1 << 31) - 1
 
 NN_SAMPLES = (

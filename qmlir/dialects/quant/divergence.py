@@ -22,7 +22,7 @@ LEVELS = 255
 """Quantized bins, whatever the precision: int8's without one end, as Glow and TVM have it."""
 
 _EMPTY = np.float32(0.0001)
-_RELATIVE, _ABSOLUTE = 2e-3, 1e-4
+_RELATIVE, _ABSOLUTE = 4e-4, 2e-5
 """How far estimates of divergences may be off together; several times what is seen."""
 
 _CHUNK = 64

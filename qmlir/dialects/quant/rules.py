@@ -119,12 +119,15 @@ class AccumulatorScale(ScaleRule):
     weights: int
     bias: int
 
-    def bias_type(self, data: UniformType, weights: UniformType) -> UniformType:
-        """The quantized type of an i32 bias beside quantized data and weights."""
+    def bias_type(self, data: UniformType, weights: UniformType, bits: int = 32) -> UniformType:
+        """The quantized type of an i32 bias beside quantized data and weights, of values that fit so many bits."""
         scales = [data.scale * scale for scale in weights.scales]
+        limits = None, None
+        if bits < i32.width.data:
+            limits = -(1 << bits - 1), (1 << bits - 1) - 1
         if weights.is_per_axis:
-            return UniformType.per_axis(i32, 0, scales, expressed=data.expressed)
-        return UniformType.per_tensor(i32, scales[0], expressed=data.expressed)
+            return UniformType.per_axis(i32, 0, scales, None, *limits, expressed=data.expressed)
+        return UniformType.per_tensor(i32, scales[0], 0, *limits, expressed=data.expressed)
 
     def verify(self, op: Operation) -> None:
         if len(op.operands) <= max(self.data, self.weights, self.bias):

@@ -80,9 +80,10 @@ def quantization_of_range(
                      within [qmin, qmax]
         power of two:  scale = 2^ceil(log2 scale)
 
-    This is Glow's chooseQuantizationParams bit for bit with `glow_exact`. Without it three corners differ:
+    This is Glow's chooseQuantizationParams bit for bit with `glow_exact`. Without it four corners differ:
     Glow sets the zero point to 0 wherever |lo + hi| ≤ 2^-23, which makes a small one-sided range such as [0, 1e-8]
-    saturate at half its height: here the tolerance is relative to the larger bound; scales are at least 2^-126, where
+    saturate at half its height: here the tolerance is relative to the larger bound; Glow does so for unsigned
+    integers too, of which 0 is the least: here only for signed ones; scales are at least 2^-126, where
     Glow yields denormal and zero scales; symmetric schemas and power-of-two scales hold their promise on extreme
     ranges too, where Glow's assertions fail.
 
@@ -168,7 +169,7 @@ def _zero_point(low: float, high: float, scale: float, limits: tuple[int, int], 
     smaller_low = abs(qmin) + abs(low / scale) < abs(qmax) + abs(high / scale)
     point = from_low if smaller_low else from_high
     tolerance = _FLOAT32_EPSILON if glow_exact else _FLOAT32_EPSILON * max(-low, high)
-    if _float32(abs(high + low)) <= tolerance:
+    if _float32(abs(high + low)) <= tolerance and (glow_exact or qmin < 0):
         point = 0.0
     rounded = math.copysign(math.floor(abs(point) + 0.5), point)  # half away from zero
     return int(min(max(rounded, qmin), qmax))
@@ -229,6 +230,7 @@ def choose_weight_quantization(
     precision: WeightPrecision | Precision = "int8",
     *,
     narrow: bool = True,
+    searched: bool = False,
     where: str | None = None,
 ) -> npt.NDArray[np.float64]:
     """The scales of weights; the zero point is 0 for every schema.
@@ -238,6 +240,9 @@ def choose_weight_quantization(
 
     rounded to float32, or up to a power of two. A channel whose weights are all 0 takes the largest scale of the
     others: any stores it exactly, and the bias beside it, stored in steps of s_x · scale, keeps its precision.
+
+    Scales that are `searched` have the least square error among smaller ones too, under which the largest weights
+    saturate: powers of two, which may waste a bit otherwise, and those of less than 8 bits.
 
     Returns:
         float64, shape [1] per tensor or [size of `axis`].
@@ -255,6 +260,22 @@ def choose_weight_quantization(
     largest = float(scales.max())
     scales = np.where(scales > 0, scales, largest if largest > 0 else ZERO_WEIGHTS_SCALE)
     scales = np.clip(scales, SMALLEST_SCALE, _FLOAT32_MAX)
+    factors = np.ones(1)
     if schema == "symmetric_with_power2_scale":
-        return np.array([power_of_two_above(float(scale)) for scale in scales])
+        scales, factors = np.array([power_of_two_above(float(scale)) for scale in scales]), np.array([1.0, 0.5, 0.25])
+    elif weight_bits(precision) < 8:
+        factors = np.linspace(1.0, 0.5, 26)
+    if searched and len(factors) > 1:
+        candidates = np.maximum(scales * factors[:, None], SMALLEST_SCALE)
+        scales = np.take_along_axis(candidates, _square_errors(rows, candidates, (qmin, qmax)).argmin(axis=0)[None], 0)[
+            0
+        ]
     return scales.astype(np.float32).astype(np.float64)
+
+
+def _square_errors(rows: Array, candidates: Array, limits: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """The square error of each row under each of its scales: [candidates, rows]."""
+    real = rows.astype(np.float64)
+    return np.array(
+        [((np.clip(np.rint(real / s), *limits) * s - real) ** 2).sum(axis=1) for s in candidates[..., None]]
+    )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, TensorType, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -26,7 +26,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import DECISION
+from qmlir.dialects.qmlir import DECISION, WIDENED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.schemas import (
     Calibration,
@@ -149,7 +149,8 @@ class _Chooser:
         if value not in self.recipes:
             made = isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp)
             recipe = self.recipe(value.owner) if made and isinstance(value.owner, Operation) else self.default
-            if isinstance(value.owner, Block) and recipe.calibration == "auto":
+            searched = recipe.schema == "symmetric_with_power2_scale"
+            if isinstance(value.owner, Block) and recipe.calibration == "auto" and not searched:
                 recipe = recipe.with_settings({"calibration": "minmax"})  # pictures and the like use all of their range
             if value in self.observers:
                 recipe = recipe_of(self.observers[value], recipe)
@@ -288,7 +289,10 @@ class _Chooser:
         recipe = self.recipe(op)
         axis = op.CHANNEL_AXIS if recipe.per_channel else None
         where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, not recipe.glow_exact
-        scales = choose_weight_quantization(weights, axis, recipe.schema, precision, narrow=narrow, where=where)
+        searched = recipe.calibration in ("auto", "mse") and not recipe.glow_exact
+        scales = choose_weight_quantization(
+            weights, axis, recipe.schema, precision, narrow=narrow, searched=searched, where=where
+        )
         scales = [float(s) for s in self._room_for_bias(op, scales)]
         low, high = weight_range(precision, narrow=narrow)
         storage = IntegerType(weight_bits(precision))  # signed, also beside unsigned activations
@@ -318,6 +322,8 @@ class _Chooser:
         wider = np.minimum(least, LARGEST_SCALE).astype(np.float32).astype(np.float64)
         if recipe.schema == "symmetric_with_power2_scale":
             wider = np.array([power_of_two_above(s) if s else s for s in wider.tolist()])
+        if (widened := np.flatnonzero(wider > scales)).size:
+            op.attributes[WIDENED] = DenseArrayBase.from_list(i64, widened.tolist())
         return np.maximum(scales, wider)
 
 

@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import func
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, f64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -46,6 +46,9 @@ Array = npt.NDArray[Any]
 
 SHARE = 0.4
 """How much of the way to one height the channels go; the rest of it would cost the reader's weights more."""
+
+FACTORS = "qmlir.channel_factors"
+"""The attribute key, on an operation, of what the channels of its result were multiplied with."""
 
 LARGEST_FACTOR = 8.0
 """A channel is scaled up by no more: one that is nearly dead on the data may be alive on other data."""
@@ -145,6 +148,8 @@ def _scale(pair: _Pair, highest: Array) -> None:
         factors = np.where(highest > 0, (top / highest.astype(np.float64)) ** SHARE, 1.0)
     factors = np.minimum(factors, LARGEST_FACTOR)
     writer, reader = pair.writer, pair.reader
+    for op in (writer, *pair.between):
+        op.attributes[FACTORS] = DenseArrayBase.from_list(f64, factors.tolist())
     _set(writer, 1, _along(_constant(writer.w), factors, writer.CHANNEL_AXIS))
     if writer.b is not None:
         _set(writer, 2, _along(_constant(writer.b), factors, 0))

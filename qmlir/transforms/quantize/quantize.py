@@ -107,7 +107,7 @@ def quantize_by(
     ChooseScalesPass(**choose).apply(ctx, module)
     if data is not None:
         correct_bias(module, samples)
-    for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
+    for step in (QuantizeOpsPass(), QuantizeBiasPass(settings["bias"]), CancelCastsPass()):
         step.apply(ctx, module)
     refuse_unhonoured(applied, module)
     if options.fail_on_float and (left := [e for e in decisions(module) if e.outcome == "float"]):

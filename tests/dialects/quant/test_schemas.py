@@ -18,6 +18,7 @@ from qmlir.dialects.quant.schemas import (
     Precision,
     QuantizationError,
     Schema,
+    WeightPrecision,
     choose_weight_quantization,
     exponent_of,
     is_symmetric,
@@ -27,7 +28,7 @@ from qmlir.dialects.quant.schemas import (
     weight_range,
 )
 
-# The three corners where we leave Glow.
+# The four corners where we leave Glow.
 
 
 def test_small_one_sided_ranges_keep_their_height() -> None:
@@ -35,6 +36,12 @@ def test_small_one_sided_ranges_keep_their_height() -> None:
     assert zero_point == -128
     assert (127 - zero_point) * scale == pytest.approx(1e-8)
     assert choose_quantization(0.0, 1e-8, glow_exact=True) == (scale, 0), "saturates at half the range"
+
+
+def test_unsigned_integers_hold_both_signs() -> None:
+    scale, zero_point = choose_quantization(-1.0, 1.0, precision="uint8")
+    assert (scale, zero_point) == (float(np.float32(2 / 255)), 128)
+    assert choose_quantization(-1.0, 1.0, precision="uint8", glow_exact=True) == (scale, 0), "all below 0 saturates"
 
 
 def test_scales_are_normal() -> None:
@@ -132,10 +139,25 @@ def test_weights_per_tensor_and_per_channel() -> None:
         assert (choose_weight_quantization(w, 0, schema) == choose_weight_quantization(w, 0)).all()
 
 
+@pytest.mark.parametrize(("schema", "precision"), [("symmetric_with_power2_scale", "int8"), ("symmetric", "int4")])
+def test_searched_weights_are_better(schema: Schema, precision: WeightPrecision) -> None:
+    w = (np.random.default_rng(2).standard_normal((8, 300)) * 0.68).astype(np.float32)
+    low, high = weight_range(precision)
+
+    def errors(searched: bool) -> np.ndarray:
+        scales = choose_weight_quantization(w, 0, schema, precision, searched=searched)[:, None]
+        assert (np.frexp(scales)[0] == 0.5).all() or schema == "symmetric"
+        return ((np.clip(np.rint(w / scales), low, high) * scales - w) ** 2).sum(axis=1)
+
+    assert (errors(True) <= errors(False)).all()
+    assert errors(True).sum() < 0.9 * errors(False).sum()
+
+
 def test_weight_ranges() -> None:
     assert weight_range("int8") == weight_range("uint8") == (-127, 127)
     assert weight_range("int8", narrow=False) == (-128, 127)
     assert weight_range("int16") == (-32767, 32767)
+    assert [weight_range(f"int{bits}") for bits in (2, 3, 7)] == [(-1, 1), (-3, 3), (-63, 63)]  # type: ignore[arg-type]
 
 
 def test_channels_of_zeros() -> None:

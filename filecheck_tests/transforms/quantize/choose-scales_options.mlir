@@ -1,0 +1,44 @@
+// Each option that decides how values are stored, on one layer.
+
+// RUN: qmlir-opt --choose-scales="precision=uint8" %s | filecheck %s --check-prefix=UINT8
+// RUN: qmlir-opt --choose-scales="precision=int16 schema=symmetric" %s | filecheck %s --check-prefix=INT16
+// RUN: qmlir-opt --choose-scales="precision=int16 weight-precision=int8" %s | filecheck %s --check-prefix=MIXED
+// RUN: qmlir-opt --choose-scales="weight-precision=int4 per-channel=false" %s | filecheck %s --check-prefix=INT4
+// RUN: qmlir-opt --choose-scales="calibration=minmax" %s | filecheck %s --check-prefix=MINMAX
+// RUN: qmlir-opt --choose-scales="calibration=moving_average" %s | filecheck %s --check-prefix=AVERAGE
+// RUN: qmlir-opt --choose-scales="glow-exact=true calibration=minmax" %s | filecheck %s --check-prefix=GLOW
+// RUN: qmlir-opt --quantize="bias=int8" %s | filecheck %s --check-prefix=BIAS8
+// RUN: qmlir-opt --quantize="bias=int64" %s | filecheck %s --check-prefix=BIAS64
+// RUN: not qmlir-opt --choose-scales="calibration=kl" %s 2>&1 | filecheck %s --check-prefix=KL
+// RUN: not qmlir-opt --choose-scales="glow-exact=true calibration=mse" %s 2>&1 | filecheck %s --check-prefix=GLOWMSE
+// RUN: not qmlir-opt --choose-scales="weight-precision=int9" %s 2>&1 | filecheck %s --check-prefix=INT9
+
+// UINT8: quant.qcast %x : {{.*}}!quant.uniform<u8:f32, 0.0078431377187371254:128>>
+// UINT8: quant.qcast %w : {{.*}}!quant.uniform<i8<-127:127>:f32:0,
+// INT16: quant.qcast %x : {{.*}}!quant.uniform<i16:f32, 3.0518509447574615E-5>>
+// INT16: quant.qcast %w : {{.*}}!quant.uniform<i16<-32767:32767>:f32:0,
+// MIXED: quant.qcast %x : {{.*}}!quant.uniform<i16:f32, 3.0518043786287308E-5>>
+// MIXED: quant.qcast %w : {{.*}}!quant.uniform<i8<-127:127>:f32:0,
+// INT4: quant.qcast %w : {{.*}}!quant.uniform<i4<-7:7>:f32, {{[0-9.]+}}>>
+// MINMAX: quant.qcast %y : {{.*}}!quant.uniform<i8:f32, 0.015686275437474251:-128>>
+// AVERAGE: quant.qcast %y : {{.*}}!quant.uniform<i8:f32, 0.0078431377187371254:-128>>
+// GLOW: quant.qcast %w : {{.*}}!quant.uniform<i8:f32:0, {0.0078740157186985015,3.906250e-03}>>
+
+// A bias of 10 is 10 / (s_x · 127) at least in steps of 8 bits, wide of what the second channel's weights ask for.
+// BIAS8: nn.fully_connected
+// BIAS8-SAME: weight scales widened for biases to fit int8 in channel 1
+// BIAS8-SAME: !quant.uniform<i32<-128:127>:f32:0,
+// BIAS64: nn.fully_connected
+// BIAS64-SAME: float, "bias", "a bias of 64 bits needs an accumulator of 64 bits, which there is not"
+
+// KL: tensor "x": calibration kl needs a histogram; profile the network on data, or use minmax
+// GLOWMSE: Glow calibrates by minmax and kl only, got mse
+// INT9: must be one of same, int2, int3, int4, int5, int6, int7, int8, int16, got int9
+func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+  calib.observe %x {name = "x", range = [-1.0, 1.0], average = [-0.5, 0.5]} : tensor<1x2xf32>
+  %w = nn.constant <tensor<2x2xf32>, [1.0, 0.5, -0.5, 0.25]> : tensor<2x2xf32>
+  %b = nn.constant <tensor<2xf32>, [0.0, 10.0]> : tensor<2xf32>
+  %y = nn.fully_connected %x, %w, %b : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  calib.observe %y {name = "y", range = [0.0, 4.0], average = [0.0, 2.0]} : tensor<1x2xf32>
+  func.return %y : tensor<1x2xf32>
+}
