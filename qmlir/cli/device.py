@@ -32,8 +32,8 @@ def run_check(arguments: argparse.Namespace) -> None:
         OptionError: The device computes nothing of the network.
     """
     from qmlir.cli.main import load_model
-    from qmlir.compiler import judge
     from qmlir.device import load_device
+    from qmlir.placement import judge
 
     device = load_device(arguments.device)
     console = Console(width=None if sys.stdout.isatty() else 160)

@@ -33,7 +33,7 @@ class Verdict:
     refusals: tuple[str, ...]
 
 
-def judge(module: ModuleOp, device: Device) -> list[Verdict]:
+def verdicts(module: ModuleOp, device: Device) -> list[Verdict]:
     """A verdict on each operation of a network on the qint level, in program order."""
     return [Verdict(_node(op), op.name, products(op), tuple(refusals(op, device))) for op in _computing(module)]
 

@@ -5,10 +5,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import judge
 from qmlir.context import make_context
 from qmlir.device import load_device, shipped_devices
 from qmlir.device.judgement import share_on_device
+from qmlir.placement import judge
 from qmlir.source import parse_text
 
 

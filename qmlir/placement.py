@@ -1,0 +1,32 @@
+"""What becomes of a network on a device, before it is compiled for one."""
+
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.compiler import IMPORTED, OBSERVE, TO_INTEGERS, Pipeline
+from qmlir.context import make_context
+from qmlir.device import Device, load_device
+from qmlir.device.judgement import Verdict, verdicts
+from qmlir.device.requirements import requirements, target_of_device
+from qmlir.transforms.quantize.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.nominal_ranges import fill_ranges, is_float
+
+
+def judge(module: ModuleOp, device: Device | str | Path) -> list[Verdict]:
+    """What a device makes of a network: a verdict on each of its integer operations.
+
+    Args:
+        module: A network. A float one is judged as if each of its tensors had the range [−1, 1], quantized as the
+            device asks for: enough to see which operations it has a place for.
+        device: The name of one that comes with qmlir, or a device file.
+    """
+    described = device if isinstance(device, Device) else load_device(device)
+    context = make_context()
+    context.target = target_of_device(described)
+    network = Pipeline(*IMPORTED)(module, context) if is_as_imported(module) else module.clone()
+    if is_float(network):
+        network = Pipeline(*OBSERVE)(network, context)
+        fill_ranges(network)
+        Pipeline(("quantize", requirements(described).options())).apply(network, context)
+    return verdicts(Pipeline(*TO_INTEGERS)(network, context), described)
