@@ -49,6 +49,7 @@ class Group:
     bounds   ranges that it must hold besides: of constants, and those that the policy gives
     fixed    types that functions or casts give to some of its tensors
     wanted   types that quantizations in the graph ask for
+    demanded types whose parameters the policy gives, with the tensors it gives them for
     free     whether something enters whose type is for us to choose
     padding  constants that pads put between its values
     name     what to call it in an error
@@ -59,6 +60,7 @@ class Group:
     bounds: list[Bounds] = field(default_factory=list[Bounds])
     fixed: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
     wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])
+    demanded: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
     free: bool = False
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
@@ -160,6 +162,8 @@ class ScaleGroups:
             group.seen.append(self._observed[value])
         if (wanted := quantized_as(value)) is not None:
             group.wanted[wanted] = None
+        if recipe.parameters is not None:
+            group.demanded.setdefault(_type(recipe, *recipe.parameters), f"{called(value)} of {_maker(value)}")
         if (type := self._imposed(value)) is not None:
             group.fixed[type] = None
         elif isinstance(value.owner, ConstantOp):
@@ -198,6 +202,16 @@ class ScaleGroups:
     # Choosing.
 
     def _choose(self, group: Group) -> UniformType:
+        if len(group.demanded) > 1:
+            listed = "; ".join(f"{name}: {type}" for type, name in group.demanded.items())
+            raise QuantizationError(
+                "tensors of one type, as pools and concats have them, cannot have several parameters",
+                where=group.name,
+                got=listed,
+                remedy="give one of them, or the same for all",
+            )
+        if group.demanded:
+            return next(iter(group.demanded))
         if group.wanted:
             return next(iter(group.wanted))
         if len(group.fixed) == 1 and not group.free:
@@ -239,6 +253,10 @@ def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:
     bounds = min(s.bounds[0] for s in seen), max(s.bounds[1] for s in seen)
     histograms = [s.histogram for s in seen if s.histogram is not None]
     return bounds, Histogram.together(histograms) if len(histograms) == len(seen) else None
+
+
+def _maker(value: SSAValue) -> str:
+    return value.owner.name if isinstance(value.owner, Operation) else "the network's inputs"
 
 
 def _average(seen: Observation, where: str) -> Bounds:
