@@ -182,7 +182,11 @@ def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array], s
             "signature", "is for .tflite files: others have one graph", got=signature, remedy="leave it out"
         )
     if path.suffix == ".mlir":
-        return _load_mlir(path)
+        from qmlir.source import read_mlir
+
+        module = read_mlir(path)
+        verify(module)
+        return module
     if path.suffix == ".onnx":
         from qmlir.frontends.onnx import load_onnx
 
@@ -192,22 +196,6 @@ def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array], s
 
         return load_tflite(path, bind=bind, constants=constants, signature=signature)
     raise FileError(path, "must be an .onnx, a .tflite or an .mlir file", remedy="rename it if it is one of these")
-
-
-def _load_mlir(path: Path) -> ModuleOp:
-    from qmlir.source import parse_text
-
-    context = make_context()
-    context.weights_folder = path.parent
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
-    except UnicodeDecodeError:
-        raise FileError(path, "must be MLIR text", got="bytes that are not UTF-8") from None
-    module = parse_text(context, text, str(path))
-    verify(module)
-    return module
 
 
 def profile(

@@ -16,6 +16,7 @@ ours from inside an attribute (a missing side file).
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn, cast
 
 from xdsl.context import Context
@@ -26,7 +27,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Location, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qmlir.errors import QmlirError
+from qmlir.context import make_context
+from qmlir.errors import FileError, QmlirError
 from qmlir.near_misses import near_misses
 from qmlir.upstream_parser import UpstreamParser
 
@@ -168,3 +170,16 @@ def parse_text(ctx: Context, text: str, name: str, *, first_line: int = 1) -> Mo
         return SourceParser(ctx, text, name).parse_module()
     except ParseError as error:
         raise SourceError(one_line(error), cast("Span[str]", error.span).get_location()) from error
+
+
+def read_mlir(path: Path) -> ModuleOp:
+    """The module of an .mlir file, whose side file lies beside it; not verified yet."""
+    context = make_context()
+    context.weights_folder = path.parent
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
+    except UnicodeDecodeError:
+        raise FileError(path, "must be MLIR text", got="bytes that are not UTF-8") from None
+    return parse_text(context, text, str(path))
