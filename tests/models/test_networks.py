@@ -122,14 +122,17 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 REACHED: dict[str, dict[str, tuple[float, float]]] = {
     "default": {
-        "mnist-8": (37.5, 99.9),
+        "mnist-8": (37.5, 99.85),  # 99.9 is the aim; 4,895 of 4,900 agree, which is 99.898
         "cifar": (36.5, 98.5),
         "kws": (30.0, 99.0),
         "resnet8": (27.0, 97.4),
         "mobilenet": (19.7, 88.5),
     },
 }
-"""Recipe → network → the least SQNR in dB and agreement in percent to one decimal, over all scored samples."""
+"""Recipe → network → the least SQNR in dB and agreement in percent, over all scored samples.
+
+vww is not here: 24.5 dB is the aim, 20.2 are reached, and one picture beyond the profiled ranges is most of the error.
+"""
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -146,7 +149,7 @@ def test_recipes(prepared: Prepared, recipe: str) -> None:
         least = REACHED.get(recipe, {}).get(prepared.network.name)
         if least is not None and SHARE >= 1:
             assert found >= least[0]
-            assert round(100 * scored.agreeing / scored.samples, 1) >= least[1]
+            assert 100 * scored.agreeing / scored.samples >= least[1]
     _show(f"{prepared.network.name:17s} {recipe:28s} {text}")
 
 
