@@ -1,0 +1,52 @@
+"""`qmlir device check`: figures, what a device takes of a network, and why not the rest."""
+
+from pathlib import Path
+
+import pytest
+
+from qmlir.cli import main as driver
+from tests.conftest import ROOT
+
+DIGITS = str(ROOT / "examples" / "digits" / "digits.onnx")
+GEMMINI = (ROOT / "qmlir" / "targets" / "gemmini.toml").read_text("utf-8")
+
+
+def test_the_figures_of_a_device(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["device", "check", "nmp"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "nmp: 512 MACs/cycle, 204.8 GMAC/s at 400 MHz"
+    assert "  i16 by i8 into i40: 256 MACs/cycle" in lines
+    assert "  memory dram: 67108864 bytes external, 16 bytes/cycle: 0.03125 bytes/MAC" in lines
+    assert lines[-1] == "  scales change by the contract shift"
+
+
+def test_a_network_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["device", "check", "gemmini", DIGITS]) == 0
+    assert "100.0 % of the MACs on gemmini" in capsys.readouterr().out
+
+
+def test_what_a_device_refuses_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.toml").write_text(GEMMINI.replace("kernel_max = [15, 15]", "kernel_max = [1, 1]", 1), "utf-8")
+    assert driver.main(["device", "check", str(tmp_path / "mine.toml"), DIGITS]) == 0
+    shown = capsys.readouterr().out
+    assert "a window has at most 1x1 elements, got 3x3 (ops.conv2d.kernel_max)" in shown
+    assert "100.0 % of the MACs" not in shown
+
+
+def test_a_device_that_computes_nothing_of_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ops = GEMMINI.index("[ops]")
+    (tmp_path / "none.toml").write_text(GEMMINI[:ops] + '[ops]\nmul = {}\n[fallback]\nkind = "host"\n', "utf-8")
+    assert driver.main(["device", "check", str(tmp_path / "none.toml"), DIGITS]) == 1
+    assert "must compute some operation of the network, got none of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("gemini", "did you mean gemmini?"),
+        ("absent.toml", "must be a device file that can be read, got No such file or directory"),
+    ],
+)
+def test_devices_that_are_none(device: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["device", "check", device]) == 1
+    assert message in capsys.readouterr().err
