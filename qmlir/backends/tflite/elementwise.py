@@ -20,6 +20,7 @@ NAMED: dict[type[OperandPairOp], tuple[str, Options]] = {
     nn.MulOp: ("MUL", {}),
     nn.MaximumOp: ("MAXIMUM", {}),
     nn.MinimumOp: ("MINIMUM", {}),
+    nn.SquaredDifferenceOp: ("SQUARED_DIFFERENCE", {}),
 }
 """Operation → TFLite's operator and its options."""
 

@@ -129,6 +129,21 @@ class PowOp(PlainPairOp):
         return fraction.choose(0, y)
 
 
+@irdl_op_definition
+class SquaredDifferenceOp(OperandPairOp):
+    """y = (lhs − rhs)²; of floats each step is rounded, integers wrap around."""
+
+    name = "nn.squared_difference"
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    traits = traits_def(FreeScale())
+
+    def formula(self, *operands: N) -> N:
+        difference = operands[0] - operands[1]
+        return difference * difference
+
+
 class ChoosingPairOp(PlainPairOp, abc.ABC):
     """An operation of two tensors whose results are of the size of its operands."""
 

@@ -52,6 +52,12 @@ def product(random: np.random.Generator, format: str) -> tuple[list[Parameters],
     return [left, right], (float(np.float32(left[0] * right[0] * spread)), point)
 
 
+def square(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+    """Two operands and the scale of the square of their difference."""
+    (left, right), (_, point) = alike(random, format)
+    return [left, right], (float(np.float32(max(left[0], right[0]) ** 2 * 2.0 ** random.integers(4, 9))), point)
+
+
 def equal(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
     """Two operands and a result of one type."""
     same = parameters(random, format)
@@ -90,6 +96,7 @@ def symmetric(random: np.random.Generator, format: str) -> tuple[list[Parameters
 class Subject:
     """An operator on flat tensors.
 
+    negative whether it is defined of negative numbers
     without  the numerics, or formats and numerics, that LiteRT has no kernel for or that qmlir does not follow
     """
 
@@ -99,6 +106,7 @@ class Subject:
     options: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
     version: int = 1
     without: tuple[str, ...] = ()
+    negative: bool = True
 
 
 ALL, SIGNED = ("int8", "uint8", "int16"), ("int8",)
@@ -117,6 +125,10 @@ SUBJECTS = (
     Subject("EXP", single, SIGNED, ("ExpOptions", {})),
     Subject("LOG", single, SIGNED),
     Subject("SQRT", positive, SIGNED),
+    Subject("RSQRT", single, SIGNED, version=2, negative=False),
+    Subject("RSQRT", single, ("int16",), version=3, negative=False),
+    Subject("SQUARED_DIFFERENCE", alike, SIGNED, ("SquaredDifferenceOptions", {}), 2),
+    Subject("SQUARED_DIFFERENCE", square, SIGNED, ("SquaredDifferenceOptions", {}), 2),
     Subject("ELU", single, SIGNED, without=("litert-reference",)),
     *(Subject("GELU", single, options=("GeluOptions", {"Approximate": tanh})) for tanh in (False, True)),
     Subject("LOGISTIC", fixed(1 / 256, 0)),
@@ -213,6 +225,8 @@ def test_equals_litert(subject: Subject, format: str, numerics: str) -> None:
     for draw in range(DRAWS):
         of, result = subject.draw(random, format)
         every = np.arange(limits.min, limits.max + 1).astype(format)[None] if len(of) == 1 else None
+        if every is not None and not subject.negative:
+            every = every[every >= of[0][1]][None]
         size = 4096 if every is None else every.size
         arrays = [random.integers(limits.min, limits.max + 1, (1, size)).astype(format) for _ in of]
         inputs = arrays if every is None else [every]
