@@ -119,7 +119,16 @@ SHORT = Rounding("single", float32=True, bits=21)
 LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **dict.fromkeys(("nn.relu", "nn.clamp"), DOUBLE_FLOAT),
     **dict.fromkeys(
-        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.prelu", "nn.hard_swish", "nn.rsqrt", "nn.squared_difference"),
+        (
+            "nn.abs",
+            "nn.neg",
+            "nn.leaky_relu",
+            "nn.prelu",
+            "nn.hard_swish",
+            "nn.rsqrt",
+            "nn.squared_difference",
+            "nn.div",
+        ),
         replace(DOUBLE_FLOAT, function="fixed_point"),
     ),
     **dict.fromkeys(

@@ -61,7 +61,7 @@ class MulOp(BinaryOp):
 
 
 class PlainPairOp(OperandPairOp, abc.ABC):
-    """An operation of two tensors that has no quantized form."""
+    """An operation of two tensors without a clamp; most have no quantized form."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
@@ -71,6 +71,10 @@ class DivOp(PlainPairOp):
     """y = lhs / rhs; of integers rounded toward zero, and 0 for a divisor of 0."""
 
     name = "nn.div"
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    traits = traits_def(FreeScale())
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands

@@ -56,6 +56,7 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
     nn.MinimumOp: lower_choice,
     nn.PReluOp: lower_pair,
     nn.SquaredDifferenceOp: lower_pair,
+    nn.DivOp: lower_pair,
     nn.ReluOp: lower_linear,
     nn.ClampOp: lower_linear,
     nn.RequantizeOp: lower_linear,
