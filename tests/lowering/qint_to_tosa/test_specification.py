@@ -38,7 +38,12 @@ def compare(module: ModuleOp, lowered: ModuleOp, inputs: Sequence[Array]) -> Non
 
 def test_each_qint_operation_is_tried() -> None:
     written = {s.op for s in (*ALL, *MORE) if str(s) not in REFUSED}
-    assert written == {*written, *qint.QINT.operations} - {qint.FloatAddOp, qint.RescaledAddOp, qint.SoftmaxOp, qint.InterpolateOp}
+    assert written == {*written, *qint.QINT.operations} - {
+        qint.FloatAddOp,
+        qint.RescaledAddOp,
+        qint.SoftmaxOp,
+        qint.InterpolateOp,
+    }
 
 
 @pytest.mark.parametrize("case", tosa_cases(), ids=lambda case: case.name)
