@@ -32,9 +32,9 @@ round as those of 8 bits do. If the file does not say so, convolutions and the r
 the int32 bias as int64, past its end: what they yield then is no number of the model, and is not followed. A transposed
 convolution beside one rounds the last channels, fewer than eight, as the reference in all three ways: not followed.
 
-Of 16-bit data exponential, logarithm and gelu are lines between 513 knots, sigmoid and tanh lines between 256 values of
-the sigmoid; but for data in steps of 2^−12 (tanh 2^−11 too) the optimized kernels have an algorithm of their own, up to
-12 steps off, which is not followed.
+Of 16-bit data exponential, logarithm, gelu and 1 / √x are lines between 513 knots, sigmoid and tanh lines between 256
+values of the sigmoid; but for data in steps of 2^−12 (tanh 2^−11 too) the optimized kernels have an algorithm of their
+own, up to 12 steps off, which is not followed.
 """
 
 from collections.abc import Mapping
@@ -91,10 +91,10 @@ FLOAT = Rounding("float_even", float32=True)
 PAIRS = Rounding("float_even", float32=True, pairs=True)
 
 _FUNCTIONS = (
-    "relu", "clamp", "requantize", "abs", "neg", "sign", "floor", "ceil", "round", "sqrt", "reciprocal", "exp", "log",
-    "erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos", "tan", "sigmoid", "tanh",
-    "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "mish", "swish",
-    "thresholded_relu", "shrink",
+    "relu", "clamp", "requantize", "abs", "neg", "sign", "floor", "ceil", "round", "sqrt", "reciprocal", "rsqrt", "exp",
+    "log", "erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos", "tan", "sigmoid",
+    "tanh", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "mish",
+    "swish", "thresholded_relu", "shrink",
 )  # fmt: skip
 """Functions of one element: tables of what they are in float32."""
 
@@ -119,7 +119,16 @@ SHORT = Rounding("single", float32=True, bits=21)
 LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **dict.fromkeys(("nn.relu", "nn.clamp"), DOUBLE_FLOAT),
     **dict.fromkeys(
-        ("nn.abs", "nn.neg", "nn.leaky_relu", "nn.prelu", "nn.hard_swish"),
+        (
+            "nn.abs",
+            "nn.neg",
+            "nn.leaky_relu",
+            "nn.prelu",
+            "nn.hard_swish",
+            "nn.rsqrt",
+            "nn.squared_difference",
+            "nn.div",
+        ),
         replace(DOUBLE_FLOAT, function="fixed_point"),
     ),
     **dict.fromkeys(
@@ -128,7 +137,9 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     ),
     "nn.sqrt": replace(DOUBLE_FLOAT, function="float32_truncated"),
     **dict.fromkeys(("nn.sigmoid/i16", "nn.tanh/i16"), replace(DOUBLE_FLOAT, function="fixed_point")),
-    **dict.fromkeys(("nn.exp/i16", "nn.log/i16", "nn.gelu/i16"), replace(DOUBLE_FLOAT, function="interpolated")),
+    **dict.fromkeys(
+        ("nn.exp/i16", "nn.log/i16", "nn.gelu/i16", "nn.rsqrt/i16"), replace(DOUBLE_FLOAT, function="interpolated")
+    ),
 }
 """Functions of one element in all three ways of LiteRT's, unless XNNPACK has its own."""
 

@@ -115,6 +115,8 @@ def oracles(run: Run) -> dict[type[TensorOp], Oracle]:
         **{op: same(kind) for op, kind in SAME.items()},
         **{op: with_numbers(*entry) for op, entry in WITH_NUMBERS.items()},
         **{op: reduced(kind) for op, kind in REDUCED.items()},
+        nn.RsqrtOp: lambda op, inputs: run("Reciprocal", run("Sqrt", *inputs)),
+        nn.SquaredDifferenceOp: lambda op, inputs: run("Pow", run("Sub", *inputs), np.array(2, inputs[0].dtype)),
         nn.SinOp: each(math.sin),  # onnxruntime's is wrong for large arguments
         nn.GeluOp: gelu,
         nn.SwishOp: swish,

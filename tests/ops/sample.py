@@ -198,5 +198,5 @@ def axis(value: int) -> dict[str, Attribute | None]:
     return {"axis": IntegerAttr(value, i64)}
 
 
-def weights(values: Sequence[Any], dtype: npt.DTypeLike) -> WeightsAttr:
+def weights(values: npt.ArrayLike, dtype: npt.DTypeLike) -> WeightsAttr:
     return WeightsAttr(np.array(values, dtype))

@@ -22,9 +22,8 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.nn.elementwise import PlainPairOp
 from qmlir.dialects.nn.logic import BitwiseOp
-from qmlir.dialects.nn.pointwise import FunctionOp
+from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp
 from tests.ops.sample import Operand, Sample, clamp, f, i
 
 Properties = dict[str, Attribute | None]
@@ -62,6 +61,7 @@ FUNCTIONS: tuple[tuple[type[FunctionOp], float, float, Properties], ...] = (
     (nn.RoundOp, -4, 5, {}),
     (nn.SqrtOp, 0, 9, {}),
     (nn.ReciprocalOp, 0.5, 4, {}),
+    (nn.RsqrtOp, 0.25, 9, {}),
     (nn.ExpOp, -5, 3, {}),
     (nn.LogOp, 0.5, 9, {}),
     (nn.ErfOp, -3, 3, {}),
@@ -92,7 +92,13 @@ FUNCTIONS: tuple[tuple[type[FunctionOp], float, float, Properties], ...] = (
 )
 """Operation, the range it is tried on, its properties."""
 
-PAIRS: tuple[type[PlainPairOp], ...] = (nn.DivOp, nn.MaximumOp, nn.MinimumOp, nn.PReluOp)
+PAIRS: tuple[type[OperandPairOp], ...] = (
+    nn.DivOp,
+    nn.MaximumOp,
+    nn.MinimumOp,
+    nn.PReluOp,
+    nn.SquaredDifferenceOp,
+)
 COMPARISONS = (nn.EqualOp, nn.LessOp, nn.LessEqualOp)
 BITWISE: tuple[type[BitwiseOp], ...] = (nn.AndOp, nn.OrOp, nn.XorOp)
 

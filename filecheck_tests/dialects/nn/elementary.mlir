@@ -87,5 +87,7 @@ func.func @ops(%a0: tensor<3x60xf32>, %a1: tensor<40xf64>) {
   %39 = nn.atanh %a0 : tensor<3x60xf32> -> tensor<3x60xf32>
   // CHECK: nn.atanh %a1 : tensor<40xf64> -> tensor<40xf64>
   %40 = nn.atanh %a1 : tensor<40xf64> -> tensor<40xf64>
+  // CHECK: nn.rsqrt %a0 : tensor<3x60xf32> -> tensor<3x60xf32>
+  %41 = nn.rsqrt %a0 : tensor<3x60xf32> -> tensor<3x60xf32>
   func.return
 }

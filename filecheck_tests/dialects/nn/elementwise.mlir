@@ -57,5 +57,7 @@ func.func @more(%a0: tensor<2x3x4xf32>, %a1: tensor<2x3x4xf32>, %a2: tensor<1x3x
   %12 = nn.prelu %a0, %a4 : tensor<2x3x4xf32>, tensor<3x1xf32> -> tensor<2x3x4xf32>
   // CHECK: nn.prelu %a5, %a6 : tensor<5x7xf64>, tensor<7xf64> -> tensor<5x7xf64>
   %13 = nn.prelu %a5, %a6 : tensor<5x7xf64>, tensor<7xf64> -> tensor<5x7xf64>
+  // CHECK: nn.squared_difference %a0, %a4 : tensor<2x3x4xf32>, tensor<3x1xf32> -> tensor<2x3x4xf32>
+  %14 = nn.squared_difference %a0, %a4 : tensor<2x3x4xf32>, tensor<3x1xf32> -> tensor<2x3x4xf32>
   func.return
 }

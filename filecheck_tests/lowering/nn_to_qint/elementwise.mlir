@@ -138,7 +138,7 @@ func.func @litert_xnnpack(%a: tensor<4x!a>) -> tensor<4x!y> {
 
 // -----
 
-// A maximum of one type is that of its integers; of two scales, and slopes given by a tensor, a table of all pairs of
+// A maximum of one type is that of its integers; of two scales, slopes given by a tensor, squared differences and quotients, a table of all pairs of
 // bytes; of 16 bits and two scales an island.
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<i8:f32, 0.25>
@@ -149,13 +149,17 @@ func.func @litert_xnnpack(%a: tensor<4x!a>) -> tensor<4x!y> {
 // CHECK: nn.maximum %{{.*}}, %{{.*}} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
 // CHECK: qint.pair_lookup %{{.*}}, %{{.*}}, <tensor<256x256xi8>, elided>
 // CHECK: qint.pair_lookup
+// CHECK: qint.pair_lookup
+// CHECK: qint.pair_lookup
 // CHECK: nn.minimum %{{.*}} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
 // CHECK: nn.minimum %{{.*}}#qmlir.decision<float, "target", "a choice between two scales has an integer form of 8 bits only">
-func.func @choices(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>, %v: tensor<4x!v>) -> (tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!w>, tensor<4x!w>) {
+func.func @choices(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>, %v: tensor<4x!v>) -> (tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!w>, tensor<4x!w>) {
   %0 = nn.maximum %a, %a : tensor<4x!a>, tensor<4x!a> -> tensor<4x!a>
   %1 = nn.maximum %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!a>
   %2 = nn.prelu %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!a>
+  %5 = nn.squared_difference %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!a>
+  %6 = nn.div %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!a>
   %3 = nn.minimum %w, %w : tensor<4x!w>, tensor<4x!w> -> tensor<4x!w>
   %4 = nn.minimum %w, %v : tensor<4x!w>, tensor<4x!v> -> tensor<4x!w>
-  func.return %0, %1, %2, %3, %4 : tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!w>, tensor<4x!w>
+  func.return %0, %1, %2, %5, %6, %3, %4 : tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!w>, tensor<4x!w>
 }

@@ -207,3 +207,20 @@ func.func @quantized_neighbour(%x: tensor<1x2x2x1x!q>) -> tensor<1x1x1x1xf32> {
   calib.observe %1 {name = "p", range = [0.0, 1.0]} : tensor<1x1x1x1xf32>
   func.return %1 : tensor<1x1x1x1xf32>
 }
+
+// -----
+
+// A quotient by a constant has integers; a computed divisor may be as small as a step.
+// CHECK-LABEL: func.func @quotients
+// CHECK: nn.div %{{.*}}, %x {{.*}}#qmlir.decision<float, "target", "its divisor is computed at run time; quantized, it would lose its digits near 0">
+// CHECK: %[[Y:.*]] = nn.div
+// CHECK-NEXT: quant.qcast %[[Y]]
+func.func @quotients(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  calib.observe %x {name = "x", range = [1.0, 2.0]} : tensor<4xf32>
+  %c = nn.constant <tensor<1xf32>, [6.0]> : tensor<1xf32>
+  %0 = nn.div %x, %x : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  calib.observe %0 {name = "y", range = [0.0, 1.0]} : tensor<4xf32>
+  %1 = nn.div %x, %c : tensor<4xf32>, tensor<1xf32> -> tensor<4xf32>
+  calib.observe %1 {name = "z", range = [0.0, 1.0]} : tensor<4xf32>
+  func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}

@@ -1,9 +1,12 @@
 """Elementary functions of one element."""
 
+from functools import partial
+
 import numpy as np
 
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.pointwise import unary
+from qmlir.backends.onnx_qdq.graph import Graph, Tensor
+from qmlir.backends.onnx_qdq.pointwise import several, unary
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.pointwise import UnaryOp
@@ -38,6 +41,16 @@ NAMED: dict[type[UnaryOp], str] = {
 def named(op: UnaryOp, values: Values) -> None:
     """An operation that is one node."""
     unary(NAMED[type(op)], op, values)
+
+
+@exports(nn.RsqrtOp)
+def rsqrt(op: nn.RsqrtOp, values: Values) -> None:
+    """Sqrt and Reciprocal."""
+    several(op, values, partial(_inverse_root, values.graph))
+
+
+def _inverse_root(graph: Graph, x: Tensor) -> Tensor:
+    return graph.node("Reciprocal", graph.node("Sqrt", x))
 
 
 @exports(nn.NegOp)

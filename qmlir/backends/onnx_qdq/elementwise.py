@@ -47,6 +47,17 @@ def _divided(graph: Graph, kind: str, lhs: Tensor, rhs: Tensor, **attributes: An
     return graph.node("Where", none, zero, found, dtype=lhs.dtype)
 
 
+@exports(nn.SquaredDifferenceOp)
+def squared_difference(op: nn.SquaredDifferenceOp, values: Values) -> None:
+    """Sub and Mul."""
+    several(op, values, partial(_squared, values.graph))
+
+
+def _squared(graph: Graph, lhs: Tensor, rhs: Tensor) -> Tensor:
+    difference = graph.node("Sub", lhs, rhs)
+    return graph.node("Mul", difference, difference)
+
+
 @exports(nn.PReluOp)
 def prelu(op: nn.PReluOp, values: Values) -> None:
     """PRelu broadcasts its slopes only."""

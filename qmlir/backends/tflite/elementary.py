@@ -18,6 +18,7 @@ NAMED: dict[type[UnaryOp], str] = {
     nn.CeilOp: "CEIL",
     nn.RoundOp: "ROUND",
     nn.SqrtOp: "SQRT",
+    nn.RsqrtOp: "RSQRT",
     nn.ExpOp: "EXP",
     nn.LogOp: "LOG",
     nn.SinOp: "SIN",

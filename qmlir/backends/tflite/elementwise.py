@@ -20,6 +20,7 @@ NAMED: dict[type[OperandPairOp], tuple[str, Options]] = {
     nn.MulOp: ("MUL", {}),
     nn.MaximumOp: ("MAXIMUM", {}),
     nn.MinimumOp: ("MINIMUM", {}),
+    nn.SquaredDifferenceOp: ("SQUARED_DIFFERENCE", {}),
 }
 """Operation → TFLite's operator and its options."""
 
@@ -48,8 +49,8 @@ def mod(op: nn.ModOp, values: Values) -> None:
 
 
 def _without_zeros(op: OperandPairOp, values: Values) -> None:
-    divisors = constant(op.rhs)
-    if values.form(op.rhs).dtype.kind in "iu" and (divisors is None or not divisors.all()):
+    divisors, form = constant(op.rhs), values.form(op.rhs)
+    if form.parameters is None and form.dtype.kind in "iu" and (divisors is None or not divisors.all()):
         raise NoForm("needs divisors that are constant and not 0", "others", "TFLite fails on a division by 0")
 
 

@@ -65,7 +65,7 @@ KERNELS: Mapping[str, Kernel] = {
     "ADD": Kernel("AddOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 3, "int64": 4}),
     "SUB": Kernel("SubOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 5, "int64": 4}, wide=3),
     "MUL": Kernel("MulOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 4, "int64": 5}),
-    "DIV": Kernel("DivOptions", "float32 int32", "uint8", wide=2),
+    "DIV": Kernel("DivOptions", "float32 int32", wide=2),  # on quantized ones it leaves 0 and far quotients open
     "MAXIMUM": Kernel("MaximumMinimumOptions", f"{NUMBERS} {ALL}", ALL, versions={"int8": 2, "int16": 4}, wide=3,
                       keeps=True),
     "MINIMUM": Kernel("MaximumMinimumOptions", f"{NUMBERS} {ALL}", ALL, versions={"int8": 2, "int16": 4}, wide=3,

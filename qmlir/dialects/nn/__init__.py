@@ -46,13 +46,25 @@ from qmlir.dialects.nn.elementary import (
     NegOp,
     ReciprocalOp,
     RoundOp,
+    RsqrtOp,
     SignOp,
     SinhOp,
     SinOp,
     SqrtOp,
     TanOp,
 )
-from qmlir.dialects.nn.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, ModOp, MulOp, PowOp, PReluOp, SubOp
+from qmlir.dialects.nn.elementwise import (
+    AddOp,
+    DivOp,
+    MaximumOp,
+    MinimumOp,
+    ModOp,
+    MulOp,
+    PowOp,
+    PReluOp,
+    SquaredDifferenceOp,
+    SubOp,
+)
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
 from qmlir.dialects.nn.logic import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
 from qmlir.dialects.nn.normalization import (
@@ -96,6 +108,7 @@ NN = Dialect(
         MaximumOp,
         MinimumOp,
         PReluOp,
+        SquaredDifferenceOp,
         EqualOp,
         LessOp,
         LessEqualOp,
@@ -116,6 +129,7 @@ NN = Dialect(
         RoundOp,
         SqrtOp,
         ReciprocalOp,
+        RsqrtOp,
         ExpOp,
         LogOp,
         ErfOp,

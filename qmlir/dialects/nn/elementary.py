@@ -139,6 +139,16 @@ class ReciprocalOp(FreeFunctionOp):
 
 
 @irdl_op_definition
+class RsqrtOp(FreeFunctionOp):
+    """1 / √x; NaN below 0."""
+
+    name = "nn.rsqrt"
+
+    def function(self, x: N) -> N:
+        return 1.0 / x.square_root()
+
+
+@irdl_op_definition
 class ExpOp(FreeFunctionOp):
     """e^x."""
 

@@ -61,7 +61,7 @@ class MulOp(BinaryOp):
 
 
 class PlainPairOp(OperandPairOp, abc.ABC):
-    """An operation of two tensors that has no quantized form."""
+    """An operation of two tensors without a clamp; most have no quantized form."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
@@ -71,6 +71,10 @@ class DivOp(PlainPairOp):
     """y = lhs / rhs; of integers rounded toward zero, and 0 for a divisor of 0."""
 
     name = "nn.div"
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    traits = traits_def(FreeScale())
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands
@@ -127,6 +131,21 @@ class PowOp(PlainPairOp):
             return y
         fraction = exponent.less(0) & (base.equals(1) ^ 1) & (base.equals(-1) ^ 1)
         return fraction.choose(0, y)
+
+
+@irdl_op_definition
+class SquaredDifferenceOp(OperandPairOp):
+    """y = (lhs − rhs)²; of floats each step is rounded, integers wrap around."""
+
+    name = "nn.squared_difference"
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    traits = traits_def(FreeScale())
+
+    def formula(self, *operands: N) -> N:
+        difference = operands[0] - operands[1]
+        return difference * difference
 
 
 class ChoosingPairOp(PlainPairOp, abc.ABC):

@@ -48,6 +48,7 @@ PAIRS: dict[str, tuple[str, type[TensorOp]]] = {
     "POW": ("PowOptions", nn.PowOp),
     "FLOOR_MOD": ("FloorModOptions", nn.ModOp),
     "PRELU": ("", nn.PReluOp),
+    "SQUARED_DIFFERENCE": ("SquaredDifferenceOptions", nn.SquaredDifferenceOp),
     "LOGICAL_AND": ("LogicalAndOptions", nn.AndOp),
     "LOGICAL_OR": ("LogicalOrOptions", nn.OrOp),
     "BITWISE_XOR": ("BitwiseXorOptions", nn.XorOp),
@@ -96,13 +97,6 @@ def right_shift(node: TFLiteNode, x: Value, count: Value) -> Value:
     return node.compute(nn.ShiftRightOp, [x, inside])
 
 
-@converts("SQUARED_DIFFERENCE", options="SquaredDifferenceOptions")
-def squared_difference(node: TFLiteNode, a: Value, b: Value) -> Value:
-    """(a − b)²."""
-    difference = node.insert(nn.SubOp, [node.floats(a), node.floats(b)])
-    return node.finished(node.compute(nn.MulOp, [difference, difference]))
-
-
 @converts("ADD_N", options="AddNOptions")
 def add_n(node: TFLiteNode, *inputs: Value) -> Value:
     """The sum of its inputs."""
@@ -125,6 +119,7 @@ FUNCTIONS: dict[str, tuple[str, type[TensorOp]]] = {
     "EXP": ("ExpOptions", nn.ExpOp),
     "LOG": ("", nn.LogOp),
     "SQRT": ("", nn.SqrtOp),
+    "RSQRT": ("", nn.RsqrtOp),
     "SIN": ("", nn.SinOp),
     "COS": ("CosOptions", nn.CosOp),
     "ABS": ("AbsOptions", nn.AbsOp),
@@ -177,12 +172,6 @@ def elu(node: TFLiteNode, x: Value) -> Value:
 def gelu(node: TFLiteNode, x: Value, *, approximate: bool) -> Value:
     """x · Φ(x)."""
     return node.pointwise(nn.GeluOp, [x], {"tanh": BoolAttr.from_bool(bool(approximate))})
-
-
-@converts("RSQRT")
-def rsqrt(node: TFLiteNode, x: Value) -> Value:
-    """1 / √x."""
-    return node.finished(node.compute(nn.ReciprocalOp, [node.insert(nn.SqrtOp, [node.floats(x)])]))
 
 
 @converts("SQUARE", options="SquareOptions")

@@ -31,7 +31,7 @@ from qmlir.ledger import decide
 from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, target_of, uniform
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
-from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_mul, lower_sum
+from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_mul, lower_pair, lower_sum
 from qmlir.lowering.nn_to_qint.normalization import lower_softmax
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
 from qmlir.lowering.nn_to_qint.reduction import lower_reduction
@@ -54,18 +54,20 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
     nn.MulOp: lower_mul,
     nn.MaximumOp: lower_choice,
     nn.MinimumOp: lower_choice,
-    nn.PReluOp: lower_choice,
+    nn.PReluOp: lower_pair,
+    nn.SquaredDifferenceOp: lower_pair,
+    nn.DivOp: lower_pair,
     nn.ReluOp: lower_linear,
     nn.ClampOp: lower_linear,
     nn.RequantizeOp: lower_linear,
     nn.MaxPool2DOp: lower_max_pool,
     nn.AveragePool2DOp: lower_average_pool,
     nn.GlobalAveragePoolOp: lower_global_average_pool,
+    nn.ReduceSumOp: lower_reduction,
+    nn.ReduceMeanOp: lower_reduction,
     nn.ReduceMaxOp: lower_movement,
     nn.ReduceMinOp: lower_movement,
     nn.ResizeOp: lower_resize,
-    nn.ReduceSumOp: lower_reduction,
-    nn.ReduceMeanOp: lower_reduction,
     nn.SoftmaxOp: lower_softmax,
     nn.ReshapeOp: lower_movement,
     nn.TransposeOp: lower_movement,

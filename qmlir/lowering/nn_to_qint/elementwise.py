@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.nn.pointwise import OperandPairOp
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.elementwise import float32_parts
 from qmlir.dialects.quant import numerics
@@ -108,12 +109,13 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
     )
 
 
-def lower_choice(
-    op: nn.MaximumOp | nn.MinimumOp | nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
-) -> list[Operation]:
+def lower_choice(op: nn.MaximumOp | nn.MinimumOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """The greater or lesser of integers under one scale; else a table of all pairs of bytes."""
-    if not isinstance(op, nn.PReluOp) and chooses_integers(op):
-        return [type(op).make(operands)]
+    return [type(op).make(operands)] if chooses_integers(op) else lower_pair(op, operands, rounding)
+
+
+def lower_pair(op: OperandPairOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """A table of all pairs of bytes."""
     return [qint.PairLookupOp.make(operands, {"table": WeightsAttr(pair_table(op, rounding))})]
 
 

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from qmlir.dialects import nn
+from qmlir.dialects.elementary import fixed_point
+from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp
 from qmlir.dialects.quant import numerics
@@ -160,6 +162,24 @@ def _hard_swish(op: nn.HardSwishOp, x: Array, contract: str) -> Array | None:
     return _half_away(np.sign(product) * (np.abs(product) >> 15), -shift)
 
 
+_ROOT_BITS = 20
+"""Bits behind the point of an inverse root."""
+
+
+def _inverse_root(op: nn.RsqrtOp, x: Array, contract: str) -> Array | None:
+    """1 / √x by Newton's method, then the factor between the scales; of 0 the greatest, and below, where LiteRT stops.
+
+    The factor's divisor is rounded to float32 twice.
+    """
+    data, result = _scales(op)
+    factor = 1 / float(np.sqrt(data) * result)
+    if factor >= 2.0**_ROOT_BITS:
+        return None
+    root, shift = fixed_point.inverse_root(Lanes(np.maximum(x, 1)))
+    fine = fixed_point.product(root.same(1) << _ROOT_BITS - shift, root).array
+    return np.where(x > 0, _scaled(fine, np.float64(factor * 2.0**-_ROOT_BITS), contract), 1 << _ROOT_BITS)
+
+
 FIXED_POINT: Mapping[type[FunctionOp], Way] = {
     nn.AbsOp: _magnitude,
     nn.NegOp: _negative,
@@ -167,6 +187,7 @@ FIXED_POINT: Mapping[type[FunctionOp], Way] = {
     nn.HardSwishOp: _hard_swish,
     nn.SigmoidOp: _sigmoid,
     nn.TanhOp: _tanh,
+    nn.RsqrtOp: _inverse_root,
 }
 """What LiteRT's kernels compute."""
 
@@ -183,5 +204,33 @@ def _leaky_by_tensor(op: nn.PReluOp, x: Array, slope: Array, contract: str) -> A
     return np.where(x >= 0, _scaled(x, data / result, contract), _scaled(x * slope, data * slopes / result, contract))
 
 
-FIXED_POINT_PAIRS: Mapping[type[OperandPairOp], Callable[..., Array]] = {nn.PReluOp: _leaky_by_tensor}
+def _squared_difference(op: nn.SquaredDifferenceOp, x: Array, y: Array, contract: str) -> Array:
+    """Operands moved left by 7 bits come to one scale, twice the greater; their difference squared to the result's."""
+    lhs, rhs, result = (float(np.float32(uniform(v).scale)) for v in (op.lhs, op.rhs, op.y))
+    twice, left = 2 * max(lhs, rhs), 7
+    scaled = (_scaled(z << left, np.float64(scale / twice), contract) for z, scale in ((x, lhs), (y, rhs)))
+    return _scaled(np.subtract(*scaled) ** 2, np.float64(twice * twice / ((1 << 2 * left) * result)), contract)
+
+
+def _quotient(op: nn.DivOp, x: Array, y: Array, contract: str) -> Array:
+    """x moved left as far as it goes, times 1 / y by Newton's method, then the factor between the scales.
+
+    By 0 it is the greatest or least, as LiteRT leaves it open; so it does results far below one step, which are 0 here.
+    """
+    lhs, rhs, result = (np.float32(uniform(v).scale) for v in (op.lhs, op.rhs, op.y))
+    multiplier, shift = numerics.quantize_multiplier(float(lhs / (rhs * result)))
+    dividend = np.where(y < 0, -x, x)
+    inverse, bits = (n.array for n in fixed_point.reciprocal_of_sum(Lanes(np.maximum(np.abs(y), 1)), 31))
+    spare = fixed_point.leading_zeros(Lanes(2 * np.where(dividend < 0, ~dividend, dividend) + 1)).array
+    scaled = fixed_point.product(Lanes(fixed_point.product(Lanes(dividend << spare), Lanes(inverse)).array), multiplier)
+    down = spare + bits - int(shift)
+    quotient = fixed_point.half_away(scaled, Lanes(np.clip(down, 0, 62))).array << np.clip(-down, 0, 31)
+    return np.where(y == 0, np.sign(x) << 31, quotient)
+
+
+FIXED_POINT_PAIRS: Mapping[type[OperandPairOp], Callable[..., Array]] = {
+    nn.PReluOp: _leaky_by_tensor,
+    nn.SquaredDifferenceOp: _squared_difference,
+    nn.DivOp: _quotient,
+}
 """What LiteRT's kernels compute of two elements."""

@@ -190,10 +190,18 @@ def _logarithm(op: FunctionOp, x: Array) -> Array:
     return np.where(x <= 0, least, _nearest(op, x))
 
 
+def _inverse_root(op: FunctionOp, x: Array) -> Array:
+    """Of 16 bits; 0 and what is below yield the greatest result."""
+    result = uniform(op.y)
+    most = np.float32(_bounds(result)[1]) * np.float32(result.scale)
+    return np.where(x <= 0, most, np.float32(1) / np.sqrt(x))
+
+
 _IN_FLOAT32: Mapping[type[FunctionOp], Callable[..., Array]] = {
     nn.SigmoidOp: _sigmoid,
     nn.GeluOp: _gelu,
     nn.LogOp: _logarithm,
+    nn.RsqrtOp: _inverse_root,
 }
 
 _WAYS: Mapping[str, Callable[[FunctionOp, Rounding], Array]] = {

@@ -22,7 +22,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import Array, element_of, shape_of, tensor_type
-from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn import ConstantOp, DivOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
@@ -50,6 +50,7 @@ from qmlir.recipe import POLICY, BiasPrecision, Recipe, recipe_of
 from qmlir.target import Target
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_BIAS,
+    COMPUTED_DIVISOR,
     COMPUTED_WEIGHTS,
     Reason,
     blocked,
@@ -192,6 +193,8 @@ class _Chooser:
             return "target", reason
         if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
             return COMPUTED_WEIGHTS
+        if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
+            return COMPUTED_DIVISOR
         if isinstance(op, WeightedOp) and op.b is not None and bias_constant(op) is None:
             return COMPUTED_BIAS
         if (reason := blocked(op)) is not None:

@@ -19,6 +19,10 @@ COMPUTED_WEIGHTS: Reason = (
     "computed-weights",
     "its weights are computed at run time; only constant weights can be quantized",
 )
+COMPUTED_DIVISOR: Reason = (
+    "target",
+    "its divisor is computed at run time; quantized, it would lose its digits near 0",
+)
 COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a constant bias can be quantized")
 
 

@@ -59,6 +59,7 @@ REFUSED = {
     "nn.sign-ui16": "as data of TFLite's SIGN",
     "nn.prelu-i32": "as data of TFLite's PRELU",
     "nn.prelu-ui8": "as data of TFLite's PRELU",
+    "nn.squared_difference-ui8": "as data of TFLite's SQUARED_DIFFERENCE",
     "nn.add-ui8": "as data of TFLite's ADD",
     "nn.sub-ui8": "as data of TFLite's SUB",
     "nn.mul-ui8": "as data of TFLite's MUL",

@@ -52,6 +52,20 @@ def product(random: np.random.Generator, format: str) -> tuple[list[Parameters],
     return [left, right], (float(np.float32(left[0] * right[0] * spread)), point)
 
 
+def square(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+    """Two operands and the scale of the square of their difference."""
+    (left, right), (_, point) = alike(random, format)
+    return [left, right], (float(np.float32(max(left[0], right[0]) ** 2 * 2.0 ** random.integers(4, 9))), point)
+
+
+def quotient(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
+    """Two operands, the second never 0, and the scale of their quotient."""
+    (left, (scale, _)), (_, point) = alike(random, format)
+    least = int(np.iinfo(format).min)
+    spread = float(np.float32(2.0 ** random.integers(-10, -7)))  # LiteRT shifts by less than 32 bits then
+    return [left, (scale, least)], (float(np.float32(left[0] / scale * spread)), point)
+
+
 def equal(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
     """Two operands and a result of one type."""
     same = parameters(random, format)
@@ -90,7 +104,9 @@ def symmetric(random: np.random.Generator, format: str) -> tuple[list[Parameters
 class Subject:
     """An operator on flat tensors.
 
-    without  the numerics, or formats and numerics, that LiteRT has no kernel for or that qmlir does not follow
+    without   the numerics, or formats and numerics, that LiteRT has no kernel for or that qmlir does not follow
+    negative  whether it is defined of negative numbers
+    above     how far above the least integer two operands begin
     """
 
     kind: str
@@ -99,6 +115,8 @@ class Subject:
     options: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
     version: int = 1
     without: tuple[str, ...] = ()
+    negative: bool = True
+    above: int = 0
 
 
 ALL, SIGNED = ("int8", "uint8", "int16"), ("int8",)
@@ -117,6 +135,11 @@ SUBJECTS = (
     Subject("EXP", single, SIGNED, ("ExpOptions", {})),
     Subject("LOG", single, SIGNED),
     Subject("SQRT", positive, SIGNED),
+    Subject("DIV", quotient, options=("DivOptions", {ACT: 0}), version=2, above=1),
+    Subject("RSQRT", single, SIGNED, version=2, negative=False),
+    Subject("RSQRT", single, ("int16",), version=3, negative=False),
+    Subject("SQUARED_DIFFERENCE", alike, SIGNED, ("SquaredDifferenceOptions", {}), 2),
+    Subject("SQUARED_DIFFERENCE", square, SIGNED, ("SquaredDifferenceOptions", {}), 2),
     Subject("ELU", single, SIGNED, without=("litert-reference",)),
     *(Subject("GELU", single, options=("GeluOptions", {"Approximate": tanh})) for tanh in (False, True)),
     Subject("LOGISTIC", fixed(1 / 256, 0)),
@@ -213,8 +236,10 @@ def test_equals_litert(subject: Subject, format: str, numerics: str) -> None:
     for draw in range(DRAWS):
         of, result = subject.draw(random, format)
         every = np.arange(limits.min, limits.max + 1).astype(format)[None] if len(of) == 1 else None
+        if every is not None and not subject.negative:
+            every = every[every >= of[0][1]][None]
         size = 4096 if every is None else every.size
-        arrays = [random.integers(limits.min, limits.max + 1, (1, size)).astype(format) for _ in of]
+        arrays = [random.integers(limits.min + subject.above, limits.max + 1, (1, size)).astype(format) for _ in of]
         inputs = arrays if every is None else [every]
         data = written(subject, format, of, result, size)
         module = load_tflite(data)
