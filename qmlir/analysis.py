@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType
 
 from qmlir.compiler import Pipeline, compile, main_function
 from qmlir.errors import QmlirError
@@ -110,7 +110,8 @@ def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Map
     simplified = Pipeline("simplify")(module)
     float_module, float_names = tapped(simplified, main_function(simplified))
     quantized_module, quantized_names = tapped(quantized, main_function(quantized))
-    shared = [name for name in quantized_names if name in set(float_names)]
+    shapes = _shapes(float_module, float_names)
+    shared = [n for n, shape in _shapes(quantized_module, quantized_names).items() if shapes.get(n) == shape]
     if not shared or not decisions(quantized):
         got = "none in common" if decisions(quantized) else "one that was never quantized"
         remedy = "give the network that was quantized, and what `quantize` wrote"
@@ -135,6 +136,12 @@ def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Map
     if not count:
         raise QmlirError("an analysis needs at least one sample", got="none")
     return _rows(sums, quantized)
+
+
+def _shapes(module: ModuleOp, names: list[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the named tensors that a module returns last; a layout of its own makes one another tensor."""
+    results = main_function(module).function_type.outputs.data[-len(names) :] if names else ()
+    return {n: type.get_shape() for n, type in zip(names, results, strict=True) if isinstance(type, TensorType)}
 
 
 def _channel_factors(quantized: ModuleOp) -> dict[str, Array]:

@@ -300,8 +300,9 @@ CASES = {
         "qmlir-opt --quantize {d}/small.onnx -o {d}/out.mlir", ("quantize: needs ranges",)
     ),
     "float that must not be": Case(
-        QUANTIZE + " --precision int16 --fail-on-float",
-        ("quantize: must leave no operation float", "more than a 32-bit accumulator holds"),
+        QUANTIZE + " --policy {d}/float.yaml --fail-on-float",
+        ("quantize: must leave no operation float", 'nn.fully_connected "dense1"'),
+        write("float.yaml", "rules:\n  - {name: dense1, keep-float: true}\n"),
     ),
     # Policies and ledgers; what a policy can say wrong is in test_policy.py
     "no policy": Case(

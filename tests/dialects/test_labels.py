@@ -24,7 +24,7 @@ ELSEWHERE = {
 NARROWER = {("windows.py", "W3"): ("nn/contraction", "qint/contraction")}
 """Labels that only some of those inherit: convolutions have groups, pools have not."""
 
-INHERITED = {("qint/elementwise.py", "R1"), ("qint/elementwise.py", "Q2")}
+INHERITED = {("qint/elementwise.py", "R1"), ("qint/elementwise.py", "Q2"), ("qint/normalization.py", "R1")}
 """Labels that a docstring repeats from a base class, where the check is."""
 
 

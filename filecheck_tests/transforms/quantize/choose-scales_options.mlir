@@ -29,7 +29,8 @@
 // BIAS8-SAME: weight scales widened for biases to fit int8 in channel 1
 // BIAS8-SAME: !quant.uniform<i32<-128:127>:f32:0,
 // BIAS64: nn.fully_connected
-// BIAS64-SAME: float, "bias", "a bias of 64 bits needs an accumulator of 64 bits, which there is not"
+// BIAS64-SAME: <quantized, "integer"
+// BIAS64-SAME: tensor<2xi64>
 
 // KL: tensor "x": calibration kl needs a histogram; profile the network on data, or use minmax
 // GLOWMSE: Glow calibrates by minmax and kl only, got mse

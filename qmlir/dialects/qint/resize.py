@@ -66,7 +66,7 @@ class InterpolateOp(QIntOp, InterpolationOp):
         float32      (x + offset) times the first axis' weight, times the next one's, each product rounded to float32;
                      the sum likewise, the last axis' taps outermost; then floor(sum + 1/2), that sum rounded too
 
-    (I1) to (I3) as for every interpolation
+    As for every interpolation, I1 to I3 (dialects/interpolation.py)
     (P1) x has 8 or 16 bits
     (P2) one entry of bits for each axis, from 0 to 30; each element's weights along an axis are not negative and add
          up to 1; for float32 they are between −2 and 2 only

@@ -123,7 +123,7 @@ SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_po
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_random_networks(schema: str) -> None:
-    """All but those that have a float island."""
+    """All but those that have a float island or a softmax."""
     compared = 0
 
     @settings(
@@ -140,6 +140,8 @@ def test_random_networks(schema: str) -> None:
         except PipelineError:  # something stays float, or no observer of this network holds a range
             return
         integers = to_integers(module)
+        if any(isinstance(op, qint.SoftmaxOp) for op in integers.walk()):
+            return  # refused, as its own test says
         lowered = Pipeline("qint-to-tosa")(integers)
         for sample in graph.samples:
             compare(integers, lowered, [sample])
