@@ -51,6 +51,8 @@ def window_footprint(command: Window, machine: Machine) -> Footprint:
     """What a convolution reads and writes."""
     width(command.data_bits, (8, 16))
     check_window(command)
+    if not _outputs(command):
+        raise Fault("a convolution must have output channels", got="none")
     half = 1 << command.data_bits - 1
     if not -half <= command.zero_point < half or command.channels > MAX_CHANNELS:
         raise Fault(

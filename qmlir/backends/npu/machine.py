@@ -75,6 +75,8 @@ def width(bits: int, allowed: tuple[int, ...] = WIDTHS) -> int:
 def image(place: Place, shape: tuple[int, int, int], pitches: tuple[int, int], bits: int) -> Block:
     """A tensor [rows, columns, channels]: a plane for each row, a row for each pixel."""
     rows, columns, channels = shape
+    if not (rows and columns and channels):
+        raise Fault("a tensor must have elements", got=f"{rows} rows, {columns} columns, {channels} channels")
     return Block(place, channels * width(bits), columns, rows, pitches[1], pitches[0])
 
 

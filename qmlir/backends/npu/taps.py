@@ -21,6 +21,8 @@ def check_window(command: Window | Pool) -> None:
     if not min(command.stride_rows, command.stride_columns, command.dilation_rows, command.dilation_columns):
         raise Fault("strides and dilations must be at least 1", got="0")
     elements = command.out_rows * command.out_columns * command.channels
+    if not elements:
+        raise Fault("a window must have places", got=f"{command.out_rows} rows, {command.out_columns} columns")
     if elements > MAX_ELEMENTS or elements * taps > 16 * MAX_ELEMENTS:
         raise Fault(f"a window must meet at most {MAX_ELEMENTS} elements, 16 times", got=f"{elements}, {taps} times")
 

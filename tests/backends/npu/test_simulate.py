@@ -79,6 +79,13 @@ WRONG = [
     ("data_bits=8", "data_bits=16", "must read what was written"),
     ("kernel_rows=3", "kernel_rows=0", "a window must have 1 to"),
     ("stride_rows=1", "stride_rows=0", "strides and dilations must be at least 1"),
+    ("out_channels=8", "out_channels=0", "a convolution must have output channels, got none"),
+    ("out_rows=6", "out_rows=0", "a window must have places, got 0 rows, 5 columns"),
+    (
+        "rows=6 columns=5 channels=4",
+        "rows=6 columns=0 channels=4",
+        "a tensor must have elements, got 6 rows, 0 columns",
+    ),
     ("ctx=1 source", "ctx=2 source", "must use a context that was written, got context 2"),
     ("contract=4", "contract=77", "a contract must be one of single"),
     ("lower=0", "lower=200", "bounds must be in order and fit 8 bits"),
