@@ -1,5 +1,6 @@
 """Any function of one narrow integer, as a table of all its results or of knots between which it is linear."""
 
+import abc
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,14 +15,9 @@ from qmlir.dialects.quant import tables
 from qmlir.dialects.weights import WeightsAttr
 
 
-@irdl_op_definition
-class LookupOp(QIntOp):
-    """y[i] = table[x[i] + half], half the number of entries.
+class TableOp(QIntOp, abc.ABC):
+    """A function of each element of x, by a table of the result's type."""
 
-    (L1) x is i8 and the table has 256 entries, or i16 and 65,536; they are of the result's type
-    """
-
-    name = "qint.lookup"
     x = operand_def(TensorType)
     table = prop_def(WeightsAttr)
     y = result_def(TensorType)
@@ -34,6 +30,16 @@ class LookupOp(QIntOp):
 
     def infer_shapes(self) -> Sequence[Shape]:
         return [shape_of(self.x)]
+
+
+@irdl_op_definition
+class LookupOp(TableOp):
+    """y[i] = table[x[i] + half], half the number of entries.
+
+    (L1) x is i8 and the table has 256 entries, or i16 and 65,536; they are of the result's type
+    """
+
+    name = "qint.lookup"
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (self.table.array[inputs[0].astype(np.int64) + self.half],)
@@ -53,7 +59,7 @@ class LookupOp(QIntOp):
 
 
 @irdl_op_definition
-class InterpolatedLookupOp(QIntOp):
+class InterpolatedLookupOp(TableOp):
     """y = t[k] + ((t[k+1] − t[k])·f + 64 >> 7), where x + 2^15 = 2^7·k + f and f is in [0, 2^7).
 
     The table has a knot for every 128th integer, from −2^15 to 2^15, and lines between them.
@@ -62,18 +68,6 @@ class InterpolatedLookupOp(QIntOp):
     """
 
     name = "qint.interpolated_lookup"
-    x = operand_def(TensorType)
-    table = prop_def(WeightsAttr)
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
-
-    def infer_elements(self) -> Sequence[Attribute | None]:
-        return [self.table.type.element_type]
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [shape_of(self.x)]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (tables.interpolated(self.table.array, inputs[0]),)
