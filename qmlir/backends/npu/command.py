@@ -15,7 +15,6 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_type_hints
 from qmlir.errors import QmlirError
 
 WORD = 1 << 32
-MAX_WAITS = 3
 
 Signed = Annotated[int, "signed"]
 
