@@ -39,6 +39,12 @@ class Steps:
     differing: int = 0
     most: int = 0
 
+    def include(self, other: "Steps") -> None:
+        """Counts what another comparison found as well."""
+        self.compared += other.compared
+        self.differing += other.differing
+        self.most = max(self.most, other.most)
+
     def add(self, a: Array, b: Array) -> None:
         difference = np.abs(a.astype(np.int64) - b.astype(np.int64))
         self.compared += difference.size
