@@ -165,13 +165,15 @@ def split(network: Network, find: Find, share: float = 1.0) -> Split:
 def logits(module: ModuleOp) -> ModuleOp:
     """The simplified network up to a final softmax, which maps the differences that count to ones that do not."""
     module = Pipeline("simplify")(module)
-    last = main_function(module).body.block.last_op
+    function = main_function(module)
+    last = function.body.block.last_op
     assert last is not None
     for index, operand in enumerate(last.operands):
         if isinstance(operand.owner, SoftmaxOp) and len(last.operands) == 1:
             softmax = operand.owner
             last.operands[index] = softmax.x
             Rewriter.erase_op(softmax)
+            function.update_function_type()
     return module
 
 
@@ -224,3 +226,12 @@ def score(labels: Array, truth: Array, got: Array) -> Score:
         int((~before & after).sum()),
         int((truth.argmax(1) == got.argmax(1)).sum()),
     )
+
+
+def credit(labels: Array, got: Array) -> float:
+    """How many samples are right, each of n outputs that tie for the largest counting 1/n; [n, classes].
+
+    Integers tie, and which of them an arg-max takes says nothing about the network.
+    """
+    first = got == got.max(axis=1, keepdims=True)
+    return float((first[np.arange(len(labels)), labels] / first.sum(axis=1)).sum())
