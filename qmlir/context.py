@@ -24,6 +24,7 @@ DIALECTS = {
     "arith": "qmlir.dialects.arith:ARITH",
     "tensor": "qmlir.dialects.tensor:TENSOR",
     "shape": "qmlir.dialects.shape:SHAPE",
+    "npu": "qmlir.dialects.npu:NPU",
     "tosa": "qmlir.dialects.tosa:TOSA",
 }
 """Our dialects: name → `module:attribute`, imported on first use."""

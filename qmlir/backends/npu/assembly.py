@@ -3,25 +3,16 @@
 exec  convolve data=act:0x40 weights=wgt:0x0 … after load:2
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from qmlir.backends.npu.command import Command, Place, StreamError, Wait, field_kinds
-from qmlir.backends.npu.isa import COMMANDS
 from qmlir.device import Device
+from qmlir.isa.commands import MNEMONICS
+from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, mnemonic
 from qmlir.near_misses import near_misses
 
 T = TypeVar("T")
-
-
-def mnemonic(command: type[Command]) -> str:
-    """`SetContext` as `set-context`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", command.__name__).lower()
-
-
-MNEMONICS = {mnemonic(command): command for command in COMMANDS}
 
 
 def disassemble(commands: Sequence[Command], device: Device) -> str:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from qmlir.backends.npu.isa import Convolve, ConvolveDepthwise, Init, Window
 from qmlir.backends.npu.machine import Footprint, Int64s, Machine, image, width
 from qmlir.backends.npu.memories import Block, Fault
 from qmlir.backends.npu.taps import check_window, tap
 from qmlir.device import Device
+from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init, Window
 
 MAX_PRODUCTS = 1 << 32
 """A command computes at most so many products; a stream that asks for more is damaged."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from qmlir.backends.npu.command import Command
-from qmlir.backends.npu.timeline import Timeline
 from qmlir.device import Device
+from qmlir.device.timeline import Timeline
+from qmlir.isa.encoding import Command
 
 
 def predicted_cycles(commands: Sequence[Command], device: Device) -> int:

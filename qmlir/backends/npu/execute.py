@@ -1,4 +1,4 @@
-"""Every command's footprint and effect: the meaning of isa.py, and a witness that knows no compiler.
+"""Every command's footprint and effect: the meaning of isa/commands.py, and a witness that knows no compiler.
 
 A command is first taken for what it touches (`footprint`), so that bounds and races are judged before anything is read,
 then executed.
@@ -7,19 +7,7 @@ then executed.
 from collections.abc import Callable
 from typing import Any
 
-from qmlir.backends.npu.command import Command
 from qmlir.backends.npu.contraction import convolve, window_footprint
-from qmlir.backends.npu.isa import (
-    Arithmetic,
-    Convolve,
-    ConvolveDepthwise,
-    Fill,
-    Move,
-    Pool,
-    Post,
-    Reduce,
-    SetContext,
-)
 from qmlir.backends.npu.machine import Footprint, Machine, context_footprint, set_context
 from qmlir.backends.npu.movement import fill, fill_footprint, move, move_footprint
 from qmlir.backends.npu.vector import (
@@ -32,6 +20,18 @@ from qmlir.backends.npu.vector import (
     reduce,
     reduce_footprint,
 )
+from qmlir.isa.commands import (
+    Arithmetic,
+    Convolve,
+    ConvolveDepthwise,
+    Fill,
+    Move,
+    Pool,
+    Post,
+    Reduce,
+    SetContext,
+)
+from qmlir.isa.encoding import Command
 
 _RULES: dict[type[Command], tuple[Callable[[Any, Machine], Footprint], Callable[[Any, Machine], None]]] = {
     SetContext: (context_footprint, set_context),

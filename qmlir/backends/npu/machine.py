@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.command import Command, Place
-from qmlir.backends.npu.isa import CONTRACTS, SetContext, Step
 from qmlir.backends.npu.memories import Block, Fault, Memories
 from qmlir.device import Device
 from qmlir.dialects.quant import numerics
+from qmlir.isa.commands import CONTRACTS, SetContext, Step
+from qmlir.isa.encoding import Command, Place
 
 Int64s = npt.NDArray[np.int64]
 

@@ -11,10 +11,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.command import Place
 from qmlir.device import Device
 from qmlir.device.description import Memory
 from qmlir.errors import QmlirError
+from qmlir.isa.encoding import Place
 
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from qmlir.backends.npu.isa import Fill, Move
 from qmlir.backends.npu.machine import Footprint, Machine
 from qmlir.backends.npu.memories import Block, Fault
+from qmlir.isa.commands import Fill, Move
 
 
 def _move_blocks(command: Move) -> tuple[Block, Block]:

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.npu.assembly import disassemble
-from qmlir.backends.npu.command import Command
-from qmlir.backends.npu.costs import products
 from qmlir.backends.npu.execute import Machine, execute, footprint
-from qmlir.backends.npu.isa import End, Host, Mark, Sync
 from qmlir.backends.npu.memories import Fault, Memories
 from qmlir.backends.npu.stream import TYPES, Port, Program
-from qmlir.backends.npu.timeline import Timeline
 from qmlir.device import Device
+from qmlir.device.costs import products
+from qmlir.device.timeline import Timeline
+from qmlir.isa.commands import End, Host, Mark, Sync
+from qmlir.isa.encoding import Command
 
 Array = npt.NDArray[np.generic]
 Routine = Callable[[Memories], None]

@@ -2,7 +2,7 @@
 
     magic "QMLIRNPU" · version u32 · length of text u32 · words of commands u32 · bytes of data u32
     text      JSON: the device's keys, where inputs and outputs lie, names of layers and host routines, data segments
-    commands  32-bit words (isa.py)
+    commands  32-bit words (isa/commands.py)
     data      the segments' bytes, one after the other
     CRC-32    of everything before it
 
@@ -21,11 +21,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from qmlir.backends.npu.command import Command, Place, StreamError
-from qmlir.backends.npu.words import decode, encode
 from qmlir.device import Device
 from qmlir.errors import FileError
 from qmlir.files import replacing
+from qmlir.isa.encoding import Command, Place, StreamError
+from qmlir.isa.words import decode, encode
 
 MAGIC = b"QMLIRNPU"
 VERSION = 1

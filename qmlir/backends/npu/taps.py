@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.isa import Pool, Window
 from qmlir.backends.npu.machine import MAX_ELEMENTS
 from qmlir.backends.npu.memories import Fault
+from qmlir.isa.commands import Pool, Window
 
 Int64s = npt.NDArray[np.int64]
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from qmlir.backends.npu.isa import Arithmetic, Init, Operation, Pool, Pooling, Post, Reduce, SetContext
 from qmlir.backends.npu.machine import Footprint, Machine, clamped, finish, image, table_block, width
 from qmlir.backends.npu.memories import Block, Fault
 from qmlir.backends.npu.taps import check_window, tap
+from qmlir.isa.commands import Arithmetic, Init, Operation, Pool, Pooling, Post, Reduce, SetContext
 
 
 def _post_blocks(command: Post, context: SetContext) -> tuple[Block, Block]:

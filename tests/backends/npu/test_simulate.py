@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from qmlir.backends.npu.command import StreamError
 from qmlir.backends.npu.cycles import predicted_cycles
 from qmlir.backends.npu.memories import Fault
 from qmlir.backends.npu.simulate import Simulator
 from qmlir.device import load_device
+from qmlir.isa.encoding import StreamError
 from tests.backends.npu.programs import DEVICE, Layer, image
 
 

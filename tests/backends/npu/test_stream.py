@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from qmlir.backends.npu.assembly import assemble, disassemble
-from qmlir.backends.npu.command import Command, Place, Signed, StreamError, Wait, field_kinds
-from qmlir.backends.npu.isa import BY_OP, COMMANDS, Convolve, End, Sync
 from qmlir.backends.npu.memories import Fault
 from qmlir.backends.npu.simulate import Simulator
 from qmlir.backends.npu.stream import Program
-from qmlir.backends.npu.words import decode, encode
 from qmlir.errors import FileError
+from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync
+from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, field_kinds
+from qmlir.isa.words import decode, encode
 from tests.backends.npu.programs import DEVICE, Layer, image
 
 END = End(1, (), 0, 0)

@@ -4,9 +4,10 @@
     then waits   queue:4 | count:28                      start when that queue has finished `count` commands
     then fields  one word each: a number, a signed number, or a place, memory:4 | address:28
 
-Words have 32 bits. What the fields mean stands on the commands themselves (isa.py).
+Words have 32 bits. What the fields mean stands on the commands themselves (commands.py).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -66,6 +67,11 @@ class Command:
             name: _value(cls, name, kind, word) for (name, kind), word in zip(kinds.items(), payload, strict=True)
         }
         return cls(queue, waits, ctx, **values)
+
+
+def mnemonic(command: type[Command]) -> str:
+    """`SetContext` as `set-context`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", command.__name__).lower()
 
 
 @cache

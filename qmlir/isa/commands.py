@@ -1,6 +1,6 @@
 """The commands of every device: what each means, and beside it how it is written.
 
-A command is a frozen dataclass; its fields in order are its words (command.py). Nothing is remembered between commands
+A command is a frozen dataclass; its fields in order are its words (encoding.py). Nothing is remembered between commands
 but contexts, and each of these is written whole (`SetContext`). A queue works off its commands in order and counts
 those it has finished; a wait can only name an earlier command, so program order is always a valid serial schedule and
 no stream can hang.
@@ -12,7 +12,7 @@ bytes from one row, or one pixel, to the next. What is computed are the equation
 from dataclasses import dataclass
 from enum import IntEnum
 
-from qmlir.backends.npu.command import Command, Place, Signed
+from qmlir.isa.encoding import Command, Place, Signed, mnemonic
 
 
 class Init(IntEnum):
@@ -308,3 +308,6 @@ COMMANDS: tuple[type[Command], ...] = (
 """Every command there is."""
 
 BY_OP = {command.OP: command for command in COMMANDS}
+
+MNEMONICS = {mnemonic(command): command for command in COMMANDS}
+"""Commands by the names they have in text."""

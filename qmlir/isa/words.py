@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from qmlir.backends.npu.command import Command, StreamError, Wait
-from qmlir.backends.npu.isa import BY_OP, End
+from qmlir.isa.commands import BY_OP, End
+from qmlir.isa.encoding import Command, StreamError, Wait
 
 
 def decode(words: Sequence[int]) -> list[Command]:

@@ -7,8 +7,9 @@ what follows is bound by elements a cycle, and data movement by the slowest of q
 from fractions import Fraction
 from math import ceil, prod
 
-from qmlir.backends.npu.command import Command
-from qmlir.backends.npu.isa import (
+from qmlir.device import Device
+from qmlir.device.description import Queue
+from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
     ConvolveDepthwise,
@@ -20,8 +21,7 @@ from qmlir.backends.npu.isa import (
     SetContext,
     Window,
 )
-from qmlir.device import Device
-from qmlir.device.description import Queue
+from qmlir.isa.encoding import Command
 
 
 def busy_cycles(command: Command, device: Device) -> int:

@@ -7,10 +7,10 @@ bus.
 
 from dataclasses import dataclass, field
 
-from qmlir.backends.npu.command import Command
-from qmlir.backends.npu.costs import busy_cycles
-from qmlir.backends.npu.isa import End, Sync
 from qmlir.device import Device
+from qmlir.device.costs import busy_cycles
+from qmlir.isa.commands import End, Sync
+from qmlir.isa.encoding import Command
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,267 @@
+"""Commands on buffers: the instruction set (isa/commands.py) with values in place of addresses.
+
+    %w = npu.buffer "wgt" 4096 {role = "weights"} : !npu.buffer
+    npu.issue "load" move source=%c+0 target=%w+0 size=4096 … after load:2
+
+A field of a command that is a place names a buffer and an offset in it; `npu-place` gives buffers their addresses,
+`npu-order` commands their waits. In the order of the block commands are a valid serial schedule.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.weights import WeightsAttr
+from qmlir.isa.commands import MNEMONICS
+from qmlir.isa.encoding import Command, Place, field_kinds, mnemonic
+
+
+@irdl_attr_definition
+class BufferType(ParametrizedAttribute, TypeAttribute):
+    """Bytes of a memory of the device."""
+
+    name = "npu.buffer"
+
+
+@irdl_attr_definition
+class PortAttr(ParametrizedAttribute):
+    """That a buffer is an input or an output of the network: `#npu.port<"input", 0, "x", [1, 28, 28, 1], "i8">`."""
+
+    name = "npu.port"
+    direction: StringAttr
+    index: IntegerAttr
+    tensor: StringAttr
+    shape: ArrayAttr[IntegerAttr]
+    element: StringAttr
+
+
+@irdl_op_definition
+class BufferOp(IRDLOperation):
+    """Bytes of a memory.
+
+    memory    its id in the device file
+    bytes     how many
+    role      what is in them, a role of the device file: `ifm`, `ofm`, `weights`, `acc`, `bias`, `scales`, `lut`
+    tensor    the tensor of the network that lies there, for reports; none of a tile
+    contents  bytes that are there before the first command; none where commands write them
+    port      whether it is an input or output of the network
+    address   in bytes, once placed
+
+    (C1) contents fill the buffer
+    """
+
+    name = "npu.buffer"
+    memory = prop_def(StringAttr)
+    bytes = prop_def(IntegerAttr)
+    role = prop_def(StringAttr)
+    tensor = opt_prop_def(StringAttr)
+    contents = opt_prop_def(WeightsAttr)
+    port = opt_prop_def(PortAttr)
+    address = opt_prop_def(IntegerAttr)
+    buffer = result_def(BufferType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$memory $bytes attr-dict `:` type($buffer)"
+
+    def __init__(
+        self,
+        memory: str,
+        size: int,
+        role: str,
+        *,
+        tensor: str | None = None,
+        contents: WeightsAttr | None = None,
+        port: PortAttr | None = None,
+    ):
+        properties: dict[str, Attribute | None] = {
+            "memory": StringAttr(memory),
+            "bytes": IntegerAttr(size, i64),
+            "role": StringAttr(role),
+            "tensor": StringAttr(tensor) if tensor is not None else None,
+            "contents": contents,
+            "port": port,
+        }
+        super().__init__(result_types=[BufferType()], properties={k: v for k, v in properties.items() if v is not None})
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.bytes.value.data
+
+    def verify_(self) -> None:
+        if self.contents is not None and self.contents.array.nbytes != self.size:  # C1
+            raise VerifyException(
+                f"'{self.name}' of {self.size} bytes must hold as many, got {self.contents.array.nbytes}"
+            )
+
+
+@irdl_attr_definition
+class CommandAttr(Data[Command]):
+    """A command whose places count buffers instead of memories: `Place(1, 64)` is byte 64 of the second operand.
+
+    Its queue and waits stand on the operation.
+    """
+
+    name = "npu.command"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Command:
+        with parser.in_angle_brackets():
+            return parse_fields(parser, parser.parse_integer)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            print_fields(printer, self.data, lambda number: printer.print_string(str(number)))
+
+
+@irdl_op_definition
+class IssueOp(IRDLOperation):
+    """Gives a queue a command.
+
+    queue   its id in the device file
+    waits   queue → how many of its commands must be finished before this one starts
+
+    (C1) each place of the command is in one of the operands
+    """
+
+    name = "npu.issue"
+    buffers = var_operand_def(BufferType)
+    queue = prop_def(StringAttr)
+    command = prop_def(CommandAttr)
+    waits = prop_def(DictionaryAttr)
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, queue: str, command: Command, buffers: Sequence[SSAValue], waits: dict[str, int] | None = None):
+        super().__init__(
+            operands=[list(buffers)],
+            properties={
+                "queue": StringAttr(queue),
+                "command": CommandAttr(replace(command, queue=0, waits=())),
+                "waits": waits_attribute(waits or {}),
+            },
+        )
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """Queue → commands of it that must be finished."""
+        return {name: count.value.data for name, count in self.waits.data.items() if isinstance(count, IntegerAttr)}
+
+    def verify_(self) -> None:
+        for name, place in places(self.command.data):
+            if place.memory >= len(self.buffers):  # C1
+                raise VerifyException(f"'{self.name}' field {name} needs a buffer, got {len(self.buffers)} of them")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.queue.data)
+        printer.print_string(" ")
+        print_fields(printer, self.command.data, lambda number: printer.print_ssa_value(self.buffers[number]))
+        if self.waits.data:
+            printer.print_string(" after ")
+            printer.print_string(", ".join(f"{name} {count}" for name, count in self.waiting.items()))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "IssueOp":
+        queue = parser.parse_str_literal()
+        buffers: list[SSAValue] = []
+
+        def operand() -> int:
+            value = parser.resolve_operand(parser.parse_unresolved_operand(), BufferType())
+            if value not in buffers:
+                buffers.append(value)
+            return buffers.index(value)
+
+        command = parse_fields(parser, operand)
+        waits: dict[str, int] = {}
+        if parser.parse_optional_keyword("after"):
+            for name, count in parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: _wait(parser)):
+                waits[name] = count
+        return cls(queue, command, buffers, waits)
+
+
+def waits_attribute(waits: dict[str, int]) -> DictionaryAttr:
+    """Queue → finished commands, as an attribute."""
+    return DictionaryAttr({name: IntegerAttr(count, i64) for name, count in waits.items()})
+
+
+def places(command: Command) -> list[tuple[str, Place]]:
+    """The fields of a command that are places."""
+    return [(n, getattr(command, n)) for n, kind in field_kinds(type(command)).items() if kind is Place]
+
+
+def print_fields(printer: Printer, command: Command, print_buffer: Callable[[int], object]) -> None:
+    """`move source=%a+64 size=3 …`; a context stands first where it is not 0."""
+    printer.print_string(f'"{mnemonic(type(command))}"')
+    if command.ctx:
+        printer.print_string(f" ctx = {command.ctx}")
+    for name in field_kinds(type(command)):
+        value = getattr(command, name)
+        printer.print_string(f" {name} = ")
+        if isinstance(value, Place):
+            print_buffer(value.memory)
+            printer.print_string(f"[{value.address}]")
+        else:
+            printer.print_string(value.name.lower() if isinstance(value, IntEnum) else str(value))
+
+
+def parse_fields(parser: AttrParser, buffer_number: Callable[[], int]) -> Command:
+    """What `print_fields` prints."""
+    word = parser.parse_str_literal()
+    if word not in MNEMONICS:
+        parser.raise_error(f"there is no command {word}; known: {', '.join(MNEMONICS)}")
+    kind = MNEMONICS[word]
+
+    def number(name: str) -> int:
+        parser.parse_keyword(name)
+        parser.parse_punctuation("=")
+        return parser.parse_integer()
+
+    ctx = 0
+    if parser.parse_optional_keyword("ctx"):
+        parser.parse_punctuation("=")
+        ctx = parser.parse_integer()
+    values: dict[str, Any] = {}
+    for name, field in field_kinds(kind).items():
+        if field is Place:
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            at = buffer_number()
+            parser.parse_punctuation("[")
+            values[name] = Place(at, parser.parse_integer())
+            parser.parse_punctuation("]")
+        elif isinstance(field, type) and issubclass(field, IntEnum):
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            member = parser.parse_identifier()
+            known = {m.name.lower(): m for m in field}
+            if member not in known:
+                parser.raise_error(f"{name} must be one of {', '.join(known)}, got {member}")
+            values[name] = known[member]
+        else:
+            values[name] = number(name)
+    return kind(0, (), ctx, **values)
+
+
+def _wait(parser: Parser) -> tuple[str, int]:
+    return parser.parse_identifier(), parser.parse_integer()

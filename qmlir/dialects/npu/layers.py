@@ -1,0 +1,138 @@
+"""Which part of a network runs where: `npu.layer` on the device, `npu.host` beside it.
+
+Both hold the very operations they stand for, so that their meaning is that of the qint level.
+"""
+
+import abc
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, cast, runtime_checkable
+
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SingleBlockImplicitTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.interfaces import Array
+
+
+@runtime_checkable
+class _Evaluates(Protocol):
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]: ...
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends a part of the network: its results."""
+
+    name = "npu.yield"
+    values = var_operand_def(TensorType)
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    def __init__(self, values: Sequence[SSAValue] = ()):
+        super().__init__(operands=[list(values)])
+
+
+class PartOp(IRDLOperation, abc.ABC):
+    """Operations that run together, on tensors that are its operands; constants stand inside.
+
+    (N1) the block has an argument of each operand's type, and yields values of each result's
+    """
+
+    inputs = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+    label = prop_def(StringAttr, prop_name="label")
+    body = region_def("single_block")
+
+    BASE_TRAITS: ClassVar = (IsolatedFromAbove(), Pure(), SingleBlockImplicitTerminator(YieldOp))
+
+    @property
+    def block(self) -> Block:
+        """What runs."""
+        return self.body.block
+
+    @property
+    def yielded(self) -> Sequence[SSAValue]:
+        """The values inside that are its results."""
+        return cast(YieldOp, self.block.last_op).values
+
+    def operations(self) -> list[Operation]:
+        """What runs, without the terminator."""
+        return [op for op in self.block.ops if not isinstance(op, YieldOp)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        """The results on numpy arrays: what the operations inside compute."""
+        values: dict[SSAValue, Array] = dict(zip(self.block.args, inputs, strict=True))
+        for op in self.operations():
+            assert isinstance(op, _Evaluates)
+            values.update(zip(op.results, op.evaluate(*(values[o] for o in op.operands)), strict=True))
+        return tuple(values[v] for v in self.yielded)
+
+    def verify_(self) -> None:
+        pairs = (("argument", self.block.args, self.inputs), ("yielded value", self.yielded, self.outputs))
+        for what, inner, outer in pairs:
+            inside, outside = [v.type for v in inner], [v.type for v in outer]
+            if inside != outside:  # N1
+                raise VerifyException(
+                    f"'{self.name}' {self.label} must have {what}s of the types {', '.join(map(str, outside))}, "
+                    f"got {', '.join(map(str, inside))}"
+                )
+
+
+@irdl_op_definition
+class LayerOp(PartOp):
+    """What the device computes in one go: one operation, or a contraction with all that follows it tile by tile.
+
+    The body is a chain on the qint level: at most one contraction first, then its requantization, and then operations
+    on what that yields and on further operands of the same shape. It has one result.
+    """
+
+    name = "npu.layer"
+    traits = traits_def(*PartOp.BASE_TRAITS)
+
+    def __init__(
+        self, label: str, inputs: Sequence[SSAValue], outputs: Sequence[Attribute], body: Region | None = None
+    ):
+        super().__init__(
+            operands=[list(inputs)],
+            result_types=[list(outputs)],
+            properties={"label": StringAttr(label)},
+            regions=[body or Region(Block(arg_types=[v.type for v in inputs]))],
+        )
+
+
+@irdl_op_definition
+class HostOp(PartOp):
+    """What the host computes because the device does not; `reasons` says why, a sentence for each operation."""
+
+    name = "npu.host"
+    reasons = opt_prop_def(StringAttr)
+    traits = traits_def(*PartOp.BASE_TRAITS)
+
+    def __init__(
+        self,
+        label: str,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[Attribute],
+        body: Region | None = None,
+        reasons: str | None = None,
+    ):
+        properties: dict[str, Attribute] = {"label": StringAttr(label)}
+        if reasons is not None:
+            properties["reasons"] = StringAttr(reasons)
+        super().__init__(
+            operands=[list(inputs)],
+            result_types=[list(outputs)],
+            properties=properties,
+            regions=[body or Region(Block(arg_types=[v.type for v in inputs]))],
+        )
