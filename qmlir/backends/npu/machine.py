@@ -5,26 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.memories import Block, Fault, Memories
+from qmlir.backends.npu.memories import Memories
 from qmlir.device import Device
+from qmlir.device.blocks import Block, Fault
+from qmlir.device.footprints import MAX_ELEMENTS, context_of, table_block
 from qmlir.dialects.quant import numerics
 from qmlir.isa.commands import CONTRACTS, SetContext, Step
-from qmlir.isa.encoding import Command, Place
+from qmlir.isa.encoding import Command
 
 Int64s = npt.NDArray[np.int64]
-
-MAX_ELEMENTS = 1 << 24
-"""A command works on at most so many elements; a stream that asks for more is damaged."""
-
-WIDTHS = (8, 16, 32, 64)
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """The blocks that a command reads and writes."""
-
-    reads: tuple[Block, ...] = ()
-    writes: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,9 +29,7 @@ class Machine:
 
     def context(self, command: Command) -> SetContext:
         """The context that a command uses."""
-        if command.ctx not in self.contexts:
-            raise Fault("must use a context that was written", got=f"context {command.ctx}")
-        return self.contexts[command.ctx]
+        return context_of(command, self.contexts)
 
     def numbers(self, block: Block, bits: int) -> Int64s:
         """A block of integers, int64 [planes, rows, count]."""
@@ -65,42 +52,9 @@ def _require_few(block: Block) -> None:
         )
 
 
-def width(bits: int, allowed: tuple[int, ...] = WIDTHS) -> int:
-    """Bytes of an integer."""
-    if bits not in allowed:
-        raise Fault(f"integers must have {', '.join(map(str, allowed))} bits", got=str(bits))
-    return bits // 8
-
-
-def image(place: Place, shape: tuple[int, int, int], pitches: tuple[int, int], bits: int) -> Block:
-    """A tensor [rows, columns, channels]: a plane for each row, a row for each pixel."""
-    rows, columns, channels = shape
-    if not (rows and columns and channels):
-        raise Fault("a tensor must have elements", got=f"{rows} rows, {columns} columns, {channels} channels")
-    return Block(place, channels * width(bits), columns, rows, pitches[1], pitches[0])
-
-
-def context_footprint(command: SetContext, machine: Machine) -> Footprint:
-    """Nothing is touched; raises Fault if a number is out of its range."""
-    width(command.bits)
-    if command.contract >= len(CONTRACTS):
-        raise Fault(f"a contract must be one of {', '.join(CONTRACTS)}", got=f"number {command.contract}")
-    half = 1 << command.bits - 1
-    if not -half <= command.lower <= command.upper < half:
-        raise Fault(f"bounds must be in order and fit {command.bits} bits", got=f"[{command.lower}, {command.upper}]")
-    return Footprint()
-
-
 def set_context(command: SetContext, machine: Machine) -> None:
     """Writes a context."""
     machine.contexts[command.ctx] = command
-
-
-def table_block(context: SetContext, channels: int) -> Block:
-    """The table that a context reads for so many channels."""
-    if context.step is Step.LOOKUP:
-        return Block(context.table, 256 * width(context.bits))
-    return Block(context.table, 8 * (channels if context.per_channel else 1))
 
 
 def finish(values: Int64s, context: SetContext, machine: Machine) -> Int64s:

@@ -12,39 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.device import Device
+from qmlir.device.blocks import Block, Fault
 from qmlir.device.description import Memory
-from qmlir.errors import QmlirError
 from qmlir.isa.encoding import Place
 
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 T = TypeVar("T", np.uint8, np.bool_)
-
-
-class Fault(QmlirError):
-    """What a device stops at: a command that reads or writes what it must not."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """planes · rows · size bytes of a memory, each plane and row after its own pitch in bytes."""
-
-    place: Place
-    size: int
-    rows: int = 1
-    planes: int = 1
-    row_pitch: int = 0
-    plane_pitch: int = 0
-
-    @property
-    def empty(self) -> bool:
-        """Whether it has no bytes."""
-        return not (self.size and self.rows and self.planes)
-
-    @property
-    def end(self) -> int:
-        """The address behind its last byte."""
-        return self.place.address + (self.planes - 1) * self.plane_pitch + (self.rows - 1) * self.row_pitch + self.size
 
 
 @dataclass

@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.npu.assembly import disassemble
-from qmlir.backends.npu.execute import Machine, execute, footprint
-from qmlir.backends.npu.memories import Fault, Memories
+from qmlir.backends.npu.execute import Machine, execute
+from qmlir.backends.npu.memories import Memories
 from qmlir.backends.npu.stream import TYPES, Port, Program
 from qmlir.device import Device
+from qmlir.device.blocks import Fault
 from qmlir.device.costs import products
+from qmlir.device.footprints import footprint
 from qmlir.device.timeline import Timeline
 from qmlir.isa.commands import End, Host, Mark, Sync
 from qmlir.isa.encoding import Command
@@ -104,7 +106,7 @@ class Simulator:
         if isinstance(command, Host):
             self._call(command, machine)
             return
-        touched = footprint(command, machine)
+        touched = footprint(command, self.device, machine.contexts)
         for other in machine.memories.touch(number, command.queue, touched.reads, touched.writes):
             order.require_finished(other, number)
         execute(command, machine)

@@ -4,58 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from qmlir.backends.npu.machine import Footprint, Machine, clamped, finish, image, table_block, width
-from qmlir.backends.npu.memories import Block, Fault
-from qmlir.backends.npu.taps import check_window, tap
-from qmlir.isa.commands import Arithmetic, Init, Operation, Pool, Pooling, Post, Reduce, SetContext
-
-
-def _post_blocks(command: Post, context: SetContext) -> tuple[Block, Block]:
-    shape = (command.rows, command.columns, command.channels)
-    return (
-        image(command.source, shape, (command.source_row, command.source_pixel), command.source_bits),
-        image(command.target, shape, (command.target_row, command.target_pixel), context.bits),
-    )
-
-
-def post_footprint(command: Post, machine: Machine) -> Footprint:
-    """What a change of scale or a lookup reads and writes."""
-    context = machine.context(command)
-    source, target = _post_blocks(command, context)
-    return Footprint((source, table_block(context, command.channels)), (target,))
+from qmlir.backends.npu.machine import Machine, clamped, finish
+from qmlir.backends.npu.taps import tap
+from qmlir.device.blocks import Fault
+from qmlir.device.footprints import arithmetic_blocks, pool_blocks, post_blocks, reduce_blocks
+from qmlir.isa.commands import Arithmetic, Init, Operation, Pool, Pooling, Post, Reduce
 
 
 def post(command: Post, machine: Machine) -> None:
     """Changes scales, or looks numbers up."""
     context = machine.context(command)
-    source, target = _post_blocks(command, context)
+    source, target = post_blocks(command, context)
     machine.put(target, finish(machine.numbers(source, command.source_bits), context, machine), context.bits)
-
-
-def _arithmetic_blocks(command: Arithmetic, context: SetContext) -> tuple[Block, Block, Block]:
-    shape = (command.rows, command.columns, command.channels)
-    return (
-        image(command.lhs, shape, (command.lhs_row, command.lhs_pixel), command.bits),
-        image(command.rhs, shape, (command.rhs_row, command.rhs_pixel), command.bits),
-        image(command.target, shape, (command.target_row, command.target_pixel), context.bits),
-    )
-
-
-def arithmetic_footprint(command: Arithmetic, machine: Machine) -> Footprint:
-    """What an operation on two tensors reads and writes."""
-    width(command.bits, (8, 16))
-    if not 1 <= command.shift <= 62:
-        raise Fault("a sum must be shifted by 1 to 62 bits", got=str(command.shift))
-    context = machine.context(command)
-    lhs, rhs, target = _arithmetic_blocks(command, context)
-    table = (table_block(context, command.channels),) if command.operation is Operation.MUL else ()
-    return Footprint((lhs, rhs, *table), (target,))
 
 
 def arithmetic(command: Arithmetic, machine: Machine) -> None:
     """Adds or multiplies two tensors."""
     context = machine.context(command)
-    left, right, target = _arithmetic_blocks(command, context)
+    left, right, target = arithmetic_blocks(command, context)
     lhs = machine.numbers(left, command.bits) - command.lhs_zero_point
     rhs = machine.numbers(right, command.bits) - command.rhs_zero_point
     if command.operation is Operation.MUL:
@@ -70,26 +36,9 @@ def arithmetic(command: Arithmetic, machine: Machine) -> None:
     machine.put(target, clamped(total, context), context.bits)
 
 
-def _pool_blocks(command: Pool) -> tuple[Block, Block]:
-    inside = (command.rows, command.columns, command.channels)
-    outside = (command.out_rows, command.out_columns, command.channels)
-    return (
-        image(command.source, inside, (command.row_pitch, command.pixel_pitch), command.bits),
-        image(command.target, outside, (command.target_row, command.target_pixel), command.bits),
-    )
-
-
-def pool_footprint(command: Pool, machine: Machine) -> Footprint:
-    """What a pool reads and writes."""
-    width(command.bits, (8, 16))
-    check_window(command)
-    source, target = _pool_blocks(command)
-    return Footprint((source,), (target,))
-
-
 def pool(command: Pool, machine: Machine) -> None:
     """Takes maxima or means of windows."""
-    source, target = _pool_blocks(command)
+    source, target = pool_blocks(command)
     data = machine.numbers(source, command.bits)
     taps = [(i, j) for i in range(command.kernel_rows) for j in range(command.kernel_columns)]
     if command.pooling is Pooling.MAX:
@@ -111,22 +60,9 @@ def _outside(command: Pool) -> int:
     return command.zero_point if command.count_padding else 0
 
 
-def _reduce_blocks(command: Reduce) -> tuple[Block, Block]:
-    shape = (command.rows, command.columns, command.channels)
-    source = image(command.source, shape, (command.row_pitch, command.pixel_pitch), command.bits)
-    return source, Block(command.sums, command.channels * 4)
-
-
-def reduce_footprint(command: Reduce, machine: Machine) -> Footprint:
-    """What a sum over an image reads and writes."""
-    width(command.bits, (8, 16))
-    source, sums = _reduce_blocks(command)
-    return Footprint((source, sums) if command.init is Init.ACCUMULATE else (source,), (sums,))
-
-
 def reduce(command: Reduce, machine: Machine) -> None:
     """Sums an image."""
-    source, sums = _reduce_blocks(command)
+    source, sums = reduce_blocks(command)
     total = (machine.numbers(source, command.bits) - command.zero_point).sum(axis=(0, 1)).reshape(1, 1, -1)
     if command.init is Init.ACCUMULATE:
         total = total + machine.numbers(sums, 32)

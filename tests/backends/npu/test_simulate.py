@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from qmlir.backends.npu.cycles import predicted_cycles
-from qmlir.backends.npu.memories import Fault
 from qmlir.backends.npu.simulate import Simulator
 from qmlir.device import load_device
+from qmlir.device.blocks import Fault
 from qmlir.isa.encoding import StreamError
 from tests.backends.npu.programs import DEVICE, Layer, image
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from qmlir.backends.npu.assembly import assemble, disassemble
-from qmlir.backends.npu.memories import Fault
 from qmlir.backends.npu.simulate import Simulator
 from qmlir.backends.npu.stream import Program
+from qmlir.device.blocks import Fault
 from qmlir.errors import FileError
 from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync
 from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, field_kinds
