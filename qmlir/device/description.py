@@ -310,6 +310,14 @@ def _check_memory(memory: Memory) -> None:
             "memory {id}: bytes must be a multiple of its {banks} banks",
             {"id": memory.id, "banks": memory.banks},
         )
+    banked = memory.banks > 1 and not memory.external
+    least = len(memory.holds) * (memory.bytes // memory.banks if banked else memory.align)
+    if memory.bytes < least:
+        raise PydanticCustomError(
+            "parts",
+            "memory {id}: must have a bank, or align bytes, for each of {holds}: at least {least} bytes, got {got}",
+            {"id": memory.id, "holds": ", ".join(memory.holds), "least": least, "got": memory.bytes},
+        )
 
 
 def _check_queue(queue: Queue, device: Device) -> None:

@@ -42,6 +42,11 @@ REJECTED = [
     ('"ws"', '"wss"', "array.dataflow: must be 'ws', 'os' or 'dot', got 'wss'; did you mean ws?"),
     ('["weights"]', '["weight"]', "got 'weight'; did you mean weights?"),
     ("bytes = 262144\nbanks = 8", "bytes = 262145\nbanks = 8", "memory act: bytes must be a multiple of its 8 banks"),
+    (
+        "bytes = 131072",
+        "bytes = 64",
+        "memory acc: must have a bank, or align bytes, for each of acc, bias: at least 128",
+    ),
     ("align = 32", "align = 48", "memory act: align must be a power of two, got 48 bytes"),
     ('id = "wgt"', 'id = "act"', "memory act is there twice"),
     ('from = ["dram"]', 'from = ["drm"]', "queue load: there is no memory drm; did you mean dram?"),

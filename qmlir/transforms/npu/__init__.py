@@ -1,0 +1,1 @@
+"""Custom accelerators: from layers to commands with addresses and waits."""

@@ -1,0 +1,295 @@
+"""Commands as a tiled layer needs them: tensors as boxes in buffers, brought in, worked on and taken away.
+
+A `View` is a tensor [rows, columns, channels] somewhere in a buffer. Each tile gets buffers of its own; that few of them
+share a memory at a time is the business of `npu-place`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.builder import Builder
+from xdsl.ir import SSAValue
+
+from qmlir.device import Device
+from qmlir.device.description import Memory, Queue
+from qmlir.device.values import Role
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.npu import BufferOp, IssueOp
+from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.weights import WeightsAttr
+from qmlir.errors import LoweringError
+from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
+from qmlir.isa.encoding import Command, Place, field_kinds
+from qmlir.transforms.npu.engines import Engines
+
+Array = npt.NDArray[Any]
+
+
+class Spot(NamedTuple):
+    """A byte of a buffer."""
+
+    buffer: SSAValue
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor in a buffer, channels dense.
+
+    memory        in which the buffer is
+    shape         rows, columns, channels
+    bits          of an element
+    row_pitch     bytes from one row to the next; 0 repeats one
+    pixel_pitch   bytes from one column to the next; 0 repeats one
+    """
+
+    memory: Memory
+    spot: Spot
+    shape: tuple[int, int, int]
+    bits: int
+    row_pitch: int
+    pixel_pitch: int
+
+    @staticmethod
+    def dense(memory: Memory, spot: Spot, shape: tuple[int, int, int], bits: int) -> "View":
+        """A tensor without gaps."""
+        _, columns, channels = shape
+        pixel = channels * bits // 8
+        return View(memory, spot, shape, bits, columns * pixel, pixel)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its elements."""
+        return prod(self.shape) * self.bits // 8
+
+    def box(self, rows: range, columns: range, channels: range) -> "View":
+        """A part of it."""
+        offset = rows.start * self.row_pitch + columns.start * self.pixel_pitch + channels.start * self.bits // 8
+        spot = Spot(self.spot.buffer, self.spot.offset + offset)
+        return replace(self, spot=spot, shape=(len(rows), len(columns), len(channels)))
+
+    def rows(self, rows: range) -> "View":
+        """Some of its rows."""
+        return self.box(rows, range(self.shape[1]), range(self.shape[2]))
+
+
+@dataclass
+class Emitter:
+    """Writes the commands of a network at the end of a block.
+
+    tensors    the network's values → the buffer that holds each, dense
+    routines   names of what the host runs
+    layers     names that `Mark` refers to
+    """
+
+    device: Device
+    builder: Builder
+    tensors: dict[SSAValue, Spot] = field(default_factory=dict[SSAValue, Spot])
+    layers: list[str] = field(default_factory=list[str])
+    _constants: dict[tuple[bytes, str], SSAValue] = field(default_factory=dict[tuple[bytes, str], SSAValue])
+    _contexts: int = 0
+
+    def __post_init__(self) -> None:
+        self.engines = Engines.of(self.device)
+
+    # -- buffers ----------------------------------------------------------------------------------------------------
+
+    def buffer(self, memory: Memory, size: int, role: Role, tensor: str | None = None) -> SSAValue:
+        """Fresh bytes."""
+        return self.builder.insert(BufferOp(memory.id, size, role, tensor=tensor)).buffer
+
+    def tile(self, memory: Memory, shape: tuple[int, int, int], bits: int, role: Role) -> View:
+        """A fresh tensor without gaps."""
+        return View.dense(memory, Spot(self.buffer(memory, prod(shape) * bits // 8, role)), shape, bits)
+
+    def constant(self, array: Array, role: Role) -> Spot:
+        """Bytes that are there before anything runs; equal ones are there once."""
+        memory = self.engines.constants(role)
+        held = np.ascontiguousarray(array).reshape(-1).view(np.int8)
+        key = (held.tobytes(), memory.id)
+        if key not in self._constants:
+            op = BufferOp(memory.id, held.nbytes, role, contents=WeightsAttr(held))
+            self._constants[key] = self.builder.insert(op).buffer
+        return Spot(self._constants[key])
+
+    def staged(self, array: Array, role: Role) -> Spot:
+        """A constant where commands use it: brought there if there is a way."""
+        source = self.constant(array, role)
+        way = self.engines.staging(role, self.engines.constants(role))
+        if way is None:
+            return source
+        memory, queue = way
+        target = Spot(self.buffer(memory, array.nbytes, role))
+        self.copy(queue, source, target, array.nbytes)
+        return target
+
+    def views(self, value: SSAValue, inside: Mapping[SSAValue, SSAValue] | None = None) -> list[View]:
+        """A value of the network, an image [H, W, C] after the other; of rank 2 one image of one row, else one row.
+
+        Args:
+            value: A tensor of the network, or a constant of a layer.
+            inside: Arguments of a layer's body → the network's values.
+        """
+        outer = (inside or {}).get(value, value)
+        shape, bits = shape_of(outer), width_of(outer)
+        constant = getattr(outer.owner, "value", None) if outer not in self.tensors else None
+        if isinstance(constant, WeightsAttr):
+            memory, spot = self.engines.constants("ifm"), self.constant(constant.array, "ifm")
+        else:
+            memory, spot = self.engines.external, self.tensors[outer]
+        images, image = _as_images(shape)
+        first = View.dense(memory, spot, image, bits)
+        return [replace(first, spot=Spot(spot.buffer, spot.offset + n * first.size)) for n in range(images)]
+
+    def result(self, value: SSAValue, name: str) -> list[View]:
+        """Room for a value that the network computes."""
+        size = prod(shape_of(value)) * width_of(value) // 8
+        self.tensors[value] = Spot(self.buffer(self.engines.external, size, "ofm", tensor=name))
+        return self.views(value)
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    def issue(self, queue: Queue, kind: type[Command], ctx: int = 0, **fields: Any) -> None:
+        """Gives a queue a command, whose places are given as `Spot`s."""
+        buffers: list[SSAValue] = []
+        given: dict[str, Any] = {}
+        for name, field_kind in field_kinds(kind).items():
+            value = fields[name]
+            if field_kind is Place:
+                if value.buffer not in buffers:
+                    buffers.append(value.buffer)
+                value = Place(buffers.index(value.buffer), value.offset)
+            given[name] = value
+        self.builder.insert(IssueOp(queue.id, kind(0, (), ctx, **given), buffers))
+
+    def begin(self, layer: str) -> None:
+        """Says that what follows belongs to a layer."""
+        self.layers.append(layer)
+        self.issue(self.engines.array, Mark, layer=len(self.layers) - 1)
+        self._contexts = 0
+
+    def copy(self, queue: Queue, source: Spot, target: Spot, size: int) -> None:
+        """Copies bytes."""
+        self.issue(
+            queue, Move, source=source, target=target, size=size, rows=1, planes=1,
+            source_row=0, source_plane=0, target_row=0, target_plane=0,
+        )  # fmt: skip
+
+    def move(self, queue: Queue, source: View, target: View) -> None:
+        """Copies a tensor, in as few transfers as the queue's loops allow."""
+        rows, columns, channels = source.shape
+        size = channels * source.bits // 8
+        if columns == 1 or source.pixel_pitch == target.pixel_pitch == size:
+            size, rows, columns, inner = size * columns, 1, rows, (source.row_pitch, target.row_pitch)
+            if columns == 1 or inner == (size, size):
+                self.copy(queue, source.spot, target.spot, size * columns)
+                return
+        else:
+            inner = (source.pixel_pitch, target.pixel_pitch)
+        each_plane, each_row = (1, rows) if queue.dims >= 3 else (rows, 1), 1
+        del each_plane, each_row
+        for plane in range(1 if queue.dims >= 3 else rows):
+            for row in range(1 if queue.dims >= 2 else columns):
+                self.issue(
+                    queue, Move,
+                    source=_later(source.spot, plane * source.row_pitch + row * inner[0]),
+                    target=_later(target.spot, plane * target.row_pitch + row * inner[1]),
+                    size=size,
+                    rows=columns if queue.dims >= 2 else 1,
+                    planes=rows if queue.dims >= 3 else 1,
+                    source_row=inner[0], source_plane=source.row_pitch,
+                    target_row=inner[1], target_plane=target.row_pitch,
+                )  # fmt: skip
+
+    def load(self, view: View, queue: Queue, role: Role = "ifm") -> View:
+        """A part of a tensor where a queue reads it: brought there without gaps, or in place if it can."""
+        way = self.engines.reading(queue)
+        if way is None:
+            return view
+        memory, dma = way
+        tile = self.tile(memory, view.shape, view.bits, role)
+        self.move(dma, view, tile)
+        return tile
+
+    def room(self, view: View, queue: Queue) -> View:
+        """Where a queue leaves a part of a result: see `store`."""
+        way = self.engines.writing(queue)
+        return view if way is None else self.tile(way[0], view.shape, view.bits, "ofm")
+
+    def store(self, tile: View, view: View, queue: Queue) -> None:
+        """Takes a part of a result from where `room` was made for it to its tensor."""
+        way = self.engines.writing(queue)
+        if way is not None:
+            self.move(way[1], tile, view)
+
+    # -- contexts ---------------------------------------------------------------------------------------------------
+
+    def context(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> int:
+        """Writes a context that finishes numbers as an operation says, and returns its number.
+
+        Raises:
+            LoweringError: The layer needs more of them than there are.
+        """
+        number, self._contexts = self._contexts, self._contexts + 1
+        if number >= CONTEXTS:
+            raise LoweringError("npu.layer", self.layers[-1], f"must need at most {CONTEXTS} contexts", got="more")
+        fields: dict[str, Any] = {
+            "step": Step.REQUANTIZE, "bits": width_of(op.results[0]), "contract": 0, "input_zero_point": 0,
+            "zero_point": 0, "per_channel": 0,
+        }  # fmt: skip
+        half = 1 << fields["bits"] - 1
+        fields |= {"lower": -half, "upper": half - 1}
+        if isinstance(op, qint.LookupOp):
+            table = self.tables(op.table.array, "lut")
+            fields |= {"step": Step.LOOKUP, "table": table}
+        else:
+            fields |= {
+                "zero_point": op.zero_point.value.data, "lower": op.lower.value.data, "upper": op.upper.value.data,
+            }  # fmt: skip
+            fields |= self._scales(op) if isinstance(op, qint.RequantizeOp) else {"table": self.tables(_ONE, "scales")}
+        self.issue(self.engines.post, SetContext, ctx=number, **fields)
+        return number
+
+    def _scales(self, op: qint.RequantizeOp) -> dict[str, Any]:
+        pairs = np.stack([np.array(op.multiplier.get_values()), np.array(op.shift.get_values())], axis=1)
+        return {
+            "contract": CONTRACTS.index(op.contract.data),
+            "input_zero_point": op.input_zero_point.value.data,
+            "per_channel": int(len(pairs) > 1),
+            "table": self.tables(pairs.astype("<i4"), "scales"),
+        }
+
+    def tables(self, array: Array, role: Role) -> Spot:
+        """A table where commands read it."""
+        known = {r for memory in self.device.memory for r in memory.holds}
+        return self.staged(array, role if role in known else "bias")
+
+
+CONTEXTS = 16
+"""How many contexts there are: their number has four bits."""
+
+_ONE = np.array([[1 << 30, 1]], "<i4")
+"""A table that a context must have though nothing is multiplied."""
+
+
+def _later(spot: Spot, offset: int) -> Spot:
+    return Spot(spot.buffer, spot.offset + offset)
+
+
+def _as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
+    """How many images a tensor is, and what each is: rows, columns, channels."""
+    if len(shape) == 4:
+        return shape[0], (shape[1], shape[2], shape[3])
+    if len(shape) == 2:
+        return 1, (1, shape[0], shape[1])
+    return 1, (1, 1, prod(shape))
+
+
+def elements_fit(value: SSAValue) -> bool:
+    """Whether a value has elements that commands know."""
+    return str(element_of(value)) in ("i8", "i16", "i32")
