@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,30 +101,28 @@ def prepared(request: pytest.FixtureRequest, shared: Shared) -> Prepared:
     return Prepared(request.param, module, qmlir.profile(module, samples[:PROFILED]), scored)
 
 
-@pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
-def test_our_own_integers(prepared: Prepared, schema: str, tmp_path: Path) -> None:
+RECIPES: dict[str, dict[str, Any]] = {
+    "asymmetric": {},
+    "symmetric": {"schema": "symmetric"},
+    "unsigned": {"precision": "uint8"},
+    "unsigned beside signed weights": {"precision": "uint8", "weight_precision": "int8"},
+    "int16x8": {"schema": "symmetric", "precision": "int16", "weight_precision": "int8"},
+}
+"""Name → options of `quantize`."""
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_our_own_integers(prepared: Prepared, recipe: str, tmp_path: Path) -> None:
     """A float network, profiled and quantized by us."""
-    quantized = qmlir.quantize(prepared.module, prepared.profile, schema=schema)
+    quantized = qmlir.quantize(prepared.module, prepared.profile, fail_on_float=True, **RECIPES[recipe])
     theirs = exported(quantized, tmp_path)
     follow(quantized, "litert-reference")
     ours = qmlir.compile(quantized)
     found = differing(ours.run, theirs, prepared.samples)
-    say(f"{prepared.name:34s} {schema}: {found} of {len(prepared.samples)} inputs differ")
+    say(f"{prepared.name:34s} {recipe}: {found} of {len(prepared.samples)} inputs differ")
     assert found == 0
     x = prepared.samples[0]
     assert np.array_equal(qmlir.reference(quantized).run(x)[0], ours.run(x)[0])
-
-
-def test_our_own_integers_of_16_bits(prepared: Prepared, tmp_path: Path) -> None:
-    """With weights of 8."""
-    quantized = qmlir.quantize(
-        prepared.module, prepared.profile, schema="symmetric", precision="int16", weight_precision="int8"
-    )
-    theirs = exported(quantized, tmp_path)
-    follow(quantized, "litert-reference")
-    found = differing(qmlir.compile(quantized).run, theirs, prepared.samples)
-    say(f"{prepared.name:34s} int16x8: {found} of {len(prepared.samples)} inputs differ")
-    assert found == 0
 
 
 @pytest.mark.parametrize("schema", ["", "asymmetric", "symmetric"])
