@@ -12,9 +12,18 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    i64,
+)
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
@@ -198,6 +207,34 @@ class IssueOp(IRDLOperation):
             for name, count in parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: _wait(parser)):
                 waits[name] = count
         return cls(queue, command, buffers, waits)
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """Gives a queue the command that has the host run a routine, a function of the module.
+
+    inputs, outputs  where its arguments and results lie, dense
+    waits            as of `npu.issue`
+    """
+
+    name = "npu.call"
+    inputs = var_operand_def(BufferType)
+    outputs = var_operand_def(BufferType)
+    queue = prop_def(StringAttr)
+    routine = prop_def(FlatSymbolRefAttrConstr)
+    waits = prop_def(DictionaryAttr)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$queue $routine `(` $inputs `)` `->` `(` $outputs `)` attr-dict `:` type($inputs) `,` type($outputs)"
+
+    def __init__(self, queue: str, routine: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]):
+        super().__init__(
+            operands=[list(inputs), list(outputs)],
+            properties={
+                "queue": StringAttr(queue), "routine": SymbolRefAttr(routine), "waits": waits_attribute({}),
+            },
+        )  # fmt: skip
 
 
 def waits_attribute(waits: dict[str, int]) -> DictionaryAttr:

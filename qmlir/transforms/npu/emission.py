@@ -1,7 +1,7 @@
 """Commands as a tiled layer needs them: tensors as boxes in buffers, brought in, worked on and taken away.
 
-A `View` is a tensor [rows, columns, channels] somewhere in a buffer. Each tile gets buffers of its own; that few of them
-share a memory at a time is the business of `npu-place`.
+A `View` is a tensor [rows, columns, channels] somewhere in a buffer. Each tile gets buffers of its own; that they share
+memories is the business of `npu-place`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from xdsl.builder import Builder
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.device import Device
 from qmlir.device.description import Memory, Queue
@@ -22,12 +22,15 @@ from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.errors import LoweringError
 from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
 from qmlir.transforms.npu.engines import Engines
 
 Array = npt.NDArray[Any]
+
+
+_Finish = tuple[Operation, range | None]
+"""What a context is for: an operation, on some channels."""
 
 
 class Spot(NamedTuple):
@@ -92,7 +95,11 @@ class Emitter:
     tensors: dict[SSAValue, Spot] = field(default_factory=dict[SSAValue, Spot])
     layers: list[str] = field(default_factory=list[str])
     _constants: dict[tuple[bytes, str], SSAValue] = field(default_factory=dict[tuple[bytes, str], SSAValue])
-    _contexts: int = 0
+    _contexts: dict[tuple[Operation, range | None], int] = field(
+        default_factory=dict[tuple[Operation, range | None], int]
+    )
+    _tables: dict[Operation, Spot] = field(default_factory=dict[Operation, Spot])
+    _next_context: int = 0
 
     def __post_init__(self) -> None:
         self.engines = Engines.of(self.device)
@@ -171,7 +178,8 @@ class Emitter:
         """Says that what follows belongs to a layer."""
         self.layers.append(layer)
         self.issue(self.engines.array, Mark, layer=len(self.layers) - 1)
-        self._contexts = 0
+        self._contexts.clear()
+        self._tables.clear()
 
     def copy(self, queue: Queue, source: Spot, target: Spot, size: int) -> None:
         """Copies bytes."""
@@ -183,28 +191,29 @@ class Emitter:
     def move(self, queue: Queue, source: View, target: View) -> None:
         """Copies a tensor, in as few transfers as the queue's loops allow."""
         rows, columns, channels = source.shape
-        size = channels * source.bits // 8
-        if columns == 1 or source.pixel_pitch == target.pixel_pitch == size:
-            size, rows, columns, inner = size * columns, 1, rows, (source.row_pitch, target.row_pitch)
-            if columns == 1 or inner == (size, size):
-                self.copy(queue, source.spot, target.spot, size * columns)
-                return
-        else:
-            inner = (source.pixel_pitch, target.pixel_pitch)
-        each_plane, each_row = (1, rows) if queue.dims >= 3 else (rows, 1), 1
-        del each_plane, each_row
-        for plane in range(1 if queue.dims >= 3 else rows):
-            for row in range(1 if queue.dims >= 2 else columns):
-                self.issue(
-                    queue, Move,
-                    source=_later(source.spot, plane * source.row_pitch + row * inner[0]),
-                    target=_later(target.spot, plane * target.row_pitch + row * inner[1]),
-                    size=size,
-                    rows=columns if queue.dims >= 2 else 1,
-                    planes=rows if queue.dims >= 3 else 1,
-                    source_row=inner[0], source_plane=source.row_pitch,
-                    target_row=inner[1], target_plane=target.row_pitch,
-                )  # fmt: skip
+        loops = _merged([
+            (rows, source.row_pitch, target.row_pitch),
+            (columns, source.pixel_pitch, target.pixel_pitch),
+            (channels * source.bits // 8, 1, 1),
+        ])  # fmt: skip
+        outer, inner = loops[: -queue.dims], loops[-queue.dims :]
+        (planes, source_plane, target_plane), (rows, source_row, target_row), (size, _, _) = [
+            *[(1, 0, 0)] * (3 - len(inner)), *inner,
+        ]  # fmt: skip
+        for place in np.ndindex(*(count for count, _, _ in outer)):
+            self.issue(
+                queue,
+                Move,
+                source=_later(source.spot, sum(n * pitch for n, (_, pitch, _) in zip(place, outer, strict=True))),
+                target=_later(target.spot, sum(n * pitch for n, (_, _, pitch) in zip(place, outer, strict=True))),
+                size=size,
+                rows=rows,
+                planes=planes,
+                source_row=source_row,
+                source_plane=source_plane,
+                target_row=target_row,
+                target_plane=target_plane,
+            )
 
     def load(self, view: View, queue: Queue, role: Role = "ifm") -> View:
         """A part of a tensor where a queue reads it: brought there without gaps, or in place if it can."""
@@ -229,52 +238,76 @@ class Emitter:
 
     # -- contexts ---------------------------------------------------------------------------------------------------
 
-    def context(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> int:
-        """Writes a context that finishes numbers as an operation says, and returns its number.
+    def context(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp, channels: range | None = None) -> int:
+        """The number of a context that finishes numbers as an operation says, written unless it still is.
 
-        Raises:
-            LoweringError: The layer needs more of them than there are.
+        Contexts are used in turn; what uses them does so in order, on the queue that writes them.
+
+        Args:
+            op: The operation.
+            channels: Those that it is for, of a requantization with a factor for each; all unless given.
         """
-        number, self._contexts = self._contexts, self._contexts + 1
-        if number >= CONTEXTS:
-            raise LoweringError("npu.layer", self.layers[-1], f"must need at most {CONTEXTS} contexts", got="more")
-        fields: dict[str, Any] = {
-            "step": Step.REQUANTIZE, "bits": width_of(op.results[0]), "contract": 0, "input_zero_point": 0,
-            "zero_point": 0, "per_channel": 0,
-        }  # fmt: skip
-        half = 1 << fields["bits"] - 1
-        fields |= {"lower": -half, "upper": half - 1}
+        wanted = (op, channels if isinstance(op, qint.RequantizeOp) and len(op.multiplier) > 1 else None)
+        if wanted not in self._contexts:
+            number = self._next_context % CONTEXTS
+            self._next_context += 1
+            self._contexts = {key: n for key, n in self._contexts.items() if n != number} | {wanted: number}
+            self.issue(self.engines.post, SetContext, ctx=number, **self._finishing(op, channels))
+        return self._contexts[wanted]
+
+    def _finishing(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp, channels: range | None) -> dict[str, Any]:
+        bits, table = width_of(op.results[0]), self._table(op)
         if isinstance(op, qint.LookupOp):
-            table = self.tables(op.table.array, "lut")
-            fields |= {"step": Step.LOOKUP, "table": table}
-        else:
-            fields |= {
-                "zero_point": op.zero_point.value.data, "lower": op.lower.value.data, "upper": op.upper.value.data,
-            }  # fmt: skip
-            fields |= self._scales(op) if isinstance(op, qint.RequantizeOp) else {"table": self.tables(_ONE, "scales")}
-        self.issue(self.engines.post, SetContext, ctx=number, **fields)
-        return number
+            half = 1 << bits - 1
+            return _CONTEXT | {"step": Step.LOOKUP, "bits": bits, "lower": -half, "upper": half - 1, "table": table}
+        fields: dict[str, Any] = _CONTEXT | {
+            "bits": bits, "zero_point": op.zero_point.value.data, "lower": op.lower.value.data,
+            "upper": op.upper.value.data, "table": table,
+        }  # fmt: skip
+        if isinstance(op, qint.AddOp):
+            return fields
+        per_channel = len(op.multiplier) > 1
+        first = channels.start if per_channel and channels is not None else 0
+        return fields | {
+            "contract": CONTRACTS.index(op.contract.data), "input_zero_point": op.input_zero_point.value.data,
+            "per_channel": int(per_channel), "table": _later(table, 8 * first),
+        }  # fmt: skip
 
-    def _scales(self, op: qint.RequantizeOp) -> dict[str, Any]:
-        pairs = np.stack([np.array(op.multiplier.get_values()), np.array(op.shift.get_values())], axis=1)
-        return {
-            "contract": CONTRACTS.index(op.contract.data),
-            "input_zero_point": op.input_zero_point.value.data,
-            "per_channel": int(len(pairs) > 1),
-            "table": self.tables(pairs.astype("<i4"), "scales"),
-        }
-
-    def tables(self, array: Array, role: Role) -> Spot:
-        """A table where commands read it."""
-        known = {r for memory in self.device.memory for r in memory.holds}
-        return self.staged(array, role if role in known else "bias")
+    def _table(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Spot:
+        """The table of an operation, brought to where commands read it once a layer."""
+        if op not in self._tables:
+            known = {role for memory in self.device.memory for role in memory.holds}
+            role: Role = "lut" if isinstance(op, qint.LookupOp) and "lut" in known else self.engines.tables()
+            self._tables[op] = self.staged(_entries(op), role)
+        return self._tables[op]
 
 
 CONTEXTS = 16
 """How many contexts there are: their number has four bits."""
 
-_ONE = np.array([[1 << 30, 1]], "<i4")
-"""A table that a context must have though nothing is multiplied."""
+_CONTEXT = {"step": Step.REQUANTIZE, "contract": 0, "input_zero_point": 0, "zero_point": 0, "per_channel": 0}
+"""A context, unless something else is said."""
+
+
+def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:
+    """What the table of an operation's context holds; a sum has its factors in the command."""
+    if isinstance(op, qint.LookupOp):
+        return op.table.array
+    if isinstance(op, qint.AddOp):
+        return np.array([1 << 30, 1], "<i4")
+    return np.stack([op.multiplier.get_values(), op.shift.get_values()], axis=1).astype("<i4")
+
+
+def _merged(loops: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """The same loops (count, pitch there, pitch here), those that run on without a gap as one."""
+    merged = [loops[-1]]
+    for count, there, here in reversed(loops[:-1]):
+        inner, inner_there, inner_here = merged[0]
+        if (there, here) == (inner * inner_there, inner * inner_here):
+            merged[0] = (count * inner, inner_there, inner_here)
+        elif count > 1:
+            merged.insert(0, (count, there, here))
+    return merged
 
 
 def _later(spot: Spot, offset: int) -> Spot:

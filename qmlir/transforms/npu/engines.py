@@ -42,8 +42,9 @@ class Engines:
         return next((m for m in outside if m.read_only), self.external)
 
     def staging(self, role: Role, source: Memory) -> tuple[Memory, Queue] | None:
-        """The memory to which data of a role is brought before use, and the queue that does; None to use it in place."""
-        for memory in sorted((m for m in self.device.memory if role in m.holds), key=lambda m: m.external):
+        """Where data of a role is brought before use, and the queue that brings it; None to use it in place."""
+        holding = sorted((m for m in self.device.memory if role in m.holds), key=lambda m: m.external)
+        for memory in holding:
             for queue in self.device.queue:
                 if queue.engine == "dma" and source.id in queue.source and memory.id in queue.target:
                     return memory, queue

@@ -1,0 +1,177 @@
+"""Layers into commands: each in tiles that fit the memories of the device.
+
+Enters: the network as `npu.layer` and `npu.host` on tensors, and `npu.device` on the module. Leaves: buffers and
+commands, whose order is a valid serial schedule; functions that the host runs; `npu.layers`, the layers' names.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from qmlir.device import Device, load_device
+from qmlir.dialects import qint
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
+from qmlir.dialects.nn.shape import ConstantOp, MovementOp
+from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr
+from qmlir.errors import LoweringError, PipelineError
+from qmlir.isa.commands import End
+from qmlir.signature import signature_of
+from qmlir.transforms.npu.emission import Emitter, Spot
+from qmlir.transforms.npu.movement import tile_movement
+from qmlir.transforms.npu.vector import tile_elementwise, tile_pool, tile_reduction
+
+DEVICE = "npu.device"
+"""The module's attribute that names its device."""
+
+LAYERS = "npu.layers"
+"""The module's attribute with the names that `Mark` refers to."""
+
+
+def device_of(module: ModuleOp) -> Device:
+    """The device that a module is for.
+
+    Raises:
+        PipelineError: The module names none.
+    """
+    named = module.attributes.get(DEVICE)
+    if not isinstance(named, StringAttr):
+        raise PipelineError(
+            "the module", f"must name its device in {DEVICE}", got="none", remedy="run qint-to-npu first"
+        )
+    return load_device(named.data)
+
+
+@dataclass(frozen=True)
+class NPUTilePass(ModulePass):
+    """Writes the commands of every layer, tile by tile."""
+
+    name = "npu-tile"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites the functions that hold layers."""
+        device = device_of(op)
+        for function in [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and not f.is_declaration]:
+            if any(isinstance(o, LayerOp | HostOp) for o in function.body.block.ops):
+                _Tiling(op, function, device).run()
+
+
+class _Tiling:
+    """One function on its way to commands."""
+
+    def __init__(self, module: ModuleOp, function: func.FuncOp, device: Device):
+        self.module, self.function, self.block = module, function, Block()
+        self.emitter = Emitter(device, Builder(InsertPoint.at_end(self.block)))
+        self.signature = signature_of(function)
+
+    def run(self) -> None:
+        """Replaces the function's body."""
+        self._inputs()
+        for op in self.function.body.block.ops:
+            match op:
+                case LayerOp():
+                    self.emitter.begin(op.label.data)
+                    tile_layer(self.emitter, op)
+                case HostOp():
+                    self.emitter.begin(op.label.data)
+                    self._call(op)
+                case func.ReturnOp():
+                    self._outputs(op)
+                case ConstantOp():
+                    pass
+                case _:
+                    raise LoweringError(op.name, "", "must be in a layer, or with the host", remedy="run qint-to-npu")
+        self.emitter.issue(self.emitter.engines.array, End, status=0)
+        self.emitter.builder.insert(func.ReturnOp())
+        self.module.attributes[LAYERS] = ArrayAttr(StringAttr(name) for name in self.emitter.layers)
+        self.function.body = Region(self.block)
+        self.function.function_type = FunctionType.from_lists([], [])
+        self.function.arg_attrs = self.function.res_attrs = None
+
+    def _inputs(self) -> None:
+        for index, (argument, spec) in enumerate(
+            zip(self.function.body.block.args, self.signature.inputs, strict=True)
+        ):
+            buffer = self.emitter.buffer(self.emitter.engines.external, _bytes(argument), "ifm", tensor=spec.name)
+            self.emitter.tensors[argument] = Spot(buffer)
+            _make_port(buffer, "input", index, spec.name, argument)
+
+    def _outputs(self, op: func.ReturnOp) -> None:
+        for index, (value, spec) in enumerate(zip(op.operands, self.signature.outputs, strict=True)):
+            spot = self.emitter.tensors.get(value)
+            owner = None if spot is None else spot.buffer.owner
+            if spot is None or spot.offset or not isinstance(owner, BufferOp) or owner.port is not None:
+                raise LoweringError(
+                    "func.return", spec.name, "must return what a layer or the host computes, once each"
+                )
+            _make_port(spot.buffer, "output", index, spec.name, value)
+
+    def _call(self, op: HostOp) -> None:
+        """Makes a function of what the host computes, and has it called."""
+        name = f"host_{len([o for o in self.block.ops if isinstance(o, CallOp)])}"
+        for value in op.outputs:
+            size = _bytes(value)
+            self.emitter.tensors[value] = Spot(
+                self.emitter.buffer(self.emitter.engines.external, size, "ofm", tensor=op.label.data)
+            )
+        spots = [[self.emitter.tensors[v] for v in values] for values in (op.inputs, op.outputs)]
+        if any(spot.offset for spot in spots[0]):
+            raise LoweringError(op.name, op.label.data, "must be given whole tensors")
+        inputs, outputs = ([spot.buffer for spot in given] for given in spots)
+        self.emitter.builder.insert(CallOp(self.emitter.engines.array.id, name, inputs, outputs))
+        body = op.body.clone()
+        yielded = cast(Operation, body.block.last_op)
+        body.block.insert_op_before(func.ReturnOp(*yielded.operands), yielded)
+        yielded.detach()
+        yielded.erase()
+        types = FunctionType.from_lists([v.type for v in op.inputs], [v.type for v in op.outputs])
+        self.module.body.block.add_op(func.FuncOp(name, types, body, visibility="private"))
+
+
+def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
+    """The commands of a layer.
+
+    Raises:
+        LoweringError: It has a form that there are no commands for, or does not fit.
+    """
+    operations = [op for op in layer.operations() if not isinstance(op, ConstantOp)]
+    outer: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, layer.inputs, strict=True))
+    first, *rest = operations
+    match first:
+        case qint.Conv2DOp() | qint.DepthwiseConv2DOp() | qint.FullyConnectedOp():
+            from qmlir.transforms.npu.contraction import tile_contraction
+
+            tile_contraction(emitter, layer, first, rest, outer)
+        case qint.GlobalSumPoolOp():
+            tile_reduction(emitter, layer, first, rest, outer)
+        case qint.MaxPool2DOp() | qint.AveragePool2DOp() if not rest:
+            tile_pool(emitter, layer, first, outer)
+        case MovementOp() if not rest:
+            tile_movement(emitter, layer, first, outer)
+        case qint.RequantizeOp() | qint.LookupOp() | qint.AddOp() | qint.MulOp():
+            tile_elementwise(emitter, layer, operations, outer)
+        case _:
+            raise LoweringError(first.name, layer.label.data, "must be a layer that the device has commands for")
+
+
+def _bytes(value: SSAValue) -> int:
+    return prod(shape_of(value)) * dtype_of(element_of(value)).itemsize
+
+
+def _make_port(buffer: SSAValue, direction: str, index: int, name: str, value: SSAValue) -> None:
+    """Notes on a buffer that it is an input or output of the network."""
+    owner = buffer.owner
+    assert isinstance(owner, BufferOp)
+    shape = ArrayAttr(IntegerAttr(n, i64) for n in shape_of(value))
+    owner.port = PortAttr(
+        StringAttr(direction), IntegerAttr(index, i64), StringAttr(name), shape,
+        StringAttr(str(tensor_type(value).element_type)),
+    )  # fmt: skip

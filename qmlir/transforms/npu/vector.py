@@ -1,0 +1,334 @@
+"""Layers without a contraction: chains of operations on single elements, pools, and sums over an image."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.device.description import Queue
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.npu import LayerOp
+from qmlir.dialects.qint.base import width_of
+from qmlir.errors import LoweringError
+from qmlir.isa.commands import Arithmetic, Init, Pool, Pooling, Post, Reduce
+from qmlir.isa.commands import Operation as Computes
+from qmlir.transforms.npu.emission import Emitter, View
+from qmlir.transforms.npu.regions import regions
+
+Step = qint.RequantizeOp | qint.LookupOp | qint.AddOp | qint.MulOp
+
+
+def finish(
+    emitter: Emitter,
+    chain: Sequence[Operation],
+    values: dict[SSAValue, View],
+    target: View,
+    channels: range | None = None,
+) -> None:
+    """Commands of a chain of operations on single elements.
+
+    Args:
+        emitter: Where they go.
+        chain: The operations; the last one's result is written to `target`.
+        values: Where everything lies that the chain reads, of the same rows, columns and channels as `target`.
+        target: Where the result goes.
+        channels: Of the whole tensor, which this is a part of; all unless given.
+    """
+    steps = [op for op in chain if not isinstance(op, qint.MulOp)]
+    for op in steps:
+        last = op is steps[-1]
+        view = target if last else _between(emitter, target.shape, width_of(op.results[0]))
+        values[op.results[0]] = view
+        product = op.operands[0].owner if isinstance(op, qint.RequantizeOp) else None
+        if isinstance(op, qint.AddOp):
+            _add(emitter, op, values, view, channels)
+        elif isinstance(product, qint.MulOp) and product in chain:
+            assert isinstance(op, qint.RequantizeOp)
+            _multiply(emitter, product, op, values, view, channels)
+        else:
+            assert isinstance(op, qint.RequantizeOp | qint.LookupOp)
+            _post(emitter, op, values[op.x], view, channels)
+
+
+def _between(emitter: Emitter, shape: tuple[int, int, int], bits: int) -> View:
+    memory, role = emitter.engines.between
+    return emitter.tile(memory, shape, bits, role)
+
+
+def _post(
+    emitter: Emitter, op: qint.RequantizeOp | qint.LookupOp, source: View, target: View, channels: range | None
+) -> None:
+    rows, columns, width = target.shape
+    emitter.issue(
+        emitter.engines.post, Post, ctx=emitter.context(op, channels), source=source.spot, source_bits=source.bits,
+        rows=rows, columns=columns, channels=width, source_row=source.row_pitch, source_pixel=source.pixel_pitch,
+        target=target.spot, target_row=target.row_pitch, target_pixel=target.pixel_pitch,
+    )  # fmt: skip
+
+
+def _add(emitter: Emitter, op: qint.AddOp, values: dict[SSAValue, View], target: View, channels: range | None) -> None:
+    multipliers = op.multipliers.get_values()
+    ctx = emitter.context(op, channels)
+    _arithmetic(emitter, Computes.ADD, op, ctx, values, target, multipliers, op.shift.value.data)
+
+
+def _multiply(
+    emitter: Emitter,
+    op: qint.MulOp,
+    scaled: qint.RequantizeOp,
+    values: dict[SSAValue, View],
+    target: View,
+    channels: range | None,
+) -> None:
+    _arithmetic(emitter, Computes.MUL, op, emitter.context(scaled, channels), values, target, (1, 1), 1)
+
+
+def _arithmetic(
+    emitter: Emitter,
+    computes: Computes,
+    op: qint.AddOp | qint.MulOp,
+    ctx: int,
+    values: dict[SSAValue, View],
+    target: View,
+    multipliers: Sequence[int],
+    shift: int,
+) -> None:
+    lhs, rhs = values[op.lhs], values[op.rhs]
+    rows, columns, channels = target.shape
+    emitter.issue(
+        emitter.engines.post, Arithmetic, ctx=ctx, operation=computes, bits=lhs.bits, lhs=lhs.spot, rhs=rhs.spot,
+        target=target.spot, rows=rows, columns=columns, channels=channels, lhs_row=lhs.row_pitch,
+        lhs_pixel=lhs.pixel_pitch, rhs_row=rhs.row_pitch, rhs_pixel=rhs.pixel_pitch, target_row=target.row_pitch,
+        target_pixel=target.pixel_pitch, lhs_zero_point=op.lhs_zero_point.value.data,
+        rhs_zero_point=op.rhs_zero_point.value.data, lhs_multiplier=multipliers[0], rhs_multiplier=multipliers[1],
+        shift=shift,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def tile_elementwise(
+    emitter: Emitter, layer: LayerOp, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
+) -> None:
+    """A chain on single elements, in pieces that fit."""
+    post = emitter.engines.post
+    targets = emitter.result(layer.outputs[0], layer.label.data)
+    sources = {v: emitter.views(v, outer) for op in chain for v in op.operands if v.owner not in chain}
+    per_channel = any(isinstance(op, qint.RequantizeOp) and len(op.multiplier) > 1 for op in chain)
+    for n, target in enumerate(targets):
+        inputs = {v: broadcast(views[n if len(views) > 1 else 0], target.shape) for v, views in sources.items()}
+        if not per_channel and all(_is_dense(v) for v in (target, *inputs.values())):
+            target, inputs = _flat(target), {v: _flat(view) for v, view in inputs.items()}
+        tiles = len([op for op in chain if not isinstance(op, qint.MulOp)])
+        for rows, columns, channels in pieces(emitter, post, target.shape, [*inputs.values()], target.bits, tiles):
+            part = target.box(rows, columns, channels)
+            loaded = {v: emitter.load(view.box(rows, columns, channels), post) for v, view in inputs.items()}
+            room = emitter.room(part, post)
+            finish(emitter, chain, loaded, room, channels)
+            emitter.store(room, part, post)
+
+
+def broadcast(view: View, shape: tuple[int, int, int]) -> View:
+    """A tensor repeated to a shape; channels cannot be repeated."""
+    rows, columns, channels = view.shape
+    if channels != shape[2] or rows not in (1, shape[0]) or columns not in (1, shape[1]):
+        raise LoweringError(
+            "npu.layer", "", f"needs an operand that repeats to {list(shape)}", got=str(list(view.shape))
+        )
+    return replace(
+        view,
+        shape=shape,
+        row_pitch=view.row_pitch if rows == shape[0] else 0,
+        pixel_pitch=view.pixel_pitch if columns == shape[1] else 0,
+    )
+
+
+def _is_dense(view: View) -> bool:
+    return view == View.dense(view.memory, view.spot, view.shape, view.bits)
+
+
+def _flat(view: View) -> View:
+    return View.dense(view.memory, view.spot, (1, 1, prod(view.shape)), view.bits)
+
+
+def pieces(
+    emitter: Emitter, queue: Queue, shape: tuple[int, int, int], inputs: Sequence[View], bits: int, tiles: int
+) -> Iterator[tuple[range, range, range]]:
+    """Parts of a tensor [rows, columns, channels] such that two at a time fit the memories.
+
+    Args:
+        emitter: Knows the device.
+        queue: What works on them.
+        shape: Of the whole.
+        inputs: What is read of each part.
+        bits: Of an element that is written.
+        tiles: How many tensors of a part are written, those between commands among them.
+    """
+    limits = [MOST]
+    known = regions(emitter.device)
+    if (reading := emitter.engines.reading(queue)) is not None:
+        limits.append(known[reading[0].id, "ifm"].size // 2 // max(sum(v.bits // 8 for v in inputs), 1))
+    between, role = emitter.engines.between
+    if tiles > 1 or emitter.engines.writing(queue) is not None:
+        limits.append(known[between.id, role].size // 2 // (tiles * 4))
+    yield from split(shape, max(min(limits), 1))
+
+
+MOST = 1 << 22
+"""A command works on at most so many elements."""
+
+
+def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range, range]]:
+    """Boxes of at most `most` elements that cover a shape: whole rows if one fits, else parts of these, else of pixels."""
+    rows, columns, channels = shape
+    some_channels = min(channels, most)
+    some_columns = min(columns, max(most // some_channels, 1)) if some_channels == channels else 1
+    whole = some_columns == columns and some_channels == channels
+    some_rows = min(rows, max(most // (columns * channels), 1)) if whole else 1
+    for row in range(0, rows, some_rows):
+        for column in range(0, columns, some_columns):
+            for channel in range(0, channels, some_channels):
+                yield (
+                    range(row, min(row + some_rows, rows)),
+                    range(column, min(column + some_columns, columns)),
+                    range(channel, min(channel + some_channels, channels)),
+                )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def tile_pool(
+    emitter: Emitter, layer: LayerOp, op: qint.MaxPool2DOp | qint.AveragePool2DOp, outer: dict[SSAValue, SSAValue]
+) -> None:
+    """A pool, some rows and channels of its result at a time."""
+    queue = emitter.engines.pool
+    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
+    for source, target in zip(sources, targets, strict=True):
+        rows, columns, channels = _pool_tile(emitter, op, source, target)
+        for at, part in ((b, target.box(*b)) for b in boxes(target.shape, (rows, columns, channels))):
+            seen_rows, top = window_span(at[0], op, 0, source.shape[0])
+            seen_columns, left = window_span(at[1], op, 1, source.shape[1])
+            tile = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
+            room = emitter.room(part, queue)
+            _pool(emitter, op, tile, room, (top, left))
+            emitter.store(room, part, queue)
+
+
+def boxes(shape: tuple[int, int, int], tile: tuple[int, int, int]) -> Iterator[tuple[range, range, range]]:
+    """Tiles that cover a shape; the last ones may be smaller."""
+    for row in range(0, shape[0], tile[0]):
+        for column in range(0, shape[1], tile[1]):
+            for channel in range(0, shape[2], tile[2]):
+                yield (
+                    range(row, min(row + tile[0], shape[0])),
+                    range(column, min(column + tile[1], shape[1])),
+                    range(channel, min(channel + tile[2], shape[2])),
+                )
+
+
+def window_span(
+    outputs: range,
+    op: qint.MaxPool2DOp | qint.AveragePool2DOp | qint.Conv2DOp | qint.DepthwiseConv2DOp,
+    axis: int,
+    size: int,
+) -> tuple[range, int]:
+    """What windows see along an axis: indices inside the image, and how far before these the first window starts."""
+    window = op.window_values() if isinstance(op, qint.MaxPool2DOp | qint.AveragePool2DOp) else _kernel(op)
+    stride, dilation, before = op.stride_values()[axis], op.dilation_values()[axis], op.padding_values()[2 * axis]
+    first = outputs.start * stride - before
+    end = (outputs.stop - 1) * stride - before + (window[axis] - 1) * dilation + 1
+    low, high = min(max(first, 0), size - 1), max(min(end, size), 1)
+    seen = range(low, max(high, low + 1))
+    return seen, seen.start - first
+
+
+def _kernel(op: qint.Conv2DOp | qint.DepthwiseConv2DOp) -> tuple[int, int]:
+    _, rows, columns, _ = shape_of(op.w)
+    return rows, columns
+
+
+def _pool_tile(
+    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View
+) -> tuple[int, int, int]:
+    """How much of the result to compute at a time: as many rows as fit, else columns and channels of one."""
+    queue, known = emitter.engines.pool, regions(emitter.device)
+    reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
+    inside = MOST if reading is None else known[reading[0].id, "ifm"].size // 2
+    outside = MOST if writing is None else known[writing[0].id, "ofm"].size // 2
+    tile = list(target.shape)
+
+    def fits() -> bool:
+        seen = prod(
+            min(((n - 1) * stride + (window - 1) * dilation + 1), size)
+            for n, stride, window, dilation, size in zip(
+                tile[:2], op.stride_values(), op.window_values(), op.dilation_values(), source.shape[:2], strict=True
+            )
+        )
+        size = source.bits // 8 * tile[2]
+        return seen * size <= inside and tile[0] * tile[1] * size <= outside and prod(tile) <= MOST
+
+    for axis in (0, 2, 1):
+        while not fits() and tile[axis] > 1:
+            tile[axis] = -(-tile[axis] // 2)
+    if not fits():
+        raise LoweringError(op.name, emitter.layers[-1], f"must have a window that fits {inside} bytes of {queue.id}")
+    return tile[0], tile[1], tile[2]
+
+
+def _pool(
+    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View, before: tuple[int, int]
+) -> None:
+    average = isinstance(op, qint.AveragePool2DOp)
+    (kernel_rows, kernel_columns), (stride_rows, stride_columns) = op.window_values(), op.stride_values()
+    dilation_rows, dilation_columns = op.dilation_values()
+    emitter.issue(
+        emitter.engines.pool, Pool, pooling=Pooling.AVERAGE if average else Pooling.MAX, bits=source.bits,
+        source=source.spot, rows=source.shape[0], columns=source.shape[1], channels=source.shape[2],
+        row_pitch=source.row_pitch, pixel_pitch=source.pixel_pitch, target=target.spot, out_rows=target.shape[0],
+        out_columns=target.shape[1], target_row=target.row_pitch, target_pixel=target.pixel_pitch,
+        kernel_rows=kernel_rows, kernel_columns=kernel_columns, stride_rows=stride_rows,
+        stride_columns=stride_columns, dilation_rows=dilation_rows, dilation_columns=dilation_columns,
+        top=before[0], left=before[1],
+        count_padding=int(average and bool(op.count_include_pad)),
+        zero_point=op.zero_point.value.data if isinstance(op, qint.AveragePool2DOp) else 0,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def tile_reduction(
+    emitter: Emitter,
+    layer: LayerOp,
+    op: qint.GlobalSumPoolOp,
+    chain: Sequence[Operation],
+    outer: dict[SSAValue, SSAValue],
+) -> None:
+    """Sums over an image, some channels and rows at a time, and what follows."""
+    pool, post = emitter.engines.pool, emitter.engines.post
+    reading = emitter.engines.reading(pool)
+    room = MOST if reading is None else regions(emitter.device)[reading[0].id, "ifm"].size // 2
+    sums_room = regions(emitter.device)[emitter.engines.sums.id, "acc"].size // 2
+    targets = emitter.result(layer.outputs[0], layer.label.data)
+    for source, target in zip(emitter.views(op.x, outer), targets, strict=True):
+        rows, columns, channels = source.shape
+        some = min(channels, sums_room // 4 // len(chain))
+        for _, _, at in boxes((1, 1, channels), (1, 1, some)):
+            sums = emitter.tile(emitter.engines.sums, (1, 1, len(at)), 32, "acc")
+            most = max(room // (source.bits // 8), len(at))
+            for first, (seen_rows, seen_columns, _) in enumerate(split((rows, columns, len(at)), most)):
+                tile = emitter.load(source.box(seen_rows, seen_columns, at), pool)
+                emitter.issue(
+                    pool, Reduce, source=tile.spot, bits=tile.bits, rows=tile.shape[0], columns=tile.shape[1],
+                    channels=tile.shape[2], row_pitch=tile.row_pitch, pixel_pitch=tile.pixel_pitch,
+                    zero_point=op.zero_point.value.data, sums=sums.spot,
+                    init=Init.ACCUMULATE if first else Init.ZERO,
+                )  # fmt: skip
+            part = target.box(range(1), range(1), at)
+            written = emitter.room(part, post)
+            finish(emitter, chain, {op.acc: sums}, written, at)
+            emitter.store(written, part, post)
