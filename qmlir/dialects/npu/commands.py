@@ -226,7 +226,7 @@ class CallOp(IRDLOperation):
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(MemoryWriteEffect())
-    assembly_format = "$queue $routine `(` $inputs `)` `->` `(` $outputs `)` attr-dict `:` type($inputs) `,` type($outputs)"
+    assembly_format = "$queue $routine `(` $inputs `:` type($inputs) `)` `->` `(` $outputs `:` type($outputs) `)` attr-dict"
 
     def __init__(self, queue: str, routine: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]):
         super().__init__(

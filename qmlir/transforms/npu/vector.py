@@ -182,7 +182,7 @@ MOST = 1 << 22
 
 
 def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range, range]]:
-    """Boxes of at most `most` elements that cover a shape: whole rows if one fits, else parts of these, else of pixels."""
+    """Boxes of at most `most` elements that cover a shape: whole rows if one fits, else parts, else of pixels."""
     rows, columns, channels = shape
     some_channels = min(channels, most)
     some_columns = min(columns, max(most // some_channels, 1)) if some_channels == channels else 1
