@@ -200,6 +200,14 @@ class Graph:
         form = x.form.shaped(tuple(x.shape[p] for p in permutation))
         return self.operator("TRANSPOSE", [x, self.indices(permutation)], form)
 
+    def joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        """Tensors side by side along an axis."""
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0].shape
+        shape = (*first[:axis], sum(x.shape[axis] for x in parts), *first[axis + 1 :])
+        return self.operator("CONCATENATION", parts, parts[0].form.shaped(shape), {"Axis": axis})
+
     def copied(self, x: Tensor) -> Tensor:
         """Another tensor with the same elements."""
         return self.operator("RESHAPE", [x, self.indices(x.shape)], x.form, {"NewShape": list(x.shape)})

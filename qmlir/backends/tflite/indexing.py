@@ -98,10 +98,8 @@ def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
     source = np.arange(rows)
     source[np.ravel_multi_index(listed, shape[:depth])] = rows + np.arange(len(listed[0]))
     parts = [graph.reshaped(values.stored(v), (prod(shape_of(v)) // width, width)) for v in (op.x, op.updates)]
-    both = graph.operator("CONCATENATION", parts, parts[0].form.shaped((rows + len(listed[0]), width)), {"Axis": 0})
-    found = graph.operator(
-        "GATHER", [both, graph.constant(source.astype(INDEX))], parts[0].form.shaped((rows, width)), {"Axis": 0}
-    )
+    both, places = graph.joined(parts, 0), graph.constant(source.astype(INDEX))
+    found = graph.operator("GATHER", [both, places], both.form.shaped((rows, width)), {"Axis": 0})
     values.hold(op.y, graph.reshaped(found, shape))
 
 

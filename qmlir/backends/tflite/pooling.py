@@ -4,7 +4,7 @@ import numpy as np
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
-from qmlir.backends.tflite.graph import Options
+from qmlir.backends.tflite.graph import Options, Tensor
 from qmlir.backends.tflite.values import Values
 from qmlir.backends.tflite.windows import VALID, padded, padding_name, strides
 from qmlir.dialects import nn
@@ -37,19 +37,55 @@ def max_pool2d(op: nn.MaxPool2DOp, values: Values) -> None:
 def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
     """AVERAGE_POOL_2D, whose padding does not count; where it does, it is zeros around the image.
 
-    Padding that does not count and has no name is zeros too, on floats: means of all are made means of those inside.
+    Padding that does not count and has no name is none around pieces of the image, of whose windows each lies inside.
+    Of floats it is zeros too, and means of all are made means of those inside.
     """
     named = padding_name(op, shape_of(op.x), op.window_values())
     if named == VALID or (named is not None and not bool(op.count_include_pad)):
         values.compute(op, KIND, [op.x], _options(op, named))
     elif bool(op.count_include_pad):
         values.finish(op, KIND, [padded(values.graph, values.stored(op.x), op)], _options(op, VALID))
+    elif values.form(op.x).parameters is not None:
+        _in_pieces(op, values)
     else:
         graph, form = values.graph, values.form(op.y)
-        x = padded(graph, values.real(op.x), op)
+        x = padded(graph, values.stored(op.x), op)
         means = graph.operator(KIND, [x], form.typed(x.dtype), _options(op, VALID))
         shares = np.prod(op.window_values()) / op.counts()[None, :, :, None]
         values.define(op.y, graph.pointwise("MUL", means, graph.constant(shares.astype(x.dtype))))
+
+
+Piece = tuple[int, int, int]
+"""Along an axis: the first element, the number of elements, and how many of them each window has."""
+
+
+def _in_pieces(op: nn.AveragePool2DOp, values: Values) -> None:
+    """A pool of each piece of the image, and their results side by side."""
+    graph, x, channels = values.graph, values.stored(op.x), shape_of(op.x)[3]
+    rows, columns = (_pieces(op, axis) for axis in (0, 1))
+
+    def pool(row: Piece, column: Piece) -> Tensor:
+        (top, height, down), (left, width, right) = row, column
+        size = (x.shape[0], height, width, channels)
+        piece = graph.operator("SLICE", [x, graph.indices([0, top, left, 0]), graph.indices(size)], x.form.shaped(size))
+        counts = [(n - k) // stride + 1 for n, k, stride in zip((height, width), (down, right), op.stride_values(),
+                                                                 strict=True)]  # fmt: skip
+        options = {**strides(op), "FilterHeight": down, "FilterWidth": right, "Padding": VALID}
+        return graph.operator(KIND, [piece], x.form.shaped((x.shape[0], *counts, channels)), options)
+
+    values.define(op.y, graph.joined([graph.joined([pool(r, c) for c in columns], 2) for r in rows], 1))
+
+
+def _pieces(op: nn.AveragePool2DOp, axis: int) -> list[Piece]:
+    """Where windows lie along rows or columns: one piece for all that are whole, one for each that is not."""
+    size, window, stride = shape_of(op.x)[1 + axis], op.window_values()[axis], op.stride_values()[axis]
+    starts = [i * stride - op.padding_values()[2 * axis] for i in range(shape_of(op.y)[1 + axis])]
+    whole = [start for start in starts if 0 <= start <= size - window]
+    pieces = [(max(start, 0), min(start + window, size)) for start in starts if start not in whole]
+    found = [(low, high - low, high - low) for low, high in pieces]
+    if whole:
+        found.append((whole[0], whole[-1] + window - whole[0], window))
+    return sorted(found)
 
 
 @exports(nn.GlobalAveragePoolOp)

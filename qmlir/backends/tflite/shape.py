@@ -43,10 +43,7 @@ def broadcast(op: nn.BroadcastOp, values: Values) -> None:
 @exports(nn.ConcatOp)
 def concat(op: nn.ConcatOp, values: Values) -> None:
     """CONCATENATION."""
-    inputs = [values.stored(x) for x in op.inputs]
-    form = inputs[0].form.shaped(shape_of(op.y))
-    options = {"Axis": op.axis.value.data}
-    values.hold(op.y, values.graph.operator("CONCATENATION", inputs, form, options))
+    values.hold(op.y, values.graph.joined([values.stored(x) for x in op.inputs], op.axis.value.data))
 
 
 @exports(nn.PadOp)

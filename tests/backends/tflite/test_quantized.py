@@ -39,7 +39,6 @@ SUMS = "LiteRT's reference kernel adds signed integers as they are stored, so su
 BETWEEN_CASTS = {
     **{str(s): SUMS for s in NN_SAMPLES if s.op is nn.ReduceSumOp},
     **{f"nn.reduce_sum-{note}": WRAPPING for note in ("rows", "columns", "alternate", "all")},
-    "nn.average_pool2d-padded": "TFLite has no mean of what lies inside such a window",
     "nn.reciprocal-f32": "TFLite has none in integers",
     "nn.resize-rows_and_columns": "weighted sums on floats",
     "nn.resize-channels_first": "weighted sums on floats",
@@ -225,6 +224,18 @@ def test_a_bound_halfway_between_two_integers(tmp_path: Path) -> None:
     assert "RELU6" in check(unary(coarse, "nn.clamp", six), tmp_path / "m.tflite", numbers(2, 3, 4))
     found = check(unary(fine, "nn.clamp", one), tmp_path / "m.tflite", numbers(2, 3, 4))
     assert found == ["QUANTIZE", "MAXIMUM", "MINIMUM", "DEQUANTIZE"]
+
+
+@pytest.mark.parametrize("element", [I8, U8, I16])
+@pytest.mark.parametrize(
+    ("pads", "pools"), [("1, 1, 1, 1", 1), ("2, 0, 1, 1", 9), ("0, 2, 2, 0", 9), ("2, 0, 2, 0", 9)]
+)
+def test_average_pools(element: str, pads: str, pools: int, tmp_path: Path) -> None:
+    """Windows that padding without a name cuts off are pools of their own."""
+    window = f"{{window = array<i64: 3, 3>, padding = array<i64: {pads}>}}"
+    module = unary(element, "nn.average_pool2d", window, shape="2x5x7x3")
+    found = check(module, tmp_path / "m.tflite", numbers(2, 5, 7, 3))
+    assert [found.count(kind) for kind in ("AVERAGE_POOL_2D", "QUANTIZE", "DEQUANTIZE")] == [pools, 1, 1]
 
 
 def activation(path: Path) -> int:
