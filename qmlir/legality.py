@@ -23,6 +23,7 @@ from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.qint.normalization import LOGARITHM_BITS
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
@@ -125,8 +126,10 @@ def require_integer_form(op: Operation, target: Target) -> None:
         raise NoIntegerForm("target", "32-bit data with a zero point have no integer form")
     if isinstance(op, WeightedOp):
         _require_weights(op)
-    if isinstance(op, nn.SoftmaxOp):
+    if isinstance(op, nn.SoftmaxOp | nn.LpNormalizationOp):
         _require_shares(op)
+    if isinstance(op, nn.LogSoftmaxOp):
+        _require_logarithms(op)
     if isinstance(op, nn.MaximumOp | nn.MinimumOp) and not chooses_integers(op):
         _require_pairs(op)
     _require_accumulator(op, target)
@@ -134,18 +137,27 @@ def require_integer_form(op: Operation, target: Target) -> None:
 
 
 SMALLEST_SHARE = 2.0**-16
-"""The smallest scale of a softmax's result."""
+"""The smallest scale of a softmax's or a normalization's result."""
 
 MOST_SHARES = 1 << 18
 """How many elements a softmax may sum exponentials of, in 62 bits."""
 
 
-def _require_shares(op: nn.SoftmaxOp) -> None:
+def _require_shares(op: nn.SoftmaxOp | nn.LpNormalizationOp) -> None:
     scale, count = uniform(op.y).scale, shape_of(op.x)[op.axis.value.data]
+    if isinstance(op, nn.LpNormalizationOp) and op.p.value.data != 2:
+        raise NoIntegerForm("target", "its division by a sum of magnitudes has no integer form on this target")
     if not SMALLEST_SHARE <= scale <= 1:
         raise NoIntegerForm("factor", f"its result's scale {scale:g} is not between 2^-16 and 1")
-    if count > MOST_SHARES:
+    if isinstance(op, nn.SoftmaxOp) and count > MOST_SHARES:
         raise NoIntegerForm("accumulator", f"its sum of {count} exponentials does not fit 62 bits")
+
+
+def _require_logarithms(op: nn.LogSoftmaxOp) -> None:
+    result = uniform(op.y)
+    least = result.scale * (result.storage_min - result.zero_point)
+    if least < -(2.0 ** (31 - LOGARITHM_BITS)):
+        raise NoIntegerForm("factor", f"its result reaches down to {least:g}, and has an integer form from -32 on")
 
 
 def chooses_integers(op: nn.MaximumOp | nn.MinimumOp) -> bool:
@@ -205,6 +217,8 @@ def _accumulator(op: Operation) -> tuple[int, str]:
         case nn.ReduceSumOp() | nn.ReduceMeanOp():
             count = math.prod(shape_of(op.x)[axis] for axis in op.axes.get_values())
             return count * widest(uniform(op.x)), "the sum along its axes"
+        case nn.LpNormalizationOp():
+            return shape_of(op.x)[op.axis.value.data] * widest(uniform(op.x)) ** 2, "the sum of squares along its axis"
         case _:
             return 0, ""
 
@@ -372,6 +386,8 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *,
             case nn.GlobalAveragePoolOp():
                 _, rows, columns, _ = shape_of(op.x)
                 found = scales(op.x) / (scales(op.y) * dtype(rows * columns))
+            case nn.LogSoftmaxOp():
+                found = dtype(2.0**-LOGARITHM_BITS) / scales(op.y)
             case _:
                 found = np.zeros(0)
         return found.astype(np.float64)

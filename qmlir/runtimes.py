@@ -20,7 +20,10 @@ halves away from zero, of stored integers without regard to their zero point. Me
 that the count divides, truncated; XNNPACK's, of 8 bits, once by the real factor; the optimized kernel for means of
 images multiplies the sum of stored bytes, twice half up, and adds a rounded zero point (of channels beyond the last
 16, as `double`: that is not followed). Sums round as `double` in the reference, once elsewhere; of signed integers the
-reference adds what is stored and wraps around: neither is that.
+reference adds what is stored and wraps around: neither is that. Quotients by the root of a sum of squares round as
+`double`, of unsigned integers after they were moved left by 7 bits. Logarithms of a softmax the reference takes in
+fixed point and rounds half away from zero; elsewhere they are float32 ones, which the exact ones are but for 1 in
+10,000.
 A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
 rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products.
 
@@ -136,12 +139,13 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
         replace(DOUBLE_FLOAT, function="float32_away"),
     ),
     "nn.sqrt": replace(DOUBLE_FLOAT, function="float32_truncated"),
+    "nn.lp_normalization": DOUBLE,
     **dict.fromkeys(("nn.sigmoid/i16", "nn.tanh/i16"), replace(DOUBLE_FLOAT, function="fixed_point")),
     **dict.fromkeys(
         ("nn.exp/i16", "nn.log/i16", "nn.gelu/i16", "nn.rsqrt/i16"), replace(DOUBLE_FLOAT, function="interpolated")
     ),
 }
-"""Functions of one element in all three ways of LiteRT's, unless XNNPACK has its own."""
+"""Functions of one element, and of a row, in all three ways of LiteRT's, unless XNNPACK has its own."""
 
 
 def _of_16_bits(convolution: str, fully_connected: Rounding) -> dict[str, Rounding]:
@@ -160,6 +164,7 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.resize": Rounding("double", function="fixed_places"),
     "nn.resize/u8": Rounding("single", function="float32"),
     "nn.softmax": replace(DOUBLE, function="fixed_point"),
+    "nn.log_softmax": Rounding("away16", function="fixed_point"),
     **_of_16_bits("double", SINGLE),
     "nn.conv2d": DOUBLE,
     "nn.depthwise_conv2d": DOUBLE,

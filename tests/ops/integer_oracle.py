@@ -246,19 +246,20 @@ def lookup(op: qint.LookupOp, x: Array) -> Result:
     return {index: entries[at(x, *index) + half] for index in indexes(x.shape)}
 
 
+def high(a: int, b: int) -> int:
+    """a · b in Q(0): the upper half of twice their product, half up."""
+    return half_up(Fraction(a * b, 1 << 31))
+
+
 def newton_share(e: int, terms: Sequence[int], bits: int) -> int:
     """e / Σ terms in steps of 2^−bits, gemmlowp's way; a reciprocal in 31 bits by three steps of Newton's method."""
-
-    def product(a: int, b: int) -> int:
-        return half_up(Fraction(a * b, 1 << 31))
-
     total = sum(half_up(Fraction(term, 1 << 12)) for term in terms)
     zeros = 32 - total.bit_length()
     divisor = ((total << zeros) - (1 << 31) + INT32_MAX + 1) // 2
-    y = 1515870810 + product(divisor, -1010580540)
+    y = 1515870810 + high(divisor, -1010580540)
     for _ in range(3):
-        y += min(max(product(y, (1 << 29) - product(divisor, y)) << 2, INT32_MIN), INT32_MAX)
-    share = product(min(y << 1, INT32_MAX), e)
+        y += min(max(high(y, (1 << 29) - high(divisor, y)) << 2, INT32_MIN), INT32_MAX)
+    share = high(min(y << 1, INT32_MAX), e)
     return half_away(Fraction(share, 1 << (12 - zeros + 31 - bits)))
 
 
@@ -273,8 +274,7 @@ def interpolated_share(e: int, total: int, inverse: Array) -> int:
 
 def softmax(op: qint.SoftmaxOp, x: Array) -> Result:
     axis, unit, result = op.axis.value.data, Fraction(op.unit.value.data, 1 << 12), dict[Index, int]()
-    for index in indexes([1 if d == axis else size for d, size in enumerate(x.shape)]):
-        line = [(*index[:axis], i, *index[axis + 1 :]) for i in range(x.shape[axis])]
+    for line in lines(x.shape, axis):
         most = max(at(x, *place) for place in line)
         terms = [int(op.table.array[most - at(x, *place)]) for place in line]
         for place, e in zip(line, terms, strict=True):
@@ -286,6 +286,78 @@ def softmax(op: qint.SoftmaxOp, x: Array) -> Result:
                 share = half_up(e * unit / sum(terms))
             result[place] = clamped(share, op)
     return result
+
+
+def lines(shape: Sequence[int], axis: int) -> Iterator[list[Index]]:
+    """The indexes of each row along an axis."""
+    for index in indexes([1 if d == axis else size for d, size in enumerate(shape)]):
+        yield [(*index[:axis], i, *index[axis + 1 :]) for i in range(shape[axis])]
+
+
+def log_softmax(op: qint.LogSoftmaxOp, x: Array) -> Result:
+    """The logarithm in fixed point, from the formulas that gemmlowp's approximation stands for."""
+    result: Result = {}
+    for line in lines(x.shape, op.axis.value.data):
+        most = max(at(x, *place) for place in line)
+        d = [most - at(x, *place) for place in line]
+        total = sum(int(op.table.array[each]) for each in d)
+        log_total = fixed_logarithm(total, op.integer_bits.value.data)
+        for place, each in zip(line, d, strict=True):
+            result[place] = max(int(op.differences.array[each]) - log_total, INT32_MIN)
+    return result
+
+
+def fixed_logarithm(total: int, integer_bits: int) -> int:
+    """ln of the first 31 bits of a sum in steps of 2^(integer_bits − 31), in steps of 2^−26."""
+    dropped = max(total.bit_length() - 31, 0)
+    x, integer_bits, root = total >> dropped, integer_bits + dropped, 1518500250
+    left, lifted = 31 - x.bit_length(), 31 - high(x, root).bit_length()
+    below, above = min(high(x << left, root) << 1, INT32_MAX), min(x << lifted, INT32_MAX)
+    steps = max(4 * (integer_bits - left - 1) + 1, 4 * (integer_bits - lifted) - 1)
+    r, centre = min(below, above), 1805811301
+    q, mean = 2 * (r - centre), half_up(Fraction(r + centre, 2))
+    square = high(q, q)
+    over = high(q, r) + high(high(q, square), 117049297)
+    under = high(mean, q + 1057819769 + high(square, 127690142)) + high(q, 638450708)
+    divisor, y = (under + (1 << 31)) // 2, 0
+    y = 1515870810 + high(divisor, -1010580540)
+    for _ in range(3):
+        y += min(max(high(y, (1 << 29) - high(divisor, y)) << 2, INT32_MIN), INT32_MAX)
+    quotient = high(half_away(Fraction(over, 64)), min(y << 1, INT32_MAX))
+    return min(2 * (high(steps << 23, 1488522236) + quotient), INT32_MAX)
+
+
+def l2_normalization(op: qint.L2NormalizationOp, x: Array) -> Result:
+    zero_point, shift, result = op.input_zero_point.value.data, op.shift.value.data, dict[Index, int]()
+    for line in lines(x.shape, op.axis.value.data):
+        d = [at(x, *place) - zero_point for place in line]
+        root, bits = fixed_inverse_root(sum(each * each for each in d))
+        for place, each in zip(line, d, strict=True):
+            if op.contract.data == "single":
+                factor = high(root, op.multiplier.value.data)
+                share = half_up(each * factor * Fraction(2) ** (shift - 31 - bits))
+            else:
+                left = op.left.value.data
+                share = two_steps(each << left, root, shift - 1 - left - bits, half_away)
+            result[place] = clamped(share, op)
+    return result
+
+
+def fixed_inverse_root(x: int) -> tuple[int, int]:
+    """(r, b) with 1/√x = r · 2^(−31 − b), as `lowering`'s tables of 1/√x have it."""
+    if x <= 1:
+        return INT32_MAX, 0
+    b = 11
+    while x >= 1 << 29:
+        x, b = x // 4, b + 1
+    while x < 1 << 27:
+        x, b = x * 4, b - 1
+    half, y = half_up(Fraction(x, 4)), 1 << 28
+    for _ in range(5):
+        cube = min(high(high(y, y), y) << 6, INT32_MAX)
+        y = min((high(y, 3 << 27) - high(half, cube)) << 3, INT32_MAX)
+    y = high(y, 1518500250)
+    return (y, b) if b >= 0 else (y << -b, 0)
 
 
 def pair_lookup(op: qint.PairLookupOp, lhs: Array, rhs: Array) -> Result:
@@ -426,8 +498,7 @@ def interpolate(op: qint.InterpolateOp, x: Array) -> Result:
 def top_k(op: nn.TopKOp, x: Array) -> Result:
     axis, sign = op.axis.value.data, -1 if bool(op.largest) else 1
     result: Result = {}
-    for index in indexes([1 if d == axis else size for d, size in enumerate(x.shape)]):
-        line = [(*index[:axis], i, *index[axis + 1 :]) for i in range(x.shape[axis])]
+    for line in lines(x.shape, axis):
         first = sorted(range(len(line)), key=lambda i: (sign * at(x, *line[i]), i))[: op.k.value.data]
         result |= {line[rank]: i for rank, i in enumerate(first)}
     return result
@@ -445,6 +516,8 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.FloatAddOp: float_add,
     qint.MulOp: mul,
     qint.SoftmaxOp: softmax,
+    qint.LogSoftmaxOp: log_softmax,
+    qint.L2NormalizationOp: l2_normalization,
     qint.MaxPool2DOp: max_pool2d,
     qint.AveragePool2DOp: average_pool2d,
     qint.GlobalSumPoolOp: global_sum_pool,

@@ -371,6 +371,7 @@ QINT_SAMPLES = (
     Sample(qint.InterpolatedLookupOp, "curve", (i(16, 3, 120),), {"table": KNOTS}),
     Sample(qint.LookupOp, "i16 to i8", (i(16, 50),), {"table": WeightsAttr((LONG_TABLE.array >> 8).astype(np.int8))}),
     *samples_movement.QINT_SAMPLES,
+    *samples_normalization.QINT_SAMPLES,
 )
 
 SAMPLES = (

@@ -1,11 +1,13 @@
 """Samples of normalizations along axes."""
 
-from xdsl.dialects.builtin import IntegerAttr, f64, i64
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, f64, i8, i16, i64
 from xdsl.ir import Attribute
 
-from qmlir.dialects import nn
+from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import bound
-from tests.ops.sample import Operand, Sample, axis, epsilon, f
+from qmlir.dialects.qint.base import int32
+from tests.ops.sample import Operand, Sample, axis, epsilon, f, i, narrow, weights
 
 Properties = dict[str, Attribute | None]
 
@@ -21,11 +23,13 @@ def response(size: int, alpha: float, beta: float, bias: float) -> Properties:
 
 
 FLOAT_SAMPLES = (
+    Sample(nn.LogSoftmaxOp, "last axis", (f(3, 10, low=-6, high=6),), axis(1)),
+    Sample(nn.LogSoftmaxOp, "middle axis", (f(2, 5, 3),), axis(1)),
+    Sample(nn.LogSoftmaxOp, "beyond exp", (f(5, 4, low=-2000, high=2000),), axis(0)),
     Sample(nn.LayerNormOp, "last axis", (f(6, 37, low=-1, high=5),), axis(1) | epsilon(1e-5)),
     Sample(nn.LayerNormOp, "two axes", (f(2, 3, 4, 5),), axis(2) | epsilon(0.1)),
     Sample(nn.RMSNormOp, "last axis", (f(6, 37, low=-1, high=5),), axis(1) | epsilon(1e-6)),
     Sample(nn.RMSNormOp, "all", (f(2, 3, 5),), axis(0) | epsilon(0.25)),
-    Sample(nn.LpNormalizationOp, "of absolute values", (f(5, 7),), axis(0) | p(1)),
     Sample(nn.LpNormalizationOp, "of squares", (f(3, 20, 2),), axis(1) | p(2)),
     Sample(nn.LocalResponseNormalizationOp, "odd", (f(2, 3, 4, 7),), response(3, 0.5, 0.75, 1.0)),
     Sample(nn.LocalResponseNormalizationOp, "even", (f(2, 9),), response(4, 2.0, 0.3, 0.5)),
@@ -33,9 +37,73 @@ FLOAT_SAMPLES = (
     Sample(nn.LpNormalizationOp, "of zeros", (f(3, 4, low=0, high=0),), axis(1) | p(2)),
 )
 
+
+def logarithms(step: float, width: int, integer_bits: int) -> Properties:
+    """The tables of qint.log_softmax for data in steps of `step`."""
+    d = np.arange(1 << width) * step
+    return {
+        "table": weights(np.rint(np.exp(-d) * 2.0 ** (31 - integer_bits)), np.int32),
+        "differences": weights(np.maximum(np.rint(-d * (1 << 26)), -(1 << 31)), np.int32),
+        "integer_bits": int32(integer_bits),
+    }
+
+
+def root(multiplier: int, shift: int, contract: str, left: int = 0, zero_point: int = 0) -> Properties:
+    """How qint.l2_normalization divides."""
+    return {
+        "input_zero_point": int32(zero_point),
+        "multiplier": int32(multiplier),
+        "shift": int32(shift),
+        "contract": StringAttr(contract),
+        "left": int32(left),
+    }
+
+
+HALF = 1 << 30
+
+QINT_SAMPLES = (
+    Sample(qint.LogSoftmaxOp, "rows", (i(8, 5, 7),), axis(1) | logarithms(0.05, 8, 1)),
+    Sample(qint.LogSoftmaxOp, "columns, steep", (i(8, 2, 9, 3),), axis(1) | logarithms(0.9, 8, 12)),
+    Sample(qint.LogSoftmaxOp, "of i16", (i(16, 3, 20),), axis(1) | logarithms(0.0007, 16, 1)),
+    Sample(qint.L2NormalizationOp, "once", (i(8, 5, 7),), axis(1) | root(1518500250, 8, "single") | narrow(8, 5), i8),
+    Sample(
+        qint.L2NormalizationOp,
+        "once, columns",
+        (i(8, 2, 9, 3),),
+        axis(1) | root(HALF, 16, "single", zero_point=-100) | narrow(16, 0, -20000, 20000),
+        i16,
+    ),
+    Sample(
+        qint.L2NormalizationOp, "twice", (i(8, 30, 4),), axis(1) | root(HALF, 8, "double", zero_point=3) | narrow(8), i8
+    ),
+    Sample(
+        qint.L2NormalizationOp,
+        "twice, of unsigned",
+        (i(8, 30, 40),),
+        axis(1) | root(HALF, 8, "double", 7, zero_point=-128) | narrow(8),
+        i8,
+    ),
+    Sample(
+        qint.L2NormalizationOp,
+        "of small numbers",
+        (Operand((30, 4), i8, -1, 1),),
+        axis(1) | root(HALF, 8, "double") | narrow(8),
+        i8,
+    ),
+    Sample(
+        qint.L2NormalizationOp,
+        "of zeros",
+        (Operand((3, 4), i8, 5, 5),),
+        axis(1) | root(HALF, 8, "single", zero_point=5) | narrow(8),
+        i8,
+    ),
+)
+
 OTHER_SAMPLES = (
+    Sample(nn.LpNormalizationOp, "of absolute values", (f(5, 7),), axis(0) | p(1)),
     Sample(nn.LayerNormOp, "f64", (Operand((3, 9), f64, -1, 5),), axis(1) | epsilon(1e-5)),
     Sample(nn.SoftmaxOp, "f64", (Operand((3, 9), f64, -1, 5),), axis(1)),
     Sample(nn.SoftmaxOp, "f64 columns", (Operand((3, 9), f64, -1, 5),), axis(0)),
+    Sample(nn.LogSoftmaxOp, "f64 columns", (Operand((3, 9), f64, -1, 5),), axis(0)),
 )
-"""Of floats that are not quantized."""
+"""Of floats that are not quantized, or have no integer form then."""

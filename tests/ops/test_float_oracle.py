@@ -193,6 +193,7 @@ ORACLES: dict[type[TensorOp], Oracle] = {
         0, 2, 3, 1
     ),
     nn.SoftmaxOp: lambda op, inputs: run("Softmax", inputs[0], axis=op.axis.value.data),
+    nn.LogSoftmaxOp: lambda op, inputs: run("LogSoftmax", inputs[0], axis=op.axis.value.data),
     nn.LayerNormOp: over_trailing("LayerNormalization"),
     nn.RMSNormOp: over_trailing("SimplifiedLayerNormalization"),
     nn.LocalResponseNormalizationOp: local_response,

@@ -17,6 +17,18 @@ func.func @softmax(%x: tensor<2x3xf32>, %q: tensor<2x3x!a>) {
   func.return
 }
 
+!log = !quant.uniform<i8:f32, 0.0625:127>
+
+// CHECK-LABEL: func.func @log_softmax
+func.func @log_softmax(%x: tensor<2x3xf32>, %q: tensor<2x3x!a>) {
+  // CHECK: nn.log_softmax %x {axis = 1 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
+  // GENERIC: "nn.log_softmax"(%{{.*}}) <{axis = 1 : i64}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = nn.log_softmax %x {axis = 1 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
+  // CHECK: nn.log_softmax %q {axis = 0 : i64} : tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>> -> tensor<2x3x!quant.uniform<i8:f32, 6.250000e-02:127>>
+  %1 = nn.log_softmax %q {axis = 0 : i64} : tensor<2x3x!a> -> tensor<2x3x!log>
+  func.return
+}
+
 // CHECK-LABEL: func.func @over_trailing
 func.func @over_trailing(%x: tensor<2x3xf32>, %d: tensor<2x3xf64>, %q: tensor<2x3x!a>) {
   // CHECK: nn.layer_norm %x {axis = 1 : i64, epsilon = 5.000000e-01 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>

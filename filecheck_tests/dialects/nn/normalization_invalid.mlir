@@ -26,6 +26,14 @@ func.func @c1_empty(%x: tensor<2x0xf32>) {
 
 // -----
 
+func.func @c1_logarithm(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.log_softmax' axis must lie in [0, 2), got 2}}
+  %0 = nn.log_softmax %x {axis = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
 func.func @c1_over_trailing(%x: tensor<2x3xf32>) {
   // expected-error@+1 {{'nn.layer_norm' axis must lie in [0, 2), got 2}}
   %0 = nn.layer_norm %x {axis = 2 : i64, epsilon = 0.5 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>

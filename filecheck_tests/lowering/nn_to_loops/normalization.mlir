@@ -37,3 +37,16 @@ func.func @main(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
 // CHECK: arith.addf {{.*}} : f64
 // CHECK: math.sqrt {{.*}} : f64
 // CHECK: arith.divf {{.*}} : vector<8xf64>
+
+// -----
+
+// One logarithm for each sum.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
+  // CHECK: func.call @nn_log_softmax_0({{.*}}) : (memref<1x3x8xf32>, memref<1x3x8xf32>, index, index) -> ()
+  %y = nn.log_softmax %x {axis = 0 : i64} : tensor<3x8xf32> -> tensor<3x8xf32>
+  func.return %y : tensor<3x8xf32>
+}
+// CHECK: func.func private @nn_log_softmax_0
+// CHECK: arith.maximumf {{.*}} : f32
+// CHECK: arith.subf {{.*}} : f64

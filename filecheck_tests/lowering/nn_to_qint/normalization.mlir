@@ -52,3 +52,68 @@ func.func @islands(%x: tensor<2x3x!a>) -> (tensor<2x3x!s>, tensor<2x3x!t>) {
   %1 = nn.softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!t>
   func.return %0, %1 : tensor<2x3x!s>, tensor<2x3x!t>
 }
+
+// -----
+
+// A logarithm in steps of 2^-26 is brought to the result's; a root divides once.
+!a = !quant.uniform<i8:f32, 0.05:3>
+!l = !quant.uniform<i8:f32, 0.0625:127>
+!u = !quant.uniform<i8:f32, 0.0078125>
+!v = !quant.uniform<i8:f32, 0.008:-4>
+
+// CHECK-LABEL: func.func @logarithm_and_root
+// CHECK: %[[L:.*]] = qint.log_softmax %{{.*}}, <tensor<256xi32>, elided>, <tensor<256xi32>, elided> {axis = 1 : i64, integer_bits = 1 : i32} : tensor<2x3xi8> -> tensor<2x3xi32>
+// CHECK: qint.requantize %[[L]] {multiplier = array<i32: 1073741824>, shift = array<i32: -21>, contract = "single", zero_point = 127 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi32> -> tensor<2x3xi8>
+// CHECK: qint.l2_normalization %{{.*}} {axis = 1 : i64, input_zero_point = 3 : i32, multiplier = 1073741824 : i32, shift = 8 : i32, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+// CHECK: qint.l2_normalization %{{.*}} {axis = 0 : i64, input_zero_point = 3 : i32, multiplier = 2097152000 : i32, shift = 7 : i32, contract = "single", zero_point = -4 : i32
+func.func @logarithm_and_root(%x: tensor<2x3x!a>) -> (tensor<2x3x!l>, tensor<2x3x!u>, tensor<2x3x!v>) {
+  %0 = nn.log_softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!l>
+  %1 = nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x3x!a> -> tensor<2x3x!u>
+  %2 = nn.lp_normalization %x {axis = 0 : i64, p = 2 : i64} : tensor<2x3x!a> -> tensor<2x3x!v>
+  func.return %0, %1, %2 : tensor<2x3x!l>, tensor<2x3x!u>, tensor<2x3x!v>
+}
+
+// -----
+
+// LiteRT's reference sums exponentials in 12 bits before the point, and rounds roots twice; of unsigned bytes less is
+// lost the first time.
+!a = !quant.uniform<i8:f32, 0.05:3>
+!b = !quant.uniform<u8:f32, 0.05:3>
+!l = !quant.uniform<i8:f32, 0.0625:127>
+!u = !quant.uniform<i8:f32, 0.0078125>
+!w = !quant.uniform<u8:f32, 0.0078125:128>
+
+module attributes {qmlir.numerics = "litert-reference"} {
+// CHECK-LABEL: func.func @reference
+// CHECK: qint.log_softmax {{.*}}integer_bits = 12 : i32
+// CHECK: qint.requantize {{.*}}contract = "away16"
+// CHECK: qint.l2_normalization {{.*}}contract = "double", min
+// CHECK: qint.l2_normalization {{.*}}contract = "double", left = 7 : i32, min
+func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!b>) -> (tensor<2x3x!l>, tensor<2x3x!u>, tensor<2x3x!w>) {
+  %0 = nn.log_softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!l>
+  %1 = nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x3x!a> -> tensor<2x3x!u>
+  %2 = nn.lp_normalization %y {axis = 1 : i64, p = 2 : i64} : tensor<2x3x!b> -> tensor<2x3x!w>
+  func.return %0, %1, %2 : tensor<2x3x!l>, tensor<2x3x!u>, tensor<2x3x!w>
+}
+}
+
+// -----
+
+// Islands: logarithms that go too far down, sums of magnitudes, too many squares, 16 bits.
+!a = !quant.uniform<i8:f32, 0.05:3>
+!h = !quant.uniform<i16:f32, 0.05>
+!l = !quant.uniform<i8:f32, 0.5>
+!u = !quant.uniform<i8:f32, 0.0078125>
+
+// CHECK-LABEL: func.func @more_islands
+// CHECK: nn.log_softmax %{{.*}}#qmlir.decision<float, "factor", "its result reaches down to -64, and has an integer form from -32 on">
+// CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target", "its division by a sum of magnitudes has no integer form on this target">
+// CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "accumulator", "the sum of squares along its axis can reach 2574150000, more than a 32-bit accumulator holds">
+// CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target",
+func.func @more_islands(%x: tensor<2x150000x!a>, %y: tensor<2x3x!h>) -> (tensor<2x150000x!l>, tensor<2x150000x!u>, tensor<2x150000x!u>, tensor<2x3x!u>) {
+  %0 = nn.log_softmax %x {axis = 1 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!l>
+  %1 = nn.lp_normalization %x {axis = 1 : i64, p = 1 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!u>
+  %2 = nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!u>
+  %3 = nn.lp_normalization %y {axis = 1 : i64, p = 2 : i64} : tensor<2x3x!h> -> tensor<2x3x!u>
+  func.return %0, %1, %2, %3 : tensor<2x150000x!l>, tensor<2x150000x!u>, tensor<2x150000x!u>, tensor<2x3x!u>
+}

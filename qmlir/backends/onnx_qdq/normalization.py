@@ -8,14 +8,25 @@ from qmlir.backends.onnx_qdq.exporters import exports
 from qmlir.backends.onnx_qdq.values import Values, channels_first
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.normalization import ExponentialsOp
 
 
 @exports(nn.SoftmaxOp)
 def softmax(op: nn.SoftmaxOp, values: Values) -> None:
     """Softmax."""
+    _along_axis("Softmax", op, values)
+
+
+@exports(nn.LogSoftmaxOp)
+def log_softmax(op: nn.LogSoftmaxOp, values: Values) -> None:
+    """LogSoftmax."""
+    _along_axis("LogSoftmax", op, values)
+
+
+def _along_axis(kind: str, op: ExponentialsOp, values: Values) -> None:
     order = values.order(op.x)
     axis = order.index(op.axis.value.data)
-    values.define(op.y, values.graph.node("Softmax", values.real(op.x, order), axis=axis), order)
+    values.define(op.y, values.graph.node(kind, values.real(op.x, order), axis=axis), order)
 
 
 @exports(nn.LayerNormOp)

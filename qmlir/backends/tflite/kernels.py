@@ -13,6 +13,7 @@ import numpy as np
 from qmlir.dialects.dtypes import is_numpys_own
 
 PROBABILITY = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
+LOG_PROBABILITY = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
 UNIT = {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)}
 
 
@@ -102,6 +103,7 @@ KERNELS: Mapping[str, Kernel] = {
     "LOGICAL_NOT": Kernel("LogicalNotOptions", "bool"),
     # Along axes
     "SOFTMAX": Kernel("SoftmaxOptions", "float32", ALL, PROBABILITY, SECOND_THIRD),
+    "LOG_SOFTMAX": Kernel("LogSoftmaxOptions", "float32", BYTES, LOG_PROBABILITY, SECOND),
     "L2_NORMALIZATION": Kernel("L2NormOptions", "float32", BYTES, UNIT, SECOND),
     "LOCAL_RESPONSE_NORMALIZATION": Kernel("LocalResponseNormalizationOptions"),
     "MEAN": Kernel("ReducerOptions", "float32", ALL, versions=SECOND_THIRD),

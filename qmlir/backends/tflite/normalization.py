@@ -1,4 +1,4 @@
-"""Normalizations along an axis: SOFTMAX and L2_NORMALIZATION, others of several operators on floats."""
+"""Normalizations along an axis: SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION, others of several operators on floats."""
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
@@ -6,13 +6,19 @@ from qmlir.backends.tflite.graph import Form, Graph, Tensor
 from qmlir.backends.tflite.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn.normalization import OverTrailingOp
+from qmlir.dialects.nn.normalization import ExponentialsOp, OverTrailingOp
 
 
 @exports(nn.SoftmaxOp)
 def softmax(op: nn.SoftmaxOp, values: Values) -> None:
     """SOFTMAX along the last axis; for another one it is moved there and back."""
     _along_last(op, op.axis.value.data, values, "SOFTMAX", {"Beta": 1.0})
+
+
+@exports(nn.LogSoftmaxOp)
+def log_softmax(op: nn.LogSoftmaxOp, values: Values) -> None:
+    """LOG_SOFTMAX along the last axis; for another one it is moved there and back."""
+    _along_last(op, op.axis.value.data, values, "LOG_SOFTMAX", {})
 
 
 @exports(nn.LpNormalizationOp)
@@ -27,7 +33,7 @@ def lp_normalization(op: nn.LpNormalizationOp, values: Values) -> None:
     values.define(op.y, graph.pointwise("DIV", x, none))
 
 
-def _along_last(op: nn.SoftmaxOp | nn.LpNormalizationOp, axis: int, values: Values, kind: str,
+def _along_last(op: ExponentialsOp | nn.LpNormalizationOp, axis: int, values: Values, kind: str,
                 options: dict[str, float]) -> None:  # fmt: skip
     rank, graph = len(shape_of(op.x)), values.graph
     if axis == rank - 1:

@@ -8,6 +8,9 @@ from qmlir.dialects.elementary.lanes import N
 ONE = (1 << 31) - 1
 """1 in Q(0), as near as there is."""
 
+ROOT_OF_HALF = 1518500250
+"""√½ in Q(0)."""
+
 
 def product(a: N, b: N | int) -> N:
     """a · b / 2^31, half up: of Q(m) and Q(n) a Q(m + n)."""
@@ -66,7 +69,7 @@ def inverse_root(x: N) -> tuple[N, N]:
     for _ in range(5):
         cube = saturated(product(product(y, y), y) << 6)
         y = saturated((product(y, 3 << 27) - product(half, cube)) << 3)
-    y, shift = product(y, 1518500250), far.choose(12 - pairs, 11 - pairs)  # √2 / 2
+    y, shift = product(y, ROOT_OF_HALF), far.choose(12 - pairs, 11 - pairs)
     above, one = shift.same(0).less(shift), x.equals(1)
     root = above.choose(y, y << shift.negative().maximum(0))
     return one.choose(ONE, root), one.choose(0, shift.maximum(0))
@@ -99,3 +102,25 @@ def _near_zero(x: N) -> N:
     series = half_away(product(half_away(fourth, 2) + cube, third) + square, 1)
     at_eighth = 1895147668
     return product(z + series, at_eighth) + at_eighth
+
+
+def logarithm(x: N, integer_bits: N | int) -> N:
+    """ln x in Q(5) for an x of at least 1 in Q(`integer_bits`): e · ln 2 + ln(r · 2^(1/4)), r in [√½, 1].
+
+    r is x · 2^n or x · 2^n · √½, whichever is less, and e accordingly a quarter more or less than an integer. The
+    second logarithm is a quotient of polynomials in r − 2^(−1/4). Computed in Q(6).
+    """
+    behind, quarter = 25, 1 << 23
+    zeros, upper = leading_zeros(x), leading_zeros(product(x, ROOT_OF_HALF)) - 1
+    lowered = saturated(product(x << zeros - 1, ROOT_OF_HALF) << 1)
+    r = lowered.minimum(saturated(x << upper))
+    first, second = (integer_bits - zeros) << behind, (integer_bits - upper) << behind
+    exponent = (first + quarter).maximum(second - quarter)
+    centre = 1805811301  # 2^(−1/4)
+    mean, q = (r + (centre + 1)) >> 1, (r - centre) << 1
+    square = product(q, q)
+    dividend = product(q, r) + product(product(q, square), 117049297)
+    divisor = product(mean, q + 1057819769 + product(square, 127690142)) + product(q, 638450708)
+    quotient = product(half_away(dividend, 6), reciprocal_of_one_plus(divisor))
+    ln2 = 1488522236
+    return saturated((product(exponent, ln2) + quotient) << 1)

@@ -70,6 +70,7 @@ from qmlir.dialects.nn.logic import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightO
 from qmlir.dialects.nn.normalization import (
     LayerNormOp,
     LocalResponseNormalizationOp,
+    LogSoftmaxOp,
     LpNormalizationOp,
     RMSNormOp,
     SoftmaxOp,
@@ -176,6 +177,7 @@ NN = Dialect(
         CumulativeSumOp,
         CumulativeProductOp,
         SoftmaxOp,
+        LogSoftmaxOp,
         LayerNormOp,
         RMSNormOp,
         LpNormalizationOp,

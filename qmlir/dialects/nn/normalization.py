@@ -11,29 +11,30 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, TensorType, 
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.exponential import exp, power
+from qmlir.dialects.elementary.exponential import exp, log, power
 from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
 
 
-@irdl_op_definition
-class SoftmaxOp(NNOp):
-    """y = exp(x − m) / Σ exp(x − m) along `axis`, m the maximum there.
+class ExponentialsOp(NNOp, abc.ABC):
+    """What the exponentials along an axis add up to, and each element's part in it; m is the maximum there.
 
     (C1) the axis lies within the rank and is not empty
     """
 
-    name = "nn.softmax"
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
     x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
     y = result_def(TensorType)
 
-    traits = traits_def(FixedScale(1 / 256, zero_point=-128, symmetric_scale=1 / 128))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    @abc.abstractmethod
+    def parts(self, shifted: Array, e: Array, total: Array) -> Array:
+        """The result for f64 x − m, exp(x − m) and the sums of these."""
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axis = shape_of(self.x), self.axis.value.data
@@ -46,10 +47,41 @@ class SoftmaxOp(NNOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         axis = self.axis.value.data
         x = inputs[0].astype(np.float64)
-        e = exp(Lanes(x - x.max(axis=axis, keepdims=True))).array
+        shifted = x - x.max(axis=axis, keepdims=True)
+        e = exp(Lanes(shifted)).array
         # accumulate adds in order, where sum would pair elements.
         total = np.take(np.add.accumulate(e, axis=axis), [-1], axis=axis)
-        return ((e / total).astype(inputs[0].dtype),)
+        return (self.parts(shifted, e, total).astype(inputs[0].dtype),)
+
+
+@irdl_op_definition
+class SoftmaxOp(ExponentialsOp):
+    """y = exp(x − m) / Σ exp(x − m) along `axis`, m the maximum there.
+
+    (C1) the axis lies within the rank and is not empty
+    """
+
+    name = "nn.softmax"
+    traits = traits_def(FixedScale(1 / 256, zero_point=-128, symmetric_scale=1 / 128))
+
+    def parts(self, shifted: Array, e: Array, total: Array) -> Array:
+        return e / total
+
+
+@irdl_op_definition
+class LogSoftmaxOp(ExponentialsOp):
+    """y = x − m − log Σ exp(x − m) along `axis`, m the maximum there: no logarithm of what underflows.
+
+    Quantized results reach down to −16.
+
+    (C1) the axis lies within the rank and is not empty
+    """
+
+    name = "nn.log_softmax"
+    traits = traits_def(FixedScale(16 / 256, zero_point=127, symmetric_scale=16 / 128, int16_scale=16 / 32768))
+
+    def parts(self, shifted: Array, e: Array, total: Array) -> Array:
+        return shifted - log(Lanes(total)).array
 
 
 class NormalizationOp(NNOp, abc.ABC):

@@ -11,7 +11,7 @@ from qmlir.dialects.qint.contraction import (
 )
 from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
-from qmlir.dialects.qint.normalization import SoftmaxOp
+from qmlir.dialects.qint.normalization import L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import RequantizeOp
 from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp
@@ -38,5 +38,7 @@ QINT = Dialect(
         ResizeOp,
         InterpolateOp,
         SoftmaxOp,
+        LogSoftmaxOp,
+        L2NormalizationOp,
     ],
 )

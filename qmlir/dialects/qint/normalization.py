@@ -1,18 +1,27 @@
-"""Integers divided by what their neighbours along an axis add up to."""
+"""Integers divided by what their neighbours along an axis add up to, or by its root; logarithms of such quotients."""
 
+import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i32, i64
+from xdsl.ir import Attribute
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.fixed_point import half_away, leading_zeros, product, reciprocal_of_sum
+from qmlir.dialects.elementary.fixed_point import (
+    half_away,
+    inverse_root,
+    leading_zeros,
+    logarithm,
+    product,
+    reciprocal_of_sum,
+)
 from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
-from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.qint.base import ZERO, QIntOp, largest_difference, width_of
 from qmlir.dialects.qint.requantize import NarrowingOp
 from qmlir.dialects.quant.tables import KNOTS, SEGMENT_BITS
 from qmlir.dialects.weights import WeightsAttr
@@ -59,8 +68,53 @@ class Division:
         return half_away(product(first, e), second + (31 - bits))
 
 
+class AlongAxisOp(QIntOp, abc.ABC):
+    """An operation that brings together the elements along an axis.
+
+    (S2) the axis lies within the rank and is not empty
+    """
+
+    x = operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+
+    def split(self) -> tuple[int, int, int]:
+        """The operand's shape as (before, along, behind) the axis."""
+        shape, axis = shape_of(self.x), self.axis.value.data
+        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape, axis = shape_of(self.x), self.axis.value.data
+        if not 0 <= axis < len(shape) or shape[axis] == 0:  # S2
+            raise VerifyException(f"'{self.name}' needs an axis of {list(shape)} with elements, got {axis}")
+        return [shape]
+
+    def rows(self, x: Array) -> Array:
+        """The operand's elements in i64, [before, along, behind]."""
+        return x.astype(np.int64).reshape(self.split())
+
+
+class ExponentialsOp(AlongAxisOp, abc.ABC):
+    """One that reads a table of exponentials at the difference of each element from the maximum along its axis.
+
+    (S1) x has 8 or 16 bits; the table has an entry, i32, for each difference, none negative and the first not 0
+    """
+
+    table = prop_def(WeightsAttr)
+
+    def verify_(self) -> None:
+        if width_of(self.x) not in (8, 16):  # S1
+            raise VerifyException(f"'{self.name}' needs integers of 8 or 16 bits, got {element_of(self.x)}")
+        table = self.table.array
+        if table.dtype != np.int32 or table.shape != (1 << width_of(self.x),) or table.min() < 0 or not table[0]:  # S1
+            raise VerifyException(
+                f"'{self.name}' needs {1 << width_of(self.x)} entries of i32, none negative and the first not 0, "
+                f"got {self.table.type}"
+            )
+        super().verify_()
+
+
 @irdl_op_definition
-class SoftmaxOp(NarrowingOp):
+class SoftmaxOp(ExponentialsOp, NarrowingOp):
     """y = clamp(zero_point + e · unit / Σ e, min, max) along `axis`, e = table[m − x], m the maximum there.
 
     The table holds exp(−d·s) for each difference d of two elements, in steps of 2^−30 or 2^−31. `unit`, 1 in steps of
@@ -82,32 +136,18 @@ class SoftmaxOp(NarrowingOp):
     """
 
     name = "qint.softmax"
-    x = operand_def(TensorType)
-    axis = prop_def(IntegerAttr.constr(i64))
-    table = prop_def(WeightsAttr)
     unit = prop_def(IntegerAttr.constr(i64))
     division = prop_def(StringAttr)
     inverse = opt_prop_def(WeightsAttr)
 
     assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
 
-    def split(self) -> tuple[int, int, int]:
-        """The operand's shape as (before, along, behind) the axis."""
-        shape, axis = shape_of(self.x), self.axis.value.data
-        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        shape, axis = shape_of(self.x), self.axis.value.data
-        if not 0 <= axis < len(shape) or shape[axis] == 0:  # S2
-            raise VerifyException(f"'{self.name}' needs an axis of {list(shape)} with elements, got {axis}")
-        return [shape]
-
     def division_by_sum(self) -> "Division":
         """The arithmetic behind the table."""
         return Division(self.division.data, self.unit.value.data)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        x, division = inputs[0].astype(np.int64).reshape(self.split()), self.division_by_sum()
+        x, division = self.rows(inputs[0]), self.division_by_sum()
         e = self.table.array.astype(np.int64)[x.max(axis=1, keepdims=True) - x]
         total = division.term(Lanes(e)).array.sum(axis=1, keepdims=True)
 
@@ -119,14 +159,6 @@ class SoftmaxOp(NarrowingOp):
         return (self.narrow(y).reshape(inputs[0].shape),)
 
     def verify_(self) -> None:
-        if width_of(self.x) not in (8, 16):  # S1
-            raise VerifyException(f"'{self.name}' needs integers of 8 or 16 bits, got {element_of(self.x)}")
-        table = self.table.array
-        if table.dtype != np.int32 or table.shape != (1 << width_of(self.x),) or table.min() < 0 or not table[0]:  # S1
-            raise VerifyException(
-                f"'{self.name}' needs {1 << width_of(self.x)} entries of i32, none negative and the first not 0, "
-                f"got {self.table.type}"
-            )
         super().verify_()
         unit, division = self.unit.value.data, self.division.data
         most = 1 << 16 + FRACTION
@@ -143,8 +175,153 @@ class SoftmaxOp(NarrowingOp):
         inverse = None if self.inverse is None else (self.inverse.array.dtype.name, *self.inverse.array.shape)
         if inverse != (("int16", KNOTS) if division == "interpolated" else None):  # S5
             raise VerifyException(f"'{self.name}' needs {KNOTS} entries of i16 where it interpolates, and only there")
-        largest = int(table.max())
+        largest = int(self.table.array.max())
         terms = {"exact": largest << FRACTION + 1, "newton": (largest >> SUM_BITS) + 1, "interpolated": largest}
         total = self.split()[1] * terms[division]
         if total >= 1 << (62 if division == "exact" else 31):  # S4
             raise VerifyException(f"'{self.name}' has too many elements along axis {self.axis.value.data}: {total}")
+
+
+LOGARITHM_BITS = 26
+"""Bits behind the point of what `LogSoftmaxOp` yields."""
+
+
+@irdl_op_definition
+class LogSoftmaxOp(ExponentialsOp):
+    """y = max(differences[m − x] − ln Σ table[m − x], −2^31) along `axis`, i32 in steps of 2^−26; m the maximum there.
+
+    `differences` holds −d·s for each difference d of two elements, in steps of 2^−26, `table` what e^(−d·s) adds to the
+    sum, in steps of 2^(`integer_bits` − 31). The sum is exact; its logarithm is that of its first 31 bits, as gemmlowp
+    computes it: within 2^−24.
+
+    (S1) x has 8 or 16 bits; the table has an entry, i32, for each difference, none negative and the first not 0
+    (S2) the axis lies within the rank and is not empty
+    (S4) no sum along the axis can leave 62 bits
+    (S6) `differences` has as many entries of i32, none positive
+    (S7) `integer_bits` is in [1, 30], and the first entry of the table is 1 at least
+    """
+
+    name = "qint.log_softmax"
+    differences = prop_def(WeightsAttr)
+    integer_bits = prop_def(IntegerAttr.constr(i32))
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x `,` $table `,` $differences attr-dict `:` type($x) `->` type($y)"
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [i32]
+
+    def log_of_sum(self, total: N) -> N:
+        """The logarithm of a sum, i64, in steps of 2^−26."""
+        return log_of_sum(total, self.integer_bits.value.data)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x = self.rows(inputs[0])
+        d = x.max(axis=1, keepdims=True) - x
+        total = self.table.array.astype(np.int64)[d].sum(axis=1, keepdims=True)
+        y = logarithm_of_share(Lanes(self.differences.array.astype(np.int64)[d]), self.log_of_sum(Lanes(total)))
+        return (y.array.astype(np.int32).reshape(inputs[0].shape),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        table, differences, bits = self.table.array, self.differences.array, self.integer_bits.value.data
+        if differences.dtype != np.int32 or differences.shape != table.shape or differences.max() > 0:  # S6
+            raise VerifyException(
+                f"'{self.name}' needs {table.size} differences of i32, none positive, got {self.differences.type}"
+            )
+        if not 1 <= bits <= 30 or table[0] < (1 << 31 - bits) - 1:  # S7
+            raise VerifyException(
+                f"'{self.name}' needs a table that begins with 1 in steps of 2^({bits} - 31), got {table[0]}"
+            )
+        if self.split()[1] * int(table.max()) >= 1 << 62:  # S4
+            raise VerifyException(f"'{self.name}' has too many elements along axis {self.axis.value.data}")
+
+
+def log_of_sum(total: N, integer_bits: int) -> N:
+    """ln of a sum below 2^62 in Q(`integer_bits`), in steps of 2^−26."""
+    beyond = total >> 31
+    extra = beyond.equals(0).choose(0, 32 - leading_zeros(beyond))
+    return logarithm(total >> extra, extra + integer_bits)
+
+
+def logarithm_of_share(difference: N, log_total: N) -> N:
+    """What 32 bits hold of their difference, below 0."""
+    return (difference - log_total).maximum(-(1 << 31))
+
+
+@dataclass(frozen=True)
+class Root:
+    """How an element is divided by the root of a sum of squares; see `L2NormalizationOp`."""
+
+    contract: str
+    multiplier: int
+    shift: int
+    left: int
+
+    def factor(self, total: N) -> tuple[N, N]:
+        """What `share` takes of a sum, i64: a multiplier and how many bits are behind its point."""
+        root, bits = inverse_root(total.maximum(1))
+        if self.contract == "double":
+            return root, bits - (self.shift - 1)
+        return product(root, self.multiplier), bits + (31 - self.shift)
+
+    def share(self, d: N, factor: N, bits: N) -> N:
+        """An element, i64 and less its zero point, in steps of the result, without zero point and clamp."""
+        if self.contract == "double":
+            behind = bits + self.left
+            scaled = product((d << self.left) << behind.negative().maximum(0), factor)
+            return half_away(scaled, behind.maximum(0))
+        return d * factor + (factor.same(1) << bits - 1) >> bits
+
+
+@irdl_op_definition
+class L2NormalizationOp(AlongAxisOp, NarrowingOp):
+    """y = clamp(zero_point + (x − input_zero_point) · M / √Σ (x − input_zero_point)², min, max) along `axis`.
+
+    M = multiplier · 2^(shift − 31) is 1 in steps of the result. 1/√S is r · 2^−b, r of 31 bits by five steps of
+    Newton's method, 1 for a sum of 0. `contract` is one of two ways to round:
+
+        single  r · M to 31 bits; its product with an element once, half up
+        double  M a power of two; an element moved left by `left` bits, times r · M: half up where 31 bits are lost, and
+                then half away from zero, as TFLite does (of signed integers left = 0, of unsigned M = 2^left)
+
+    (R1) min ≤ max, and both fit the result's element type
+    (S2) the axis lies within the rank and is not empty
+    (S4) no sum of squares along the axis can leave 31 bits
+    (S8) the contract is one of the two, the multiplier in [2^30, 2^31) and the shift in [1, 17]; for double the
+         multiplier is 2^30; `left` is in [0, 16], and 0 for single
+    """
+
+    name = "qint.l2_normalization"
+    input_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    multiplier = prop_def(IntegerAttr.constr(i32))
+    shift = prop_def(IntegerAttr.constr(i32))
+    contract = prop_def(StringAttr)
+    left = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def root(self) -> Root:
+        """The arithmetic of the quotient."""
+        multiplier, shift, left = (v.value.data for v in (self.multiplier, self.shift, self.left))
+        return Root(self.contract.data, multiplier, shift, left)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        d, root = self.rows(inputs[0]) - self.input_zero_point.value.data, self.root()
+        factor, bits = root.factor(Lanes((d * d).sum(axis=1, keepdims=True)))
+        return (self.narrow(root.share(Lanes(d), factor, bits).array).reshape(inputs[0].shape),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        root = self.root()
+        single = root.contract == "single" and root.left == 0
+        double = root.contract == "double" and root.multiplier == 1 << 30 and 0 <= root.left <= 16
+        if not (single or double) or not 1 << 30 <= root.multiplier < 1 << 31 or not 1 <= root.shift <= 17:  # S8
+            raise VerifyException(
+                f"'{self.name}' rounds single, or double with a power of two, by a multiplier in [2^30, 2^31) and a "
+                f"shift in [1, 17], got {root.contract}, {root.multiplier} and {root.shift}, left {root.left}"
+            )
+        total = self.split()[1] * largest_difference(self.x, self.input_zero_point.value.data) ** 2
+        if total >= 1 << 31:  # S4
+            raise VerifyException(f"'{self.name}' of {element_of(self.x)} can sum squares to {total}, beyond 31 bits")

@@ -8,17 +8,16 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.elementary import ExpOp, LogOp, SqrtOp
+from qmlir.dialects.nn.elementary import SqrtOp
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
 from qmlir.dialects.nn.normalization import (
     LayerNormOp,
     LocalResponseNormalizationOp,
+    LogSoftmaxOp,
     LpNormalizationOp,
     RMSNormOp,
     SoftmaxOp,
 )
-from qmlir.dialects.nn.reduction import ReduceMaxOp, ReduceSumOp
-from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
@@ -63,11 +62,7 @@ def log_softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
 
 
 def _log_softmax(node: Node, x: Value, axis: int) -> Value:
-    """d − log Σ exp(d), d = x − max: the logarithm of a softmax that underflows would be lost."""
-    axes = {"axes": ints([axis])}
-    shifted = node.compute(SubOp, [x, node.compute(ReduceMaxOp, [x], axes, part="max")], part="shifted")
-    total = node.compute(ReduceSumOp, [node.compute(ExpOp, [shifted], part="exp")], axes, part="sum")
-    return node.compute(SubOp, [shifted, node.compute(LogOp, [total], part="log")])
+    return node.compute(LogSoftmaxOp, [x], {"axis": IntegerAttr(axis, i64)})
 
 
 @converts("BatchNormalization", since=7)

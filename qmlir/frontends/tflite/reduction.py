@@ -137,10 +137,7 @@ def _scaled(node: TFLiteNode, x: Value, factor: float) -> SSAValue:
 @converts("LOG_SOFTMAX", options="LogSoftmaxOptions")
 def log_softmax(node: TFLiteNode, x: Value) -> Value:
     """x − m − log Σ exp(x − m) along the last axis, m the maximum there."""
-    axes, data = {"axes": ints([_last(node, x).value.data])}, node.floats(x)
-    centred = node.insert(nn.SubOp, [data, node.insert(nn.ReduceMaxOp, [data], axes)])
-    total = node.insert(nn.ReduceSumOp, [node.insert(nn.ExpOp, [centred])], axes)
-    return node.finished(node.compute(nn.SubOp, [centred, node.insert(nn.LogOp, [total])]))
+    return node.pointwise(nn.LogSoftmaxOp, [x], {"axis": _last(node, x)})
 
 
 @converts("L2_NORMALIZATION", options="L2NormOptions")

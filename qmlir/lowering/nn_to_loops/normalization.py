@@ -6,16 +6,18 @@ exp is computed twice, for the sum and for the quotient, rather than kept: it gi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from xdsl.dialects.builtin import VectorType, f64
 
-from qmlir.dialects.elementary.exponential import exp
+from qmlir.dialects.elementary.exponential import exp, log
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.normalization import (
+    ExponentialsOp,
     LayerNormOp,
     LocalResponse,
     LocalResponseNormalizationOp,
+    LogSoftmaxOp,
     LpNormalizationOp,
     NormalizationOp,
     RMSNormOp,
@@ -35,9 +37,20 @@ class Softmax(Kernel):
 
     shape: tuple[int, int, int]
 
+    COLUMNS: ClassVar[Sequence[int]] = (LANES,)
+    """How many sums run side by side."""
+
     @property
     def symbol(self) -> str:
         return "nn_softmax"
+
+    def size(self, total: Value) -> Value:
+        """What `part` takes of a sum."""
+        return total
+
+    def part(self, shifted: Value, size: Value) -> Value:
+        """The result for x − m."""
+        return exp(shifted) / size
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
@@ -45,7 +58,9 @@ class Softmax(Kernel):
             if self.shape[2] == 1:
                 self._write_row(code, x, y, o)
             else:
-                code.spans(0, self.shape[2], lambda i, lanes: self._write_columns(code, x, y, o, i, lanes), (LANES,))
+                code.spans(
+                    0, self.shape[2], lambda i, lanes: self._write_columns(code, x, y, o, i, lanes), self.COLUMNS
+                )
 
     def _maximum(self, code: Code, x: Buffer, o: Value, i: Value, lanes: int | None) -> Value:
         """m in f64."""
@@ -57,12 +72,13 @@ class Softmax(Kernel):
         """Neighbouring sums side by side."""
         m = self._maximum(code, x, o, i, lanes)
 
-        def term(a: Value) -> Value:
-            return exp(x.load(o, a, i, lanes=lanes).to(f64) - m)
+        def shifted(a: Value) -> Value:
+            return x.load(o, a, i, lanes=lanes).to(f64) - m
 
-        (total,) = code.fold(0, self.shape[1], [code.zeros(f64, lanes)], lambda a, sums: [sums[0] + term(a)])
+        (total,) = code.fold(0, self.shape[1], [code.zeros(f64, lanes)], lambda a, sums: [sums[0] + exp(shifted(a))])
+        size = self.size(total)
         with code.loop(0, self.shape[1]) as a:
-            y.store((term(a) / total).to(y.element), o, a, i)
+            y.store(self.part(shifted(a), size).to(y.element), o, a, i)
 
     def _write_row(self, code: Code, x: Buffer, y: Buffer, o: Value) -> None:
         """One sum: terms side by side, added one after another."""
@@ -71,11 +87,11 @@ class Softmax(Kernel):
         length = self.shape[1]
         whole = length - length % LANES
 
-        def term(a: Value, lanes: int | None) -> Value:
-            return exp(x.load(o, a, zero, lanes=lanes).to(f64) - m)
+        def shifted(a: Value, lanes: int | None) -> Value:
+            return x.load(o, a, zero, lanes=lanes).to(f64) - m
 
         def add_lanes(step: Value, sums: list[Value]) -> Sequence[Value]:
-            terms, total = term(step * LANES, LANES), sums[0]
+            terms, total = exp(shifted(step * LANES, LANES)), sums[0]
             for lane in range(LANES):
                 total = total + terms.lane(lane)
             return [total]
@@ -84,17 +100,41 @@ class Softmax(Kernel):
         if whole:
             sums = code.fold(0, whole // LANES, sums, add_lanes)
         if whole < length:
-            sums = code.fold(whole, length, sums, lambda a, s: [s[0] + term(a, None)])
-        (total,) = sums
-        code.spans(0, length, lambda a, lanes: y.store((term(a, lanes) / total).to(y.element), o, a, zero), (LANES,))
+            sums = code.fold(whole, length, sums, lambda a, s: [s[0] + exp(shifted(a, None))])
+        size = self.size(sums[0])
+
+        def finish(a: Value, lanes: int | None) -> None:
+            y.store(self.part(shifted(a, lanes), size).to(y.element), o, a, zero)
+
+        code.spans(0, length, finish, (LANES,))
 
 
-def _softmax(state: MainLowering, op: SoftmaxOp) -> None:
-    shape, axis = shape_of(op.x), op.axis.value.data
-    split = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
-    y = state.allocate_result(op.y)
-    state.call(Softmax(split), [state.view(state.buffer(op.x), split), state.view(y, split)], split[0])
-    state.replace(op.y, y)
+@dataclass(frozen=True)
+class LogSoftmax(Softmax):
+    """y[o, a, i] = x[o, a, i] − m − log Σ_a exp(x[o, a, i] − m), the logarithm of one sum at a time."""
+
+    COLUMNS: ClassVar[Sequence[int]] = ()
+
+    @property
+    def symbol(self) -> str:
+        return "nn_log_softmax"
+
+    def size(self, total: Value) -> Value:
+        return log(total)
+
+    def part(self, shifted: Value, size: Value) -> Value:
+        return shifted - size
+
+
+def _exponentials(kernel: type[Softmax]) -> Callable[[MainLowering, ExponentialsOp], None]:
+    def lower(state: MainLowering, op: ExponentialsOp) -> None:
+        shape, axis = shape_of(op.x), op.axis.value.data
+        split = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+        y = state.allocate_result(op.y)
+        state.call(kernel(split), [state.view(state.buffer(op.x), split), state.view(y, split)], split[0])
+        state.replace(op.y, y)
+
+    return lower
 
 
 @dataclass(frozen=True)
@@ -238,7 +278,8 @@ def _local_response(state: MainLowering, op: LocalResponseNormalizationOp) -> No
 
 
 RULES: Rules = {
-    SoftmaxOp: _softmax,
+    SoftmaxOp: _exponentials(Softmax),
+    LogSoftmaxOp: _exponentials(LogSoftmax),
     LayerNormOp: _layer_norm,
     RMSNormOp: _rms_norm,
     LpNormalizationOp: _lp_normalization,

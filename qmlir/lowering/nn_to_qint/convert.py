@@ -32,7 +32,7 @@ from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, t
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_mul, lower_pair, lower_sum
-from qmlir.lowering.nn_to_qint.normalization import lower_softmax
+from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_normalization, lower_softmax
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
 from qmlir.lowering.nn_to_qint.reduction import lower_reduction
 from qmlir.lowering.nn_to_qint.resize import lower_resize
@@ -69,6 +69,8 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
     nn.ReduceMinOp: lower_movement,
     nn.ResizeOp: lower_resize,
     nn.SoftmaxOp: lower_softmax,
+    nn.LogSoftmaxOp: lower_log_softmax,
+    nn.LpNormalizationOp: lower_lp_normalization,
     nn.ReshapeOp: lower_movement,
     nn.TransposeOp: lower_movement,
     nn.ConcatOp: lower_movement,

@@ -1,6 +1,7 @@
-"""Normalizations: exponentials from a table, sums and quotients in integers."""
+"""Normalizations: exponentials from a table, sums, quotients, roots and logarithms in integers."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,12 @@ from qmlir.dialects.elementary.fixed_point import exponential, product
 from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.qint.base import int32
-from qmlir.dialects.qint.normalization import FRACTION
+from qmlir.dialects.qint.normalization import FRACTION, LOGARITHM_BITS, SUM_BITS, Division
 from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import uniform
-from qmlir.lowering.nn_to_qint.scales import limits
+from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.lowering.nn_to_qint.tables import half_away
 from qmlir.runtimes import Rounding
 
@@ -53,9 +54,18 @@ def lower_softmax(op: nn.SoftmaxOp, operands: Sequence[SSAValue], rounding: Roun
 
 def _is_gemmlowps(op: nn.SoftmaxOp, rounding: Rounding) -> bool:
     """Whether a runtime computes it in fixed point: bytes, as many as it can sum, to a scale that is a power of two."""
-    unit = 1 / uniform(op.y).scale
-    fits = shape_of(op.x)[op.axis.value.data] < MOST_TERMS and unit.is_integer() and int(unit).bit_count() == 1
-    return rounding.function == "fixed_point" and uniform(op.x).storage_width == 8 and fits
+    return rounding.function == "fixed_point" and _sums_as_gemmlowp(op) and _is_power_of_two(1 / uniform(op.y).scale)
+
+
+def _sums_as_gemmlowp(op: nn.SoftmaxOp | nn.LogSoftmaxOp) -> bool:
+    """Whether gemmlowp's numbers hold the data's differences and as many exponentials: bytes, in steps it can say."""
+    data = uniform(op.x)
+    small = shape_of(op.x)[op.axis.value.data] < MOST_TERMS
+    return small and data.storage_width == 8 and data.scale >= 2.0 ** (INPUT_BITS - 31)
+
+
+def _is_power_of_two(number: float) -> bool:
+    return number.is_integer() and int(number).bit_count() == 1
 
 
 def _is_interpolated(op: nn.SoftmaxOp, rounding: Rounding) -> bool:
@@ -77,12 +87,70 @@ def _exact_table(data: UniformType) -> npt.NDArray[Any]:
 
 def _gemmlowp_table(data: UniformType) -> npt.NDArray[Any]:
     """The same in steps of 2^−31, from differences in steps of 2^−26; 0 where these would have more than 31 bits."""
+    differences = _gemmlowp_differences(data)
+    table = exponential(Lanes(np.maximum(differences, -((1 << 31) - 1))), INPUT_BITS).array
+    return np.where(differences > LEAST, table, 0)
+
+
+LEAST = -(1 << 31)
+"""What stands for a difference that gemmlowp leaves out."""
+
+
+def _gemmlowp_differences(data: UniformType) -> npt.NDArray[np.int64]:
+    """−d · s in steps of 2^−26, by a multiplier of 31 bits."""
     steps = 1 << 31 - INPUT_BITS
     multiplier, shift = numerics.quantize_multiplier(min(data.scale * steps, float((1 << 31) - 1)))
     least = ((1 << INPUT_BITS) - 1) * steps >> shift
-    differences = np.minimum(_differences(data), least)
-    table = exponential(Lanes(product(Lanes(-differences << shift), multiplier).array), INPUT_BITS).array
-    return np.where(_differences(data) <= least, table, 0)
+    within = np.minimum(_differences(data), least)
+    scaled = product(Lanes(-within << shift), multiplier).array
+    return np.where(_differences(data) <= least, scaled, LEAST)
+
+
+def lower_log_softmax(op: nn.LogSoftmaxOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """acc = (x − m)·s_x − log Σ exp((x − m)·s_x) in steps of 2^−26, then y = z_y + acc / s_y."""
+    data = uniform(op.x)
+    fixed = rounding.function == "fixed_point"
+    if fixed and _sums_as_gemmlowp(op) and _is_power_of_two(1 / uniform(op.y).scale):
+        differences, bits = _gemmlowp_differences(data), SUM_BITS
+        table = Division("newton", 0).term(Lanes(_gemmlowp_table(data).astype(np.int64))).array
+    else:
+        differences, bits = np.rint(-_differences(data) * data.scale * (1 << LOGARITHM_BITS)), 31 - TABLE_BITS
+        table = _exact_table(data)
+        rounding = replace(rounding, contract="single") if fixed else rounding
+    properties = {
+        "axis": op.axis,
+        "table": WeightsAttr(table.astype(np.int32)),
+        "differences": WeightsAttr(np.maximum(differences, LEAST).astype(np.int32)),
+        "integer_bits": int32(bits),
+    }
+    logarithm = qint.LogSoftmaxOp.make(operands, properties)
+    return [logarithm, requantize(logarithm.y, op, rounding)]
+
+
+def lower_lp_normalization(
+    op: nn.LpNormalizationOp, operands: Sequence[SSAValue], rounding: Rounding
+) -> list[Operation]:
+    """y = z_y + (x − z_x) / √Σ (x − z_x)² / s_y.
+
+    Of signed integers TFLite rounds twice; what its source stores unsigned it moves left first, so that the first time
+    loses nothing.
+    """
+    data, result = uniform(op.x), uniform(op.y)
+    low, high = limits(op)
+    multiplier, shift = numerics.quantize_multiplier(1 / result.scale)
+    twice = rounding.contract == "double" and _is_power_of_two(1 / result.scale)
+    properties = {
+        "axis": op.axis,
+        "input_zero_point": int32(data.zero_point),
+        "multiplier": int32(multiplier),
+        "shift": int32(shift),
+        "contract": StringAttr("double" if twice else "single"),
+        "left": int32(shift - 1 if twice and displaced(op) else 0),
+        "zero_point": int32(result.zero_point),
+        "min": int32(low),
+        "max": int32(high),
+    }
+    return [qint.L2NormalizationOp.make(operands, properties, element=result.storage_type)]
 
 
 DEPTH = 10.0

@@ -1,10 +1,10 @@
-"""Integers divided by sums of their neighbours: not written in tosa."""
+"""Integers divided by sums of their neighbours or by their roots: not written in tosa."""
 
 from typing import NoReturn
 
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.qint.normalization import SoftmaxOp
+from qmlir.dialects.qint.normalization import L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 
 
@@ -15,4 +15,17 @@ def _softmax(code: TosaCode, op: SoftmaxOp, x: SSAValue) -> NoReturn:
     )
 
 
-RULES = {SoftmaxOp: _softmax}
+def _log_softmax(code: TosaCode, op: LogSoftmaxOp, x: SSAValue) -> NoReturn:
+    code.refuse(
+        "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
+        remedy="lower it with --qint-to-linalg, or leave it to what reads the scores",
+    )
+
+
+def _l2_normalization(code: TosaCode, op: L2NormalizationOp, x: SSAValue) -> NoReturn:
+    code.refuse(
+        "divides by a root in 64 bits, and tosa has no integers so wide", remedy="lower it with --qint-to-linalg"
+    )
+
+
+RULES = {SoftmaxOp: _softmax, LogSoftmaxOp: _log_softmax, L2NormalizationOp: _l2_normalization}

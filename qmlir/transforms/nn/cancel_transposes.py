@@ -42,9 +42,9 @@ from qmlir.dialects.nn import (
     ReshapeOp,
     ResizeOp,
     SliceOp,
-    SoftmaxOp,
     TransposeOp,
 )
+from qmlir.dialects.nn.normalization import ExponentialsOp
 from qmlir.dialects.nn.pointwise import PointwiseOp
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
@@ -96,7 +96,7 @@ def permuted_properties(op: Operation, p: Permutation) -> Mapping[str, Attribute
     match op:
         case PointwiseOp() | CastOp():
             return op.properties
-        case SoftmaxOp() | ConcatOp():
+        case ExponentialsOp() | ConcatOp():
             return {**op.properties, "axis": IntegerAttr(p[op.axis.value.data], i64)}
         case PadOp():
             low, high = (transposed(side.get_values(), inverse(p)) for side in (op.low, op.high))

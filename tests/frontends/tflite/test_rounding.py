@@ -196,6 +196,38 @@ def test_softmax_equals_litert(format: str, numerics: str) -> None:
     assert differ <= (0 if numerics == "litert-reference" or format == "int16" else count // 10_000)
 
 
+ALONG_ROWS = {
+    "LOG_SOFTMAX": ("LogSoftmaxOptions", {}, {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}),
+    "L2_NORMALIZATION": ("L2NormOptions", {}, {"int8": (1 / 128, 0), "uint8": (1 / 128, 128)}),
+}
+"""Operator → options, scale and zero point of its result."""
+
+
+@pytest.mark.parametrize("numerics", RESOLVERS)
+@pytest.mark.parametrize("format", ["int8", "uint8"])
+@pytest.mark.parametrize("kind", ALONG_ROWS)
+@pytest.mark.filterwarnings("ignore")
+def test_normalizations_equal_litert(kind: str, format: str, numerics: str) -> None:
+    """LiteRT's optimized kernels take logarithms in float32: 1 of 10,000 may differ."""
+    limits, random, differ, count = np.iinfo(format), np.random.default_rng(0), 0, 0
+    name, options, results = ALONG_ROWS[kind]
+    for draw in range(3 * DRAWS):
+        columns, rows = ((2, 400), (12, 100), (301, 20))[draw % 3]
+        scale, zero = parameters(random, format)
+        x = random.normal(random.uniform(limits.min, limits.max), (3, 20, 80)[draw % 3], (rows, columns))
+        x = np.clip(np.rint(x), limits.min, limits.max).astype(format)
+        x[0] = zero
+        tensors = [
+            T("x", x.shape, format, None, [scale], [zero]),
+            T("y", x.shape, format, None, [results[format][0]], [results[format][1]]),
+        ]
+        data = model(tensors, [Op(kind, [0], [1], name, options)], [0], [1])
+        wrong = agrees(data, numerics, x, compiled=draw == 0)
+        differ, count = differ + int(wrong.sum()), count + wrong.size
+    floats = kind == "LOG_SOFTMAX" and numerics != "litert-reference"
+    assert differ <= (count // 10_000 if floats else 0)
+
+
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("format", ALL)
 @pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)], ids=str)

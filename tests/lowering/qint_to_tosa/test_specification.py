@@ -42,6 +42,8 @@ def test_each_qint_operation_is_tried() -> None:
         qint.FloatAddOp,
         qint.RescaledAddOp,
         qint.SoftmaxOp,
+        qint.LogSoftmaxOp,
+        qint.L2NormalizationOp,
         qint.InterpolateOp,
     }
 
