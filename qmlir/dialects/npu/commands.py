@@ -226,7 +226,9 @@ class CallOp(IRDLOperation):
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(MemoryWriteEffect())
-    assembly_format = "$queue $routine `(` $inputs `:` type($inputs) `)` `->` `(` $outputs `:` type($outputs) `)` attr-dict"
+    assembly_format = (
+        "$queue $routine `(` $inputs `:` type($inputs) `)` `->` `(` $outputs `:` type($outputs) `)` attr-dict"
+    )
 
     def __init__(self, queue: str, routine: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]):
         super().__init__(

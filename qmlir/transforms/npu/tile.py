@@ -12,7 +12,7 @@ from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -92,9 +92,12 @@ class _Tiling:
         self.emitter.issue(self.emitter.engines.array, End, status=0)
         self.emitter.builder.insert(func.ReturnOp())
         self.module.attributes[LAYERS] = ArrayAttr(StringAttr(name) for name in self.emitter.layers)
-        self.function.body = Region(self.block)
+        body = self.function.body
+        body.erase_block(body.block, safe_erase=False)
+        body.add_block(self.block)
         self.function.function_type = FunctionType.from_lists([], [])
-        self.function.arg_attrs = self.function.res_attrs = None
+        self.function.arg_attrs = None
+        self.function.res_attrs = None
 
     def _inputs(self) -> None:
         for index, (argument, spec) in enumerate(
