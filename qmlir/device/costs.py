@@ -14,6 +14,7 @@ from qmlir.isa.commands import (
     Convolve,
     ConvolveDepthwise,
     Fill,
+    Host,
     Move,
     Pool,
     Post,
@@ -51,6 +52,9 @@ def busy_cycles(command: Command, device: Device) -> int:
             return _elements(command.rows * command.columns * command.channels, queue)
         case SetContext():
             return 1
+        case Host():
+            fallback = device.fallback
+            return fallback.setup + ceil((command.read + command.written) / _exact(fallback.bytes_per_cycle))
         case _:
             return 0
 

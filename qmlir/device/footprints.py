@@ -56,11 +56,22 @@ def footprint(command: Command, device: Device, contexts: Contexts, routines: Se
         Fault: A number in it is out of its range.
     """
     if isinstance(command, Host):
-        if command.routine >= len(routines):
-            raise Fault("must call a routine of the host", got=f"number {command.routine} of {len(routines)}")
-        return routines[command.routine]
+        return _host(command, routines)
     rule = _RULES.get(type(command))
     return Footprint() if rule is None else rule(command, device, contexts)
+
+
+def _host(command: Host, routines: Sequence[Footprint]) -> Footprint:
+    if command.routine >= len(routines):
+        raise Fault("must call a routine of the host", got=f"number {command.routine} of {len(routines)}")
+    routine = routines[command.routine]
+    read, written = (sum(block.bytes for block in blocks) for blocks in (routine.reads, routine.writes))
+    if (command.read, command.written) != (read, written):
+        raise Fault(
+            f"must say that its routine reads {read} bytes and writes {written}",
+            got=f"{command.read} and {command.written}",
+        )
+    return routine
 
 
 def context_of(command: Command, contexts: Contexts) -> SetContext:

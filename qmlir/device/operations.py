@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from qmlir.device.values import Elements, Flag, Name, Steps, Storage, Table
+from qmlir.device.values import BytesPerCycle, Cycles, Elements, Flag, Name, Steps, Storage, Table
 
 Pair = tuple[Elements, Elements]
 
@@ -89,3 +89,5 @@ class Fallback(Table):
 
     kind: Literal["error", "host"] = Field(description="an error, or the host computes them")
     operations: tuple[Name, ...] = Field(default=(), description="host: which ones; none listed means any")
+    setup: Cycles = Field(default=500, description="host: before a routine of it begins")
+    bytes_per_cycle: BytesPerCycle = Field(default=4.0, description="host: what a routine reads and writes")

@@ -86,10 +86,15 @@ class Sync(Command):
 
 @dataclass(frozen=True)
 class Host(Command):
-    """Has the host run a routine of the stream's table: the only way off the device."""
+    """Has the host run a routine of the stream's table: the only way off the device.
+
+    read, written   bytes of the routine's inputs and of its outputs
+    """
 
     OP = 0x03
     routine: int
+    read: int
+    written: int
 
 
 @dataclass(frozen=True)

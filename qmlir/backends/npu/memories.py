@@ -57,14 +57,6 @@ class Memories:
         self._view(block)[...] = np.frombuffer(data, np.uint8)
         self._mask(block)[...] = True
 
-    def dump(self, place: Place, size: int) -> bytes:
-        """The bytes there.
-
-        Raises:
-            Fault: Some were never written.
-        """
-        return self.read(Block(place, size)).tobytes()
-
     def read(self, block: Block) -> Bytes:
         """A copy of a block, uint8 [planes, rows, size]."""
         view = self._view(block)

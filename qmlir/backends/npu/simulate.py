@@ -5,7 +5,7 @@ checked beside it: from the waits follows what each command knows to be finished
 what an earlier command, not known to be finished, may still be reading or writing is a race.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from qmlir.backends.npu.assembly import disassemble
 from qmlir.backends.npu.execute import Machine, execute
 from qmlir.backends.npu.memories import Memories
-from qmlir.backends.npu.stream import TYPES, Port, Program
+from qmlir.backends.npu.stream import Port, Program
 from qmlir.device import Device
 from qmlir.device.blocks import Fault
 from qmlir.device.costs import products
@@ -24,7 +24,8 @@ from qmlir.isa.commands import End, Host, Mark, Sync
 from qmlir.isa.encoding import Command
 
 Array = npt.NDArray[np.generic]
-Routine = Callable[[Memories], None]
+Function = Callable[..., Sequence[Array]]
+"""What the host runs: arrays to arrays, as the ports of its routine say."""
 
 
 @dataclass
@@ -57,8 +58,17 @@ class Report:
 class Simulator:
     """A device with a program: call it with the network's inputs."""
 
-    def __init__(self, program: Program, device: Device, routines: Mapping[str, Routine] | None = None):
-        """Raises StreamError if the program was made for another device."""
+    def __init__(self, program: Program, device: Device, routines: Mapping[str, Function] | None = None):
+        """Takes a program.
+
+        Args:
+            program: The program.
+            device: The device.
+            routines: The functions that the host runs for it, by name.
+
+        Raises:
+            StreamError: The program was made for another device.
+        """
         program.require(device)
         self.program, self.device, self.routines = program, device, dict(routines or {})
         self.report: Report | None = None
@@ -75,7 +85,7 @@ class Simulator:
         if len(inputs) != len(self.program.inputs):
             raise Fault(f"the program must be given {len(self.program.inputs)} inputs", got=str(len(inputs)))
         for port, array in zip(self.program.inputs, inputs, strict=True):
-            memories.load(port.place, _stored(port, array))
+            memories.load(port.place, _stored(port, array, "input"))
         self.report = self._execute(memories)
         return [_loaded(port, memories) for port in self.program.outputs]
 
@@ -103,20 +113,23 @@ class Simulator:
         if command.queue >= len(self.device.queue):
             raise Fault("must be for a queue of the device", got=f"queue {command.queue} of {len(self.device.queue)}")
         order.issue(command)
-        if isinstance(command, Host):
-            self._call(command, machine)
-            return
-        touched = footprint(command, self.device, machine.contexts)
+        touched = footprint(command, self.device, machine.contexts, [r.footprint for r in self.program.routines])
         for other in machine.memories.touch(number, command.queue, touched.reads, touched.writes):
             order.require_finished(other, number)
-        execute(command, machine)
+        if isinstance(command, Host):
+            self._call(command, machine.memories)
+        else:
+            execute(command, machine)
 
-    def _call(self, command: Host, machine: Machine) -> None:
-        names = self.program.routines
-        name = names[command.routine] if command.routine < len(names) else str(command.routine)
-        if name not in self.routines:
-            raise Fault("must call a routine of the host", got=name)
-        self.routines[name](machine.memories)
+    def _call(self, command: Host, memories: Memories) -> None:
+        routine = self.program.routines[command.routine]
+        if routine.name not in self.routines:
+            raise Fault("must call a routine that the host has", got=routine.name)
+        results = self.routines[routine.name](*(_loaded(port, memories) for port in routine.inputs))
+        if len(results) != len(routine.outputs):
+            raise Fault(f"routine {routine.name} must have {len(routine.outputs)} results", got=str(len(results)))
+        for port, array in zip(routine.outputs, results, strict=True):
+            memories.write(port.block, np.frombuffer(_stored(port, array, "result"), np.uint8).reshape(1, 1, -1))
 
     def _layer(self, command: Mark) -> str:
         layers = self.program.layers
@@ -150,7 +163,7 @@ class _Order:
             if wait.finished:
                 known = np.maximum(known, self.known[self.by_queue[wait.queue][wait.finished - 1]])
                 known[wait.queue] = max(known[wait.queue], wait.finished)
-        if isinstance(command, End | Host) or (isinstance(command, Sync) and command.barrier):
+        if isinstance(command, End) or (isinstance(command, Sync) and command.barrier):
             known = self.issued.copy()
         self.by_queue[command.queue].append(len(self.known))
         self.known.append(known)
@@ -168,14 +181,12 @@ class _Order:
             )
 
 
-def _stored(port: Port, array: Array) -> bytes:
-    dtype = np.dtype(f"<i{TYPES[port.type] // 8}")
-    if array.shape != port.shape or array.dtype != dtype:
+def _stored(port: Port, array: Array, what: str) -> bytes:
+    if array.shape != port.shape or array.dtype != port.dtype:
         got = f"{array.dtype}{list(array.shape)}"
-        raise Fault(f'input "{port.name}" must be {dtype.name}{list(port.shape)}', got=got)
+        raise Fault(f'{what} "{port.name}" must be {port.dtype.name}{list(port.shape)}', got=got)
     return np.ascontiguousarray(array).tobytes()
 
 
 def _loaded(port: Port, memories: Memories) -> Array:
-    dtype = np.dtype(f"<i{TYPES[port.type] // 8}")
-    return np.frombuffer(memories.dump(port.place, port.size), dtype).reshape(port.shape)
+    return memories.read(port.block).reshape(-1).view(port.dtype).reshape(port.shape)

@@ -1,7 +1,7 @@
 """A program for a device as one file: commands, the data they start from, and the device it was made for.
 
     magic "QMLIRNPU" · version u32 · length of text u32 · words of commands u32 · bytes of data u32
-    text      JSON: the device's keys, where inputs and outputs lie, names of layers and host routines, data segments
+    text      JSON: the device's keys, where inputs and outputs lie, names of layers, the host's routines, data segments
     commands  32-bit words (isa/commands.py)
     data      the segments' bytes, one after the other
     CRC-32    of everything before it
@@ -13,7 +13,7 @@ another device says which keys differ.
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from struct import Struct
@@ -22,6 +22,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from qmlir.device import Device
+from qmlir.device.blocks import Block, Footprint
 from qmlir.errors import FileError
 from qmlir.files import replacing
 from qmlir.isa.encoding import Command, Place, StreamError
@@ -30,15 +31,21 @@ from qmlir.isa.words import decode, encode
 MAGIC = b"QMLIRNPU"
 VERSION = 1
 HEADER = Struct("<8s4I")
-TYPES = {"i8": 8, "i16": 16, "i32": 32}
+DTYPES = {
+    "i1": np.dtype(np.bool_),
+    **{f"i{bits}": np.dtype(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": np.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": np.dtype(f"<f{bits // 8}") for bits in (16, 32, 64)},
+}
+"""Types of elements, and how they lie in memory."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """Where an input or output of the network lies: dense, channels last.
+    """Where a tensor lies that the network, or a routine of the host, is given or gives: dense, channels last.
 
     shape   its dimensions
-    type    of its elements: i8, i16 or i32
+    type    of its elements, a key of DTYPES
     """
 
     name: str
@@ -47,9 +54,28 @@ class Port:
     type: str
 
     @property
-    def size(self) -> int:
-        """Bytes."""
-        return prod(self.shape) * TYPES[self.type] // 8
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its elements in numpy."""
+        return DTYPES[self.type]
+
+    @property
+    def block(self) -> Block:
+        """Its bytes."""
+        return Block(self.place, prod(self.shape) * self.dtype.itemsize)
+
+
+@dataclass(frozen=True)
+class Routine:
+    """What the host runs, and where it finds and leaves its tensors."""
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it reads and writes."""
+        return Footprint(tuple(port.block for port in self.inputs), tuple(port.block for port in self.outputs))
 
 
 @dataclass(frozen=True)
@@ -66,7 +92,7 @@ class Program:
 
     device     the keys of its device file, flat: `array.lanes.k` → 16
     layers     names that `Mark` refers to
-    routines   names that `Host` refers to
+    routines   what `Host` refers to
     """
 
     device: Mapping[str, object]
@@ -75,7 +101,7 @@ class Program:
     inputs: Sequence[Port] = ()
     outputs: Sequence[Port] = ()
     layers: Sequence[str] = ()
-    routines: Sequence[str] = field(default=())
+    routines: Sequence[Routine] = ()
 
     def to_bytes(self) -> bytes:
         """The file."""
@@ -85,7 +111,7 @@ class Program:
                 "inputs": [asdict(port) for port in self.inputs],
                 "outputs": [asdict(port) for port in self.outputs],
                 "layers": list(self.layers),
-                "routines": list(self.routines),
+                "routines": [asdict(routine) for routine in self.routines],
                 "segments": [[*segment.place, len(segment.data)] for segment in self.segments],
             },
             separators=(",", ":"),
@@ -169,7 +195,7 @@ class _Text:
     inputs: list[Port]
     outputs: list[Port]
     layers: list[str]
-    routines: list[str]
+    routines: list[Routine]
     places: list[tuple[Place, int]]
 
     @classmethod
@@ -181,7 +207,7 @@ class _Text:
                 [_port(entry) for entry in data["inputs"]],
                 [_port(entry) for entry in data["outputs"]],
                 [str(name) for name in data["layers"]],
-                [str(name) for name in data["routines"]],
+                [_routine(entry) for entry in data["routines"]],
                 [(_place(entry[:2]), _natural(entry[2])) for entry in data["segments"]],
             )
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
@@ -209,8 +235,13 @@ def _place(value: Sequence[object]) -> Place:
     return Place(_natural(memory), _natural(address))
 
 
+def _routine(entry: Mapping[str, Any]) -> Routine:
+    inputs, outputs = (tuple(_port(port) for port in entry[key]) for key in ("inputs", "outputs"))
+    return Routine(str(entry["name"]), inputs, outputs)
+
+
 def _port(entry: Mapping[str, Any]) -> Port:
-    if entry["type"] not in TYPES:
+    if entry["type"] not in DTYPES:
         raise ValueError(entry)
     return Port(str(entry["name"]), _place(entry["place"]), tuple(map(_natural, entry["shape"])), str(entry["type"]))
 

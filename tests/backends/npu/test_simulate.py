@@ -1,16 +1,18 @@
 """The simulator: the right bits, the right cycles, and a fault wherever hardware would go wrong."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from qmlir.backends.npu.cycles import predicted_cycles
-from qmlir.backends.npu.simulate import Simulator
+from qmlir.backends.npu.simulate import Function, Simulator
+from qmlir.backends.npu.stream import Port, Program, Routine
 from qmlir.device import load_device
 from qmlir.device.blocks import Fault
-from qmlir.isa.encoding import StreamError
-from tests.backends.npu.programs import DEVICE, Layer, image
+from qmlir.isa.encoding import Place, StreamError
+from tests.backends.npu.programs import DEVICE, DRAM, OUTPUT, Layer, image
 
 
 def test_a_convolution() -> None:
@@ -91,7 +93,7 @@ WRONG = [
     ("lower=0", "lower=200", "bounds must be in order and fit 8 bits"),
     ("target=act:0x0", "target=dram:0x0", "queue load must move data between its memories, got memory 3"),
     ("out_rows=6 out_columns=5", "out_rows=60000 out_columns=50000", "must meet at most"),
-    ("exec mark layer=0", "exec host routine=0", "must call a routine of the host, got 0"),
+    ("exec mark layer=0", "exec host routine=0 read=0 written=0", "must call a routine of the host, got number 0 of 0"),
 ]
 
 
@@ -102,6 +104,47 @@ def test_faults(text: str, instead: str, message: str) -> None:
     assert changed != layer.text()
     with pytest.raises(Fault, match=message):
         Simulator(layer.program(changed), DEVICE).run(image())
+
+
+HALVES = Routine(
+    "halves",
+    (Port("y", Place(DRAM, OUTPUT), (6, 5, 8), "i8"),),
+    (Port("z", Place(DRAM, 0x4000), (6, 5, 8), "f32"),),
+)
+
+
+def _with_host(after: str = " after store:1", read: int = 240) -> Program:
+    """The layer, and then half of each of its numbers as a float."""
+    layer = Layer.random()
+    host = f"exec host routine=0 read={read} written=960{after}\n exec end"
+    program = layer.program(layer.text().replace("exec end", host))
+    return replace(program, routines=(HALVES,), outputs=HALVES.outputs)
+
+
+def test_what_the_host_computes() -> None:
+    simulator = Simulator(_with_host(), DEVICE, {"halves": lambda y: [y.astype(np.float32) / 2]})
+    (z,) = simulator.run(image())
+    assert np.array_equal(z, Layer.random().expected(image()) / np.float32(2))
+    alone = Simulator(Layer.random().program(), DEVICE)
+    alone.run(image())
+    assert simulator.report is not None
+    assert alone.report is not None
+    assert simulator.report.cycles == alone.report.cycles + 500 + (240 + 960) // 4
+
+
+WRONG_HOSTS = [
+    (_with_host(""), {"halves": lambda y: [y / np.float32(2)]}, "must wait for command 8, number 1 of queue store"),
+    (_with_host(read=8), {}, "must say that its routine reads 240 bytes and writes 960, got 8 and 960"),
+    (_with_host(), {}, "must call a routine that the host has, got halves"),
+    (_with_host(), {"halves": lambda y: []}, "routine halves must have 1 results, got 0"),
+    (_with_host(), {"halves": lambda y: [y]}, r'result "z" must be float32\[6, 5, 8\], got int8\[6, 5, 8\]'),
+]
+
+
+@pytest.mark.parametrize(("program", "routines", "message"), WRONG_HOSTS)
+def test_hosts_that_go_wrong(program: Program, routines: dict[str, Function], message: str) -> None:
+    with pytest.raises(Fault, match=message):
+        Simulator(program, DEVICE, routines).run(image())
 
 
 def test_sums_that_overflow() -> None:

@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 
 from qmlir.backends.npu.assembly import assemble, disassemble
 from qmlir.backends.npu.simulate import Simulator
-from qmlir.backends.npu.stream import Program
+from qmlir.backends.npu.stream import Port, Program, Routine
 from qmlir.device.blocks import Fault
 from qmlir.errors import FileError
 from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync
@@ -103,7 +103,8 @@ def test_text_that_is_no_command(text: str, message: str) -> None:
 
 
 def test_a_file_both_ways(tmp_path: Path) -> None:
-    program = Layer.random().program()
+    port = Port("y", Place(3, 0x3000), (6, 5, 8), "i8")
+    program = replace(Layer.random().program(), routines=(Routine("argmax", (port,), (replace(port, type="f32"),)),))
     program.save(tmp_path / "net.npu")
     assert Program.load(tmp_path / "net.npu") == Program(
         dict(program.device),
