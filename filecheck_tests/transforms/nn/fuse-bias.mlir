@@ -62,6 +62,52 @@ func.func @batched_matmul(%x: tensor<5x4x3xf32>) -> tensor<5x4x2xf32> {
 
 // -----
 
+// One matrix for all that it multiplies, whatever dimensions it has in front.
+// CHECK-LABEL: func.func @one_matrix
+// CHECK: %[[W:.*]] = nn.constant <tensor<2x3xf32>, [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]>
+// CHECK: %[[X:.*]] = nn.reshape %x {shape = array<i64: 20, 3>}
+// CHECK-NEXT: %[[Y:.*]] = nn.fully_connected %[[X]], %[[W]]
+// CHECK-NEXT: %{{.*}} = nn.reshape %[[Y]] {shape = array<i64: 5, 4, 2>}
+// CHECK-NEXT: func.return
+func.func @one_matrix(%x: tensor<5x4x3xf32>) -> tensor<5x4x2xf32> {
+  %w = nn.constant <tensor<1x3x2xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]> : tensor<1x3x2xf32>
+  %y = nn.matmul %x, %w : tensor<5x4x3xf32>, tensor<1x3x2xf32> -> tensor<5x4x2xf32>
+  func.return %y : tensor<5x4x2xf32>
+}
+
+// -----
+
+// A constant first factor is the weights too, of the columns of the second.
+// CHECK-LABEL: func.func @constant_first
+// CHECK-DAG: %[[W:.*]] = nn.constant <tensor<2x3xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]> {qmlir.name = #qmlir.name<tensors ["w"]>}
+// CHECK-DAG: %[[T:.*]] = nn.transpose %x {permutation = array<i64: 0, 2, 1>} : tensor<5x3x4xf32> -> tensor<5x4x3xf32>
+// CHECK: %[[X:.*]] = nn.reshape %[[T]] {shape = array<i64: 20, 3>}
+// CHECK-NEXT: %[[Y:.*]] = nn.fully_connected %[[X]], %[[W]] {qmlir.name = #qmlir.name<nodes ["product"], tensors ["y"]>, max = 6.000000e+00 : f32}
+// CHECK-NEXT: %[[Z:.*]] = nn.reshape %[[Y]] {shape = array<i64: 5, 4, 2>}
+// CHECK-NEXT: %{{.*}} = nn.transpose %[[Z]] {permutation = array<i64: 0, 2, 1>} : tensor<5x4x2xf32> -> tensor<5x2x4xf32>
+// CHECK-NEXT: func.return
+func.func @constant_first(%x: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %w = nn.constant <tensor<2x3xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]> {qmlir.name = #qmlir.name<tensors ["w"]>} : tensor<2x3xf32>
+  %y = nn.matmul %w, %x {max = 6.0 : f32, qmlir.name = #qmlir.name<nodes ["product"], tensors ["y"]>} : tensor<2x3xf32>, tensor<5x3x4xf32> -> tensor<5x2x4xf32>
+  func.return %y : tensor<5x2x4xf32>
+}
+
+// -----
+
+// A matrix for each of a batch is no layer's weights: it stays a product, and so do two computed factors.
+// CHECK-LABEL: func.func @several_matrices
+// CHECK: nn.matmul %x, %{{.*}} : tensor<2x1x3xf32>, tensor<2x3x1xf32>
+// CHECK-NEXT: nn.matmul %x, %z
+// CHECK-NOT: nn.fully_connected
+func.func @several_matrices(%x: tensor<2x1x3xf32>, %z: tensor<2x3x1xf32>) -> (tensor<2x1x1xf32>, tensor<2x1x1xf32>) {
+  %w = nn.constant <tensor<2x3x1xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]> : tensor<2x3x1xf32>
+  %y = nn.matmul %x, %w : tensor<2x1x3xf32>, tensor<2x3x1xf32> -> tensor<2x1x1xf32>
+  %q = nn.matmul %x, %z : tensor<2x1x3xf32>, tensor<2x3x1xf32> -> tensor<2x1x1xf32>
+  func.return %y, %q : tensor<2x1x1xf32>, tensor<2x1x1xf32>
+}
+
+// -----
+
 // Not a matrix for each element of the batch, nor a computed one.
 // CHECK-LABEL: func.func @not_matmul
 // CHECK: nn.matmul

@@ -1,20 +1,22 @@
 """The pass `fuse-bias`: an addition along the output channels becomes the bias of the contraction before it.
 
-Enters and leaves: nn in float. A matrix product with constant weights has no bias operand; it becomes a fully
-connected layer first, with the weights transposed once, here.
+Enters and leaves: nn in float. A matrix product with a constant matrix, on whichever side, has no bias operand, and
+nothing that says which of its factors are weights; it becomes a fully connected layer first, with the weights
+transposed once, here. A product with several constant matrices, one for each of a batch, stays.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn import AddOp, FullyConnectedOp, MatMulOp, ReshapeOp
+from qmlir.dialects.interfaces import Shape, shape_of
+from qmlir.dialects.nn import AddOp, ConstantOp, FullyConnectedOp, MatMulOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.windows import ints
 from qmlir.rewriting import replace, rewrite
@@ -29,25 +31,59 @@ from qmlir.transforms.nn.matching import (
 
 
 class TurnMatMulIntoFullyConnected(RewritePattern):
-    """matmul(x [B…, M, K], constant [K, N]) → fully_connected(x as [B·M, K], constantᵀ) as [B…, M, N]; exact."""
+    """matmul(x [B…, M, K], constant [1…, K, N]) → fully_connected(x as [B·M, K], constantᵀ) as [B…, M, N]; exact."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: MatMulOp, rewriter: PatternRewriter) -> None:
-        constant = float_constant_of(op.rhs)
-        if constant is None or not is_float(op.lhs) or len(shape_of(op.rhs)) != 2:
+        constant = _constant_matrix(op.rhs)
+        if constant is None or not is_float(op.lhs):
             return
-        x, depth = shape_of(op.lhs), shape_of(op.lhs)[-1]
-        weights = derived_constant(np.ascontiguousarray(constant.value.array.T), constant)
-        before: list[Operation] = []
-        after: list[Operation] = []
-        rows = op.lhs
-        if len(x) != 2:
-            before = [ReshapeOp.make([rows], {"shape": ints([int(np.prod(x[:-1])), depth])})]
-            rows = before[0].results[0]
+        depth, columns = shape_of(op.rhs)[-2:]
+        matrix = constant.value.array.reshape(depth, columns)
+        weights = derived_constant(np.ascontiguousarray(matrix.T), constant)
+        before = _reshaped(op.lhs, (math.prod(shape_of(op.lhs)[:-1]), depth))
+        rows = before[0].results[0] if before else op.lhs
         contraction = FullyConnectedOp.make([rows, weights.y, []], op.properties)
-        if len(x) != 2:
-            after = [ReshapeOp.make([contraction.y], {"shape": ints(shape_of(op.y))})]
+        after = _reshaped(contraction.y, shape_of(op.y))
         replace(rewriter, op, [weights, *before, contraction, *after], doing=contraction)
+
+
+class PutConstantFactorLast(RewritePattern):
+    """matmul(constant [1…, M, K], x [B…, K, N]) → matmul(xᵀ, constantᵀ)ᵀ, of the last two dimensions; exact."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MatMulOp, rewriter: PatternRewriter) -> None:
+        constant = _constant_matrix(op.lhs)
+        if constant is None or not is_float(op.rhs) or float_constant_of(op.rhs) is not None:
+            return
+        matrix = constant.value.array.reshape(shape_of(op.lhs)[-2:])
+        factor = derived_constant(np.ascontiguousarray(matrix.T), constant)
+        columns = _turned(op.rhs)
+        product = MatMulOp.make([columns.y, factor.y], op.properties)
+        result = _turned(product.y)
+        replace(
+            rewriter,
+            op,
+            [factor, columns, product, result, *_reshaped(result.y, shape_of(op.y))],
+            doing=product,
+        )
+
+
+def _constant_matrix(value: SSAValue) -> ConstantOp | None:
+    """The float constant that a factor is, if it is one matrix for all that it multiplies."""
+    constant = float_constant_of(value)
+    return constant if constant is not None and math.prod(shape_of(value)[:-2]) == 1 else None
+
+
+def _reshaped(value: SSAValue, shape: Shape) -> list[ReshapeOp]:
+    """What gives a value another shape: nothing where it has it."""
+    return [] if shape_of(value) == shape else [ReshapeOp.make([value], {"shape": ints(shape)})]
+
+
+def _turned(value: SSAValue) -> TransposeOp:
+    """The last two dimensions exchanged."""
+    *outer, rows, columns = range(len(shape_of(value)))
+    return TransposeOp.make([value], {"permutation": ints([*outer, columns, rows])})
 
 
 class FuseOffsetIntoBias(RewritePattern):
@@ -72,7 +108,7 @@ class FuseOffsetIntoBias(RewritePattern):
         replace(rewriter, op, behind.moved(new), absorbing=behind.operations, doing=new[-1])
 
 
-PATTERNS = (TurnMatMulIntoFullyConnected(), FuseOffsetIntoBias())
+PATTERNS = (TurnMatMulIntoFullyConnected(), PutConstantFactorLast(), FuseOffsetIntoBias())
 
 
 def fuse_bias(module: ModuleOp) -> bool:

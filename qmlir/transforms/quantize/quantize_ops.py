@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
-from qmlir.dialects.nn import ConstantOp, RequantizeOp
+from qmlir.dialects.nn import ConstantOp, MatMulOp, RequantizeOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
@@ -81,6 +81,8 @@ def _record_quantized(op: Operation) -> None:
         if isinstance(op, WeightedOp):
             weights = uniform(op.w)
             text += f", {storage_name(weights.storage)} weights per {'channel' if weights.is_per_axis else 'tensor'}"
+        elif isinstance(op, MatMulOp) and any(isinstance(x.owner, ConstantOp) for x in (op.lhs, op.rhs)):
+            text += ", a constant factor per tensor: it has a matrix for each of a batch"
         decide(op, "quantized", "integer", text)
 
 

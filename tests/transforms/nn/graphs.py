@@ -215,8 +215,12 @@ class RandomGraph:
     def dense(self) -> SSAValue:
         x, outputs = self.value(), self.pick([2, 4])
         if self.rng.random() < 0.3 and len(shape_of(x)) > 1:
+            ones = [1] * self.pick([0, 0, 1, len(shape_of(x)) - 1])
+            if self.rng.random() < 0.3:
+                depth = shape_of(x)[-2]
+                return self.do(MatMulOp, [self.constant(self.array((*ones, outputs, depth)) / np.sqrt(depth)), x])
             depth = shape_of(x)[-1]
-            return self.do(MatMulOp, [x, self.constant(self.array((depth, outputs)) / np.sqrt(depth))])
+            return self.do(MatMulOp, [x, self.constant(self.array((*ones, depth, outputs)) / np.sqrt(depth))])
         rows = shape_of(x)[0]
         columns = int(np.prod(shape_of(x)[1:]))
         flat = self.do(ReshapeOp, [x], shape=ints([rows, columns]))
