@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
+from qmlir.device import properties
+from qmlir.device.copies import MOST_TRANSFERS
 from qmlir.device.description import Device
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.windows import WindowOp
 
 OPERATIONS: dict[type[Operation], str] = {
     qint.Conv2DOp: "conv2d",
@@ -98,118 +96,15 @@ def _text(value: object) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What operations have
-
-
-def _window(op: Operation) -> tuple[int, int] | None:
-    """Rows and columns of a window; of a global pool the whole image."""
-    match op:
-        case qint.MaxPool2DOp() | qint.AveragePool2DOp():
-            return op.window_values()
-        case qint.GlobalSumPoolOp():
-            _, rows, columns, _ = shape_of(op.x)
-            return rows, columns
-        case WindowOp():
-            _, rows, columns, _ = shape_of(op.operands[1])
-            return rows, columns
-        case _:
-            return None
-
-
-def _area(op: Operation) -> int | None:
-    window = _window(op)
-    return None if window is None else window[0] * window[1]
-
-
-def _stride(op: Operation) -> int | None:
-    """The largest stride; along an axis with one window there is none."""
-    if not isinstance(op, WindowOp):
-        return None
-    steps = zip(op.stride_values(), shape_of(op.results[0])[1:3], strict=True)
-    return max(stride if windows > 1 else 1 for stride, windows in steps)
-
-
-def _dilation(op: Operation) -> int | None:
-    return max(op.dilation_values()) if isinstance(op, WindowOp) else None
-
-
-def _padding(op: Operation) -> int | None:
-    return max(op.padding_values()) if isinstance(op, WindowOp) else None
-
-
-def _groups(op: qint.Conv2DOp) -> int:
-    return op.group_count()
-
-
-def _input_channels(op: qint.Conv2DOp) -> int:
-    return shape_of(op.x)[-1]
-
-
-def _channel_multiplier(op: qint.DepthwiseConv2DOp) -> int:
-    return shape_of(op.w)[-1] // max(shape_of(op.x)[-1], 1)
-
-
-def _terms(op: Operation) -> int:
-    return shape_of(op.operands[0])[-1]
-
-
-def _divisors(op: Operation) -> frozenset[int]:
-    """By how many elements a pool divides."""
-    if isinstance(op, qint.AveragePool2DOp):
-        return frozenset(int(n) for n in op.counts().reshape(-1))
-    return frozenset({_area(op) or 1})
+# What devices want
 
 
 def _powers_of_two(numbers: frozenset[int], _: object) -> bool:
     return all(n.bit_count() == 1 for n in numbers)
 
 
-def _narrow_types(op: Operation) -> frozenset[str]:
-    """Types of the data that an operation reads and writes, floats among them, not of its sums or indices."""
-    elements = map(element_of, (*op.operands, *op.results))
-    return frozenset(map(str, elements)) - {"i32", "i64"}
-
-
-def _multiplied(op: Operation) -> str:
-    return " by ".join(str(element_of(v)) for v in op.operands[:2])
-
-
-def _zero_points(op: Operation) -> frozenset[int]:
-    names = ("zero_point", "input_zero_point", "lhs_zero_point", "rhs_zero_point")
-    points = [op.properties[name] for name in names if name in op.properties]
-    return frozenset(p.value.data for p in points if isinstance(p, IntegerAttr))
-
-
-def _contract(op: qint.RequantizeOp) -> str:
-    return op.contract.data
-
-
-def _scales(op: qint.RequantizeOp) -> int:
-    """How many different factors a requantization has."""
-    return len(set(zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)))
-
-
 def _right_shifts(device: Device) -> range:
     return range(device.quant.shift.min, device.quant.shift.max + 1)
-
-
-def _shifts(op: qint.RequantizeOp) -> frozenset[int]:
-    """By how many bits products are shifted to the right, with a multiplier as narrow as the contract allows."""
-    narrow = numerics.CONTRACTS[op.contract.data].step.bit_length() - 1
-    factors = zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)
-    return frozenset(numerics.MULTIPLIER_BITS - narrow - shift for multiplier, shift in factors if multiplier)
-
-
-def _operand_factors(op: qint.AddOp) -> int:
-    return len({abs(m) for m in op.multipliers.get_values()})
-
-
-def _entries(op: qint.LookupOp) -> int:
-    return op.table.array.size
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# What devices want
 
 
 def _of(kind_key: str) -> Callable[[Device, str], Any]:
@@ -237,7 +132,7 @@ LIMITS = (
         WINDOWED,
         "a window has at most {wanted} elements",
         _of("kernel_max"),
-        _window,
+        properties.window,
         _both_at_most,
     ),
     Limit(
@@ -245,17 +140,24 @@ LIMITS = (
         WINDOWED,
         "a window covers at most {wanted} elements",
         _of("kernel_area_max"),
-        _area,
+        properties.area,
         _at_most,
     ),
-    Limit("ops.*.stride_max", WINDOWED, "strides are at most {wanted}", _of("stride_max"), _stride, _at_most),
-    Limit("ops.*.dilation_max", WINDOWED, "dilations are at most {wanted}", _of("dilation_max"), _dilation, _at_most),
+    Limit("ops.*.stride_max", WINDOWED, "strides are at most {wanted}", _of("stride_max"), properties.stride, _at_most),
+    Limit(
+        "ops.*.dilation_max",
+        WINDOWED,
+        "dilations are at most {wanted}",
+        _of("dilation_max"),
+        properties.dilation,
+        _at_most,
+    ),
     Limit(
         "ops.*.padding_max",
         WINDOWED,
         "padding is at most {wanted} on each side",
         _of("padding_max"),
-        _padding,
+        properties.padding,
         _at_most,
     ),
     Limit(
@@ -263,7 +165,7 @@ LIMITS = (
         ["conv2d"],
         "channels fall into {wanted} group",
         lambda device, kind: None if device.ops.conv2d and device.ops.conv2d.groups else 1,
-        _groups,
+        properties.groups,
         _at_most,
     ),
     Limit(
@@ -271,7 +173,7 @@ LIMITS = (
         ["conv2d"],
         "input channels are a multiple of {wanted}",
         _of("channels_multiple"),
-        _input_channels,
+        properties.input_channels,
         lambda got, wanted: got % wanted == 0,
     ),
     Limit(
@@ -279,18 +181,23 @@ LIMITS = (
         ["depthwise"],
         "each input channel has at most {wanted} output channels",
         _of("multiplier_max"),
-        _channel_multiplier,
+        properties.channel_multiplier,
         _at_most,
     ),
     Limit(
-        "ops.*.terms_max", ["fc", "matmul"], "a sum has at most {wanted} products", _of("terms_max"), _terms, _at_most
+        "ops.*.terms_max",
+        ["fc", "matmul"],
+        "a sum has at most {wanted} products",
+        _of("terms_max"),
+        properties.terms,
+        _at_most,
     ),
     Limit(
         "ops.add.operand_scale",
         ["add"],
         "both operands have {wanted} scale",
         lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None,
-        _operand_factors,
+        properties.operand_factors,
         _at_most,
     ),
     Limit(
@@ -298,15 +205,47 @@ LIMITS = (
         ["avgpool"],
         "a pool divides by {wanted}",
         lambda device, kind: "a power of two" if device.ops.avgpool and device.ops.avgpool.divisor == "pow2" else None,
-        _divisors,
+        properties.divisors,
         _powers_of_two,
+    ),
+    Limit(
+        "ops.avgpool",
+        ["avgpool"],
+        "means are rounded away from {wanted}",
+        lambda device, kind: 0,
+        properties.offset,
+        lambda got, wanted: got == wanted,
+    ),
+    Limit(
+        "ops.*",
+        ["add", "mul"],
+        "both operands have {wanted} type",
+        lambda device, kind: 1,
+        properties.operand_types,
+        _at_most,
+    ),
+    Limit(
+        "ops.*",
+        ["add", "mul"],
+        "operands are repeated along rows and columns alone",
+        lambda device, kind: False,
+        properties.repeats_channels,
+        lambda got, wanted: got == wanted,
+    ),
+    Limit(
+        "ops.move",
+        ["move"],
+        "data moves in at most {wanted} boxes",
+        lambda device, kind: MOST_TRANSFERS,
+        properties.transfers,
+        _at_most,
     ),
     Limit(
         "ops.lut.entries",
         ["lut"],
         "a table has {wanted} entries",
         _of("entries"),
-        _entries,
+        properties.entries,
         lambda got, wanted: got == wanted,
     ),
     Limit(
@@ -314,7 +253,7 @@ LIMITS = (
         ("conv2d", "depthwise", "fc", "matmul"),
         "the array multiplies {wanted}",
         lambda device, kind: frozenset(f"{mode.a} by {mode.w}" for mode in device.array.modes),
-        _multiplied,
+        properties.multiplied,
         lambda got, wanted: got in wanted,
     ),
     Limit(
@@ -322,7 +261,7 @@ LIMITS = (
         EVERY,
         "data is {wanted}",
         lambda device, kind: frozenset(device.quant.types),
-        _narrow_types,
+        properties.narrow_types,
         _within,
     ),
     Limit(
@@ -330,7 +269,7 @@ LIMITS = (
         EVERY,
         "zero points are {wanted}",
         lambda device, kind: None if device.quant.zero_point.activations else frozenset({0}),
-        _zero_points,
+        properties.zero_points,
         _within,
     ),
     Limit(
@@ -338,7 +277,7 @@ LIMITS = (
         ["requantize"],
         "scales change by the contract {wanted}",
         lambda device, kind: device.quant.contract,
-        _contract,
+        properties.contract,
         lambda got, wanted: got == wanted,
     ),
     Limit(
@@ -346,7 +285,7 @@ LIMITS = (
         ["requantize"],
         "a result has {wanted} scale",
         lambda device, kind: 1 if device.quant.granularity == "tensor" else None,
-        _scales,
+        properties.scales,
         _at_most,
     ),
     Limit(
@@ -354,7 +293,7 @@ LIMITS = (
         ["requantize"],
         "products are shifted to the right by {wanted} bits",
         lambda device, kind: None if device.quant.scale == "float32" else _right_shifts(device),
-        _shifts,
+        properties.shifts,
         _within,
     ),
 )

@@ -45,10 +45,10 @@ def pool(op: Any, rows: int, columns: int) -> Sample:
     return Sample(op, "", (i(8, 1, 12, 12, 4),), window(window=(rows, columns)))
 
 
-def add(left: int, right: int) -> Sample:
+def add(left: int, right: int, operands: tuple[Any, Any] = (i(8, 4), i(8, 4))) -> Sample:
     multipliers = DenseArrayBase.from_list(i64, [left, right])
     properties = {"multipliers": multipliers, "shift": int32(20)} | narrow()
-    return Sample(qint.AddOp, "", (i(8, 4), i(8, 4)), properties, i(8).element)
+    return Sample(qint.AddOp, "", operands, properties, i(8).element)
 
 
 def requantize(multipliers: list[int], shifts: list[int], contract: str = "single") -> Sample:
@@ -116,6 +116,33 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
         Sample(qint.MatMulOp, "", (i(8, 2, 4), i(8, 4, 3))),
         Sample(qint.MatMulOp, "", (i(8, 2, 5), i(8, 5, 3))),
         "got 5",
+    ),
+    (
+        "ops.avgpool",
+        device(),
+        pool(qint.AveragePool2DOp, 2, 2),
+        Sample(qint.AveragePool2DOp, "", (i(8, 1, 12, 12, 4),), window(window=(2, 2)) | {"offset": int32(128)}),
+        "means are rounded away from 0, got 128",
+    ),
+    ("ops.add", device(), add(HALF, HALF), add(HALF, HALF, (i(8, 4), i(16, 4))), "both operands have 1 type, got 2"),
+    (
+        "ops.add",
+        device(),
+        add(HALF, HALF, (i(8, 3, 4), i(8, 1, 4))),
+        add(HALF, HALF, (i(8, 3, 4), i(8, 3, 1))),
+        "operands are repeated along rows and columns alone",
+    ),
+    (
+        "ops.move",
+        device(),
+        Sample(nn.TransposeOp, "", (i(8, 2, 3, 4),), {"permutation": window(window=(1, 0, 2))["window"]}),
+        Sample(
+            nn.TransposeOp,
+            "",
+            (i(8, 9, 9, 8, 9, 2, 9, 2),),
+            {"permutation": window(window=(6, 5, 4, 3, 2, 1, 0))["window"]},
+        ),
+        "data moves in at most 1024 boxes",
     ),
     ("ops.add.operand_scale", device(add={"operand_scale": "same"}), add(HALF, HALF), add(HALF, HALF + 1), "1 scale"),
     (

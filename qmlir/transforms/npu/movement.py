@@ -1,57 +1,19 @@
 """Layers that only move data: a reshape costs nothing, the others are copies of strided boxes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.device.copies import Copy, copies
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn.indexing import SliceOp
-from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.shape import PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of
 from qmlir.errors import LoweringError
 from qmlir.isa.commands import Fill, Pool, Pooling
 from qmlir.transforms.npu.emission import Emitter, Spot, View
 from qmlir.transforms.npu.vector import pieces
-
-MOVING = (BroadcastOp, ConcatOp, PadOp, SliceOp, TransposeOp)
-"""What there are copies for; a reshape needs none."""
-
-MOST_COPIES = 1 << 10
-"""A layer that takes more transfers than this is none for a device that moves boxes."""
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A box of any rank, from one tensor to another; offsets and strides in elements.
-
-    source    the value it is taken from
-    sizes     of the box
-    """
-
-    source: SSAValue
-    sizes: tuple[int, ...]
-    there: int
-    there_strides: tuple[int, ...]
-    here: int
-    here_strides: tuple[int, ...]
-
-    def loops(self) -> list[tuple[int, int, int]]:
-        """(count, stride there, stride here) from the outside in, as few as can be; the last one dense in both."""
-        every = [
-            loop for loop in zip(self.sizes, self.there_strides, self.here_strides, strict=True) if loop[0] > 1
-        ]  # fmt: skip
-        merged: list[tuple[int, int, int]] = [(1, 1, 1)]
-        for count, there, here in reversed(every):
-            inner, inner_there, inner_here = merged[0]
-            if (there, here) == (inner * inner_there, inner * inner_here):
-                merged[0] = (count * inner, inner_there, inner_here)
-            else:
-                merged.insert(0, (count, there, here))
-        return merged
 
 
 def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[SSAValue, SSAValue]) -> None:
@@ -70,59 +32,10 @@ def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[S
             _copy(emitter, *box)
 
 
-def copies(op: Operation) -> list[Copy]:
-    """The boxes that an operation moves.
-
-    Raises:
-        LoweringError: It moves elements in no such way.
-    """
-    (y,) = op.results
-    strides = _strides(shape_of(y))
-    match op:
-        case ConcatOp():
-            axis, found, at = op.axis.value.data, list[Copy](), 0
-            for x in op.inputs:
-                shape = shape_of(x)
-                found.append(Copy(x, shape, 0, _strides(shape), at * strides[axis], strides))
-                at += shape[axis]
-            return found
-        case PadOp():
-            first = sum(low * stride for (low, _), stride in zip(op.pads(), strides, strict=True))
-            return [Copy(op.x, shape_of(op.x), 0, _strides(shape_of(op.x)), first, strides)]
-        case TransposeOp():
-            there = _strides(shape_of(op.x))
-            order = op.permutation.get_values()
-            return [Copy(op.x, shape_of(y), 0, tuple(there[p] for p in order), 0, strides)]
-        case BroadcastOp():
-            shape = shape_of(op.x)
-            padded = (1,) * (len(strides) - len(shape)) + shape
-            there = tuple(
-                0 if n == 1 else s for n, s in zip(padded, _strides(padded), strict=True)
-            )  # fmt: skip
-            return [Copy(op.x, shape_of(y), 0, there, 0, strides)]
-        case SliceOp():
-            places = np.arange(prod(shape_of(op.x))).reshape(shape_of(op.x))
-            (taken,) = op.evaluate(places)
-            there = tuple(
-                int(np.take(taken, 1, axis).flat[0] - taken.flat[0]) if size > 1 else 0
-                for axis, size in enumerate(taken.shape)
-            )
-            return [Copy(op.x, shape_of(y), int(taken.flat[0]), there, 0, strides)]
-        case _:
-            raise LoweringError(op.name, "", "must be a copy of boxes", remedy="it belongs on the host")
-
-
-def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Of a tensor without gaps, in elements."""
-    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
-
-
 def _boxes(copy: Copy, source: Spot, target: Spot, bits: int, emitter: Emitter) -> list[tuple[View, View]]:
     """A copy as boxes [rows, columns, channels]."""
     size, loops = bits // 8, copy.loops()
     outer, inner = loops[:-3], [*[(1, 0, 0)] * (3 - len(loops)), *loops[-3:]]
-    if prod(count for count, _, _ in outer) > MOST_COPIES:
-        raise LoweringError("npu.layer", emitter.layers[-1], f"must take at most {MOST_COPIES} copies of boxes")
     (rows, there_row, here_row), (columns, there_column, here_column), (channels, _, _) = inner
     shape, external = (rows, columns, channels), emitter.engines.external
     found: list[tuple[View, View]] = []

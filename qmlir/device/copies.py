@@ -1,0 +1,96 @@
+"""Operations that only move data, as copies of strided boxes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.indexing import SliceOp
+from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
+
+MOST_TRANSFERS = 1 << 10
+"""An operation that takes more transfers of boxes [rows, columns, dense elements] is none for a device."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A box of any rank, from one tensor to another; offsets and strides in elements.
+
+    source    the value it is taken from
+    sizes     of the box
+    """
+
+    source: SSAValue
+    sizes: tuple[int, ...]
+    there: int
+    there_strides: tuple[int, ...]
+    here: int
+    here_strides: tuple[int, ...]
+
+    def loops(self) -> list[tuple[int, int, int]]:
+        """(count, stride there, stride here) from the outside in, as few as can be; the last one dense in both."""
+        every = [
+            loop for loop in zip(self.sizes, self.there_strides, self.here_strides, strict=True) if loop[0] > 1
+        ]  # fmt: skip
+        merged: list[tuple[int, int, int]] = [(1, 1, 1)]
+        for count, there, here in reversed(every):
+            inner, inner_there, inner_here = merged[0]
+            if (there, here) == (inner * inner_there, inner * inner_here):
+                merged[0] = (count * inner, inner_there, inner_here)
+            else:
+                merged.insert(0, (count, there, here))
+        return merged
+
+
+def copies(op: Operation) -> list[Copy]:
+    """The boxes that an operation moves; none of one that moves elements in no such way."""
+    (y,) = op.results
+    strides = _strides(shape_of(y))
+    match op:
+        case ConcatOp():
+            axis, found, at = op.axis.value.data, list[Copy](), 0
+            for x in op.inputs:
+                shape = shape_of(x)
+                found.append(Copy(x, shape, 0, _strides(shape), at * strides[axis], strides))
+                at += shape[axis]
+            return found
+        case PadOp():
+            first = sum(low * stride for (low, _), stride in zip(op.pads(), strides, strict=True))
+            return [Copy(op.x, shape_of(op.x), 0, _strides(shape_of(op.x)), first, strides)]
+        case TransposeOp():
+            there = _strides(shape_of(op.x))
+            order = op.permutation.get_values()
+            return [Copy(op.x, shape_of(y), 0, tuple(there[p] for p in order), 0, strides)]
+        case BroadcastOp():
+            shape = shape_of(op.x)
+            padded = (1,) * (len(strides) - len(shape)) + shape
+            there = tuple(
+                0 if n == 1 else s for n, s in zip(padded, _strides(padded), strict=True)
+            )  # fmt: skip
+            return [Copy(op.x, shape_of(y), 0, there, 0, strides)]
+        case SliceOp():
+            places = np.arange(prod(shape_of(op.x))).reshape(shape_of(op.x))
+            (taken,) = op.evaluate(places)
+            there = tuple(
+                int(np.take(taken, 1, axis).flat[0] - taken.flat[0]) if size > 1 else 0
+                for axis, size in enumerate(taken.shape)
+            )
+            return [Copy(op.x, shape_of(y), int(taken.flat[0]), there, 0, strides)]
+        case _:
+            return []
+
+
+def _strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Of a tensor without gaps, in elements."""
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def transfers(op: Operation) -> int | None:
+    """How many transfers of boxes with three loops an operation takes; None of one that moves single elements."""
+    if isinstance(op, ReshapeOp):
+        return 0
+    found = copies(op)
+    return sum(prod(count for count, _, _ in copy.loops()[:-3]) for copy in found) if found else None

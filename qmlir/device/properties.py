@@ -1,0 +1,144 @@
+"""What an integer operation has that a device may limit: windows, strides, types, zero points, factors."""
+
+from math import inf
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+from qmlir.device.copies import transfers as transfers_of
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.quant import numerics
+from qmlir.dialects.windows import WindowOp
+
+
+def window(op: Operation) -> tuple[int, int] | None:
+    """Rows and columns of a window; of a global pool the whole image."""
+    match op:
+        case qint.MaxPool2DOp() | qint.AveragePool2DOp():
+            return op.window_values()
+        case qint.GlobalSumPoolOp():
+            _, rows, columns, _ = shape_of(op.x)
+            return rows, columns
+        case WindowOp():
+            _, rows, columns, _ = shape_of(op.operands[1])
+            return rows, columns
+        case _:
+            return None
+
+
+def area(op: Operation) -> int | None:
+    """Rows · columns of a window."""
+    extents = window(op)
+    return None if extents is None else extents[0] * extents[1]
+
+
+def stride(op: Operation) -> int | None:
+    """The largest stride; along an axis with one window there is none."""
+    if not isinstance(op, WindowOp):
+        return None
+    steps = zip(op.stride_values(), shape_of(op.results[0])[1:3], strict=True)
+    return max(stride if windows > 1 else 1 for stride, windows in steps)
+
+
+def dilation(op: Operation) -> int | None:
+    """The larger dilation."""
+    return max(op.dilation_values()) if isinstance(op, WindowOp) else None
+
+
+def padding(op: Operation) -> int | None:
+    """The largest padding of a side."""
+    return max(op.padding_values()) if isinstance(op, WindowOp) else None
+
+
+def groups(op: qint.Conv2DOp) -> int:
+    """Into how many groups channels fall."""
+    return op.group_count()
+
+
+def input_channels(op: qint.Conv2DOp) -> int:
+    """Channels of the data."""
+    return shape_of(op.x)[-1]
+
+
+def channel_multiplier(op: qint.DepthwiseConv2DOp) -> int:
+    """Output channels for each input channel."""
+    return shape_of(op.w)[-1] // max(shape_of(op.x)[-1], 1)
+
+
+def terms(op: Operation) -> int:
+    """Products in a sum of a matrix product."""
+    return shape_of(op.operands[0])[-1]
+
+
+def divisors(op: Operation) -> frozenset[int]:
+    """By how many elements a pool divides."""
+    if isinstance(op, qint.AveragePool2DOp):
+        return frozenset(int(n) for n in op.counts().reshape(-1))
+    return frozenset({area(op) or 1})
+
+
+def narrow_types(op: Operation) -> frozenset[str]:
+    """Types of the data that an operation reads and writes, floats among them, not of its sums or indices."""
+    elements = map(element_of, (*op.operands, *op.results))
+    return frozenset(map(str, elements)) - {"i32", "i64"}
+
+
+def multiplied(op: Operation) -> str:
+    """The types of data and weights, as `i8 by i8`."""
+    return " by ".join(str(element_of(v)) for v in op.operands[:2])
+
+
+def zero_points(op: Operation) -> frozenset[int]:
+    """All zero points."""
+    names = ("zero_point", "input_zero_point", "lhs_zero_point", "rhs_zero_point")
+    points = [op.properties[name] for name in names if name in op.properties]
+    return frozenset(p.value.data for p in points if isinstance(p, IntegerAttr))
+
+
+def contract(op: qint.RequantizeOp) -> str:
+    """The rounding contract."""
+    return op.contract.data
+
+
+def scales(op: qint.RequantizeOp) -> int:
+    """How many different factors a requantization has."""
+    return len(set(zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)))
+
+
+def shifts(op: qint.RequantizeOp) -> frozenset[int]:
+    """By how many bits products are shifted to the right, with a multiplier as narrow as the contract allows."""
+    narrow = numerics.CONTRACTS[op.contract.data].step.bit_length() - 1
+    factors = zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)
+    return frozenset(numerics.MULTIPLIER_BITS - narrow - shift for multiplier, shift in factors if multiplier)
+
+
+def operand_factors(op: qint.AddOp) -> int:
+    """How many different factors the operands have."""
+    return len({abs(m) for m in op.multipliers.get_values()})
+
+
+def offset(op: Operation) -> int | None:
+    """The number that means are rounded away from."""
+    return op.offset.value.data if isinstance(op, qint.AveragePool2DOp) else None
+
+
+def operand_types(op: qint.AddOp | qint.MulOp) -> int:
+    """How many types the operands have."""
+    return len({element_of(op.lhs), element_of(op.rhs)})
+
+
+def repeats_channels(op: qint.AddOp | qint.MulOp) -> bool:
+    """Whether an operand is repeated along the last axis, which no pitch does."""
+    return len({(shape_of(v) or (1,))[-1] for v in (op.lhs, op.rhs)}) > 1
+
+
+def transfers(op: Operation) -> float:
+    """How many boxes are moved; infinitely many where single elements are."""
+    found = transfers_of(op)
+    return inf if found is None else found
+
+
+def entries(op: qint.LookupOp) -> int:
+    """Entries of a table."""
+    return op.table.array.size
