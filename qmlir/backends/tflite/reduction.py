@@ -1,9 +1,14 @@
 """Reductions along axes, which stay as dimensions of size 1, and what is gathered up on the way."""
 
+from math import prod
+
+import numpy as np
+
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
-from qmlir.backends.tflite.graph import BOOL
-from qmlir.backends.tflite.values import Values
+from qmlir.backends.tflite.graph import BOOL, Parameters, Tensor
+from qmlir.backends.tflite.values import INT8, UINT8, Values
+from qmlir.backends.tflite.windows import VALID
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
@@ -21,6 +26,9 @@ OF_BOOLEANS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 
 ARGUMENTS: dict[type[ArgumentOp], str] = {nn.ArgMaxOp: "ARG_MAX", nn.ArgMinOp: "ARG_MIN"}
 
+ONES = (INT8, UINT8)
+"""Types that sums of products with ones are sums of."""
+
 INT64 = 4
 """In the schema."""
 
@@ -34,8 +42,29 @@ def reduce(op: ReductionOp, values: Values) -> None:
         return
     if 0 in x.shape:
         raise NoForm("needs elements to reduce", str(list(x.shape)), "TFLite leaves open what none of them are")
+    if kind == "SUM" and x.form.parameters is not None and x.dtype in ONES:
+        values.define(op.y, values.graph.reshaped(_sum_of_bytes(op, x, values), shape_of(op.y)))
+        return
     kind = OF_BOOLEANS.get(kind, kind) if x.dtype == BOOL else kind
     values.compute(op, kind, [op.x], {"KeepDims": True}, [values.graph.indices(op.axes.get_values())])
+
+
+def _sum_of_bytes(op: ReductionOp, x: Tensor, values: Values) -> Tensor:
+    """DEPTHWISE_CONV_2D with weights of 1, [1, reduced, 1, kept after], on an image whose rows are what is reduced.
+
+    LiteRT's SUM is none of numbers: its reference kernel adds signed bytes as they are stored, and wraps around.
+    """
+    graph, axes = values.graph, op.axes.get_values()
+    before = [axis for axis in range(axes[0])]
+    after = [axis for axis in range(axes[0], len(x.shape)) if axis not in axes]
+    parts = [prod(x.shape[axis] for axis in group) for group in (before, axes, after)]
+    image = graph.reshaped(graph.transposed(x, [*before, *axes, *after]), (parts[0], parts[1], 1, parts[2]))
+    assert x.form.parameters is not None, "numbers have a SUM"
+    ones = graph.constant(np.ones((1, parts[1], 1, parts[2]), x.dtype), Parameters((1.0,), (0,)))
+    none = graph.constant(np.zeros(parts[2], np.int32), Parameters((x.form.parameters.scale,), (0,)))
+    options = {"StrideH": 1, "StrideW": 1, "DepthMultiplier": 1, "Padding": VALID}
+    form = values.form(op.y).shaped((parts[0], 1, 1, parts[2]))
+    return graph.operator("DEPTHWISE_CONV_2D", [image, ones, none], form, options)
 
 
 @exports(*ARGUMENTS)

@@ -33,12 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 NUMERICS = "litert-reference"
 
-WRAPPING = "LiteRT's reference adds the stored bytes and wraps around; exported, it is a sum of floats"
-SUMS = "LiteRT's reference kernel adds signed integers as they are stored, so sums go out on floats"
-
 BETWEEN_CASTS = {
-    **{str(s): SUMS for s in NN_SAMPLES if s.op is nn.ReduceSumOp},
-    **{f"nn.reduce_sum-{note}": WRAPPING for note in ("rows", "columns", "alternate", "all")},
     "nn.reciprocal-f32": "TFLite has none in integers",
     "nn.resize-rows_and_columns": "weighted sums on floats",
     "nn.resize-channels_first": "weighted sums on floats",
@@ -56,8 +51,8 @@ def takes_quantized(op: type[TensorOp]) -> bool:
     return issubclass(op, MovementOp) or (issubclass(op, NNOp) and Elements.QUANTIZED in op.ELEMENTS)
 
 
-ON_FLOATS = {"SUM", "DIV"}
-"""Operators whose integer kernels, which round otherwise, are not what goes out: sums wrap around, 0 divides."""
+OTHERS_GO_OUT = {"SUM", "DIV"}
+"""Operators whose integer kernels, which wrap around or leave divisions by 0 open, are not what goes out."""
 
 QUANTIZED = [s for s in NN_SAMPLES if takes_quantized(s.op) and s.op not in OTHERS and refusal(s) is None]
 
@@ -97,20 +92,19 @@ def test_litert_computes_the_same_of_a_file_that_came_back(case: Case, format: s
     if (said := refused(imported(case, format), path)) is not None:
         assert re.search(LACKING, said)
         return
-    inputs = case.data(format, np.random.default_rng(0))
-    expected = litert(case.build(format), inputs, reference=case.reference)
-    if format != "float32" and "DEQUANTIZE" in kinds(
-        path
-    ):  # imported as float operations, which LiteRT's integers are not
-        module = imported(case, format)
+    inputs, on_floats = case.data(format, np.random.default_rng(0)), "DEQUANTIZE" in kinds(path)
+    others, reference = case.kind in OTHERS_GO_OUT, case.reference
+    expected = litert(case.build(format), inputs, reference=reference)
+    if format != "float32" and (on_floats or others):  # LiteRT's integers are those of another algorithm
+        module, reference = imported(case, format), reference or others
         follow(module, NUMERICS)
         expected = qmlir.reference(module).run(dict(zip(names(path), inputs, strict=True)))
-    for a, b in zip(expected, LiteRT(path, reference=case.reference).run(inputs), strict=True):
+    for a, b in zip(expected, LiteRT(path, reference=reference).run(inputs), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         if a.dtype.kind == "f":
             np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5 * np.abs(a).max(initial=0))
         else:
-            assert np.abs(a.astype(int) - b.astype(int)).max(initial=0) <= (case.kind in ON_FLOATS)
+            assert np.abs(a.astype(int) - b.astype(int)).max(initial=0) <= (others and on_floats)
 
 
 def names(path: Path) -> list[str]:
@@ -236,6 +230,25 @@ def test_average_pools(element: str, pads: str, pools: int, tmp_path: Path) -> N
     module = unary(element, "nn.average_pool2d", window, shape="2x5x7x3")
     found = check(module, tmp_path / "m.tflite", numbers(2, 5, 7, 3))
     assert [found.count(kind) for kind in ("AVERAGE_POOL_2D", "QUANTIZE", "DEQUANTIZE")] == [pools, 1, 1]
+
+
+@pytest.mark.parametrize("element", [I8, U8])
+@pytest.mark.parametrize("axes", [[2], [1], [0, 2], [0, 1, 2]])
+def test_sums_are_products_with_ones(element: str, axes: list[int], tmp_path: Path) -> None:
+    """Which do not wrap around as LiteRT's SUM of bytes does."""
+    data, result = np.full((2, 3, 4), 60, np.float32), element.replace("0.5", "1.25")
+    data[0] -= numbers(3, 4)
+    x, y = f"tensor<2x3x4x{element}>", f"tensor<{'x'.join('1' if i in axes else n for i, n in enumerate('234'))}x"
+    module = network(f"""
+      func.func @main(%x: tensor<2x3x4xf32>) -> {y}f32> {{
+        %q = quant.qcast %x : tensor<2x3x4xf32> to {x}
+        %s = nn.reduce_sum %q {{axes = array<i64: {", ".join(map(str, axes))}>}} : {x} -> {y}{result}>
+        %y = quant.dcast %s : {y}{result}> to {y}f32>
+        func.return %y : {y}f32>
+      }}""")
+    found = check(module, tmp_path / "m.tflite", data)
+    assert "DEPTHWISE_CONV_2D" in found
+    assert (found.count("QUANTIZE"), found.count("DEQUANTIZE")) == (1, 1)
 
 
 def activation(path: Path) -> int:
