@@ -1,0 +1,41 @@
+// RUN: qmlir-opt --npu-place --split-input-file %s | filecheck %s
+
+// Tensors that live in turn share their bytes, constants lie behind them; tiles go around the region of their role.
+// An input lives from the start, an output to the end.
+
+builtin.module attributes {npu.device = "nmp"} {
+  func.func @main() {
+    %x = npu.buffer "dram" 100 {role = "ifm", tensor = "x", port = #npu.port<"input", 0 : i64, "x", [100 : i64], "i8">} : !npu.buffer
+    %m = npu.buffer "dram" 128 {role = "ofm", tensor = "m"} : !npu.buffer
+    %y = npu.buffer "dram" 100 {role = "ofm", tensor = "y", port = #npu.port<"output", 0 : i64, "y", [100 : i64], "i8">} : !npu.buffer
+    %w = npu.buffer "dram" 4 {role = "weights", contents = #qmlir.weights<tensor<4xi8>, [1, 2, 3, 4]>} : !npu.buffer
+    %v = npu.buffer "dram" 2 {role = "weights", contents = #qmlir.weights<tensor<2xi8>, [5, 6]>} : !npu.buffer
+    %a = npu.buffer "act" 100000 {role = "ifm"} : !npu.buffer
+    %b = npu.buffer "act" 60000 {role = "ifm"} : !npu.buffer
+    %c = npu.buffer "act" 4000 {role = "ifm"} : !npu.buffer
+    %d = npu.buffer "act" 100 {role = "ofm"} : !npu.buffer
+    %unused = npu.buffer "act" 100 {role = "ofm"} : !npu.buffer
+    npu.issue "load" "move" source = %x[0] target = %a[0] size = 100 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "store" "move" source = %a[0] target = %m[0] size = 100 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "load" "move" source = %m[0] target = %b[0] size = 100 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "load" "move" source = %w[0] target = %b[100] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "load" "move" source = %v[0] target = %b[104] size = 2 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "store" "move" source = %b[0] target = %y[0] size = 100 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.call "exec" @host_0(%x : !npu.buffer) -> (%y : !npu.buffer) {waits = {}}
+    npu.issue "load" "move" source = %w[0] target = %c[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "load" "move" source = %w[0] target = %d[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    func.return
+  }
+}
+
+// CHECK: npu.filled = {dram = {tensors = 256 : i64, bound = 256 : i64, constants = 128 : i64}}
+// CHECK: %x = npu.buffer "dram" 100 : i64 {role = "ifm", tensor = "x", {{.*}}address = 0 : i64
+// CHECK-NEXT: %m = npu.buffer "dram" {{.*}}address = 128 : i64
+// CHECK-NEXT: %y = npu.buffer "dram" {{.*}}address = 128 : i64
+// CHECK-NEXT: %w = npu.buffer "dram" {{.*}}address = 256 : i64
+// CHECK-NEXT: %v = npu.buffer "dram" {{.*}}address = 320 : i64
+// CHECK-NEXT: %a = npu.buffer "act" {{.*}}address = 0 : i64
+// CHECK-NEXT: %b = npu.buffer "act" {{.*}}address = 100000 : i64
+// CHECK-NEXT: %c = npu.buffer "act" {{.*}}address = 0 : i64
+// CHECK-NEXT: %d = npu.buffer "act" {{.*}}address = 163840 : i64
+// CHECK-NEXT: %unused = npu.buffer "act" 100 : i64 {role = "ofm"} : !npu.buffer
