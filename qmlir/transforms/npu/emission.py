@@ -18,9 +18,11 @@ from qmlir.device import Device
 from qmlir.device.description import Memory, Queue
 from qmlir.device.values import Role
 from qmlir.dialects import qint
+from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
@@ -143,7 +145,7 @@ class Emitter:
             inside: Arguments of a layer's body → the network's values.
         """
         outer = (inside or {}).get(value, value)
-        shape, bits = shape_of(outer), width_of(outer)
+        shape, bits = shape_of(outer), 8 * stored_dtype(outer).itemsize
         constant = getattr(outer.owner, "value", None) if outer not in self.tensors else None
         if isinstance(constant, WeightsAttr):
             memory, spot = self.engines.constants("ifm"), self.constant(constant.array, "ifm")
@@ -155,7 +157,7 @@ class Emitter:
 
     def result(self, value: SSAValue, name: str) -> list[View]:
         """Room for a value that the network computes."""
-        size = prod(shape_of(value)) * width_of(value) // 8
+        size = stored_bytes(value)
         self.tensors[value] = Spot(self.buffer(self.engines.external, size, "ofm", tensor=name))
         return self.views(value)
 
@@ -323,6 +325,12 @@ def _as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
     return 1, (1, 1, prod(shape))
 
 
-def elements_fit(value: SSAValue) -> bool:
-    """Whether a value has elements that commands know."""
-    return str(element_of(value)) in ("i8", "i16", "i32")
+def stored_dtype(value: SSAValue) -> np.dtype[Any]:
+    """Of the elements of a tensor as they lie in memory: of a quantized one its integers."""
+    element = element_of(value)
+    return np.dtype(element.numpy_dtype) if isinstance(element, UniformType) else dtype_of(element)
+
+
+def stored_bytes(value: SSAValue) -> int:
+    """Of a whole tensor."""
+    return prod(shape_of(value)) * stored_dtype(value).itemsize

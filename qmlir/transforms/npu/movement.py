@@ -7,9 +7,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.device.copies import Copy, copies
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn.shape import PadOp, ReshapeOp
+from qmlir.dialects.nn.shape import ConstantOp, PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import LoweringError
 from qmlir.isa.commands import Fill, Pool, Pooling
 from qmlir.transforms.npu.emission import Emitter, Spot, View
@@ -17,9 +18,9 @@ from qmlir.transforms.npu.vector import pieces
 
 
 def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[SSAValue, SSAValue]) -> None:
-    """A reshape as another name for the same bytes, anything else as copies."""
-    if isinstance(op, ReshapeOp):
-        emitter.tensors[layer.outputs[0]] = emitter.views(op.x, outer)[0].spot
+    """A reshape, or a change of type alone, as another name for the same bytes; anything else as copies."""
+    if isinstance(op, ReshapeOp | StorageCastOp):
+        emitter.tensors[layer.outputs[0]] = emitter.views(op.operands[0], outer)[0].spot
         return
     emitter.result(layer.outputs[0], layer.label.data)
     target = emitter.tensors[layer.outputs[0]]
@@ -66,6 +67,19 @@ def _copy(emitter: Emitter, source: View, target: View) -> None:
         if not direct:
             _pool_of_one(emitter, tile, room)
         emitter.store(room, part, queue)
+
+
+def copy_tensor(emitter: Emitter, value: SSAValue, name: str, size: int) -> Spot:
+    """A copy of a whole tensor of so many bytes."""
+    external = emitter.engines.external
+    target = Spot(emitter.buffer(external, size, "ofm", tensor=name))
+    source = emitter.tensors.get(value)
+    if source is None:
+        held = value.owner
+        assert isinstance(held, ConstantOp)
+        source = emitter.constant(held.value.array, "ifm")
+    _copy(emitter, *(View.dense(external, spot, (1, 1, size), 8) for spot in (source, target)))
+    return target
 
 
 def _pool_of_one(emitter: Emitter, source: View, target: View) -> None:

@@ -5,7 +5,6 @@ commands, whose order is a valid serial schedule; functions that the host runs; 
 """
 
 from dataclasses import dataclass
-from math import prod
 from typing import cast
 
 from xdsl.builder import Builder
@@ -18,15 +17,15 @@ from xdsl.rewriter import InsertPoint
 
 from qmlir.device import Device, load_device
 from qmlir.dialects import qint
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
+from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp, MovementOp
 from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr
+from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import LoweringError, PipelineError
 from qmlir.isa.commands import End
 from qmlir.signature import signature_of
-from qmlir.transforms.npu.emission import Emitter, Spot
-from qmlir.transforms.npu.movement import tile_movement
+from qmlir.transforms.npu.emission import Emitter, Spot, stored_bytes, stored_dtype
+from qmlir.transforms.npu.movement import copy_tensor, tile_movement
 from qmlir.transforms.npu.vector import tile_elementwise, tile_pool, tile_reduction
 
 DEVICE = "npu.device"
@@ -48,6 +47,12 @@ def device_of(module: ModuleOp) -> Device:
             "the module", f"must name its device in {DEVICE}", got="none", remedy="run qint-to-npu first"
         )
     return load_device(named.data)
+
+
+ELEMENTS = {"bool": "i1", "float32": "f32", "float64": "f64", "float16": "f16"} | {
+    f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+"""Types of a port's elements by their dtypes: signed integers are `i`, as in devices' files."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class _Tiling:
         for index, (argument, spec) in enumerate(
             zip(self.function.body.block.args, self.signature.inputs, strict=True)
         ):
-            buffer = self.emitter.buffer(self.emitter.engines.external, _bytes(argument), "ifm", tensor=spec.name)
+            buffer = self.emitter.buffer(self.emitter.engines.external, stored_bytes(argument), "ifm", tensor=spec.name)
             self.emitter.tensors[argument] = Spot(buffer)
             _make_port(buffer, "input", index, spec.name, argument)
 
@@ -112,16 +117,15 @@ class _Tiling:
             spot = self.emitter.tensors.get(value)
             owner = None if spot is None else spot.buffer.owner
             if spot is None or spot.offset or not isinstance(owner, BufferOp) or owner.port is not None:
-                raise LoweringError(
-                    "func.return", spec.name, "must return what a layer or the host computes, once each"
-                )
+                # What is an input, too, or returned twice, or constant: a copy of it.
+                spot = copy_tensor(self.emitter, value, spec.name, stored_bytes(value))
             _make_port(spot.buffer, "output", index, spec.name, value)
 
     def _call(self, op: HostOp) -> None:
         """Makes a function of what the host computes, and has it called."""
         name = f"host_{len([o for o in self.block.ops if isinstance(o, CallOp)])}"
         for value in op.outputs:
-            size = _bytes(value)
+            size = stored_bytes(value)
             self.emitter.tensors[value] = Spot(
                 self.emitter.buffer(self.emitter.engines.external, size, "ofm", tensor=op.label.data)
             )
@@ -157,16 +161,12 @@ def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
             tile_reduction(emitter, layer, first, rest, outer)
         case qint.MaxPool2DOp() | qint.AveragePool2DOp() if not rest:
             tile_pool(emitter, layer, first, outer)
-        case MovementOp() if not rest:
+        case MovementOp() | StorageCastOp() if not rest:
             tile_movement(emitter, layer, first, outer)
         case qint.RequantizeOp() | qint.LookupOp() | qint.AddOp() | qint.MulOp():
             tile_elementwise(emitter, layer, operations, outer)
         case _:
             raise LoweringError(first.name, layer.label.data, "must be a layer that the device has commands for")
-
-
-def _bytes(value: SSAValue) -> int:
-    return prod(shape_of(value)) * dtype_of(element_of(value)).itemsize
 
 
 def _make_port(buffer: SSAValue, direction: str, index: int, name: str, value: SSAValue) -> None:
@@ -176,5 +176,5 @@ def _make_port(buffer: SSAValue, direction: str, index: int, name: str, value: S
     shape = ArrayAttr(IntegerAttr(n, i64) for n in shape_of(value))
     owner.port = PortAttr(
         StringAttr(direction), IntegerAttr(index, i64), StringAttr(name), shape,
-        StringAttr(str(tensor_type(value).element_type)),
+        StringAttr(ELEMENTS[stored_dtype(value).name]),
     )  # fmt: skip
