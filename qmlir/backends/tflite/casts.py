@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import tflite  # pyright: ignore[reportMissingTypeStubs]
-
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import Tensor
@@ -21,9 +19,7 @@ def cast(op: nn.CastOp, values: Values) -> None:
     x, form = values.stored(op.x), values.form(op.y)
     if not is_numpys_own(form.dtype) or form.dtype.name not in KERNELS["CAST"].plain.split():
         raise NoForm("needs a result of a type that TFLite's CAST has", form.dtype.name, "cast it to another type")
-    codes: Any = vars(tflite.TensorType)
-    options = {"InDataType": codes[x.dtype.name.upper()], "OutDataType": codes[form.dtype.name.upper()]}
-    values.hold(op.y, values.graph.operator("CAST", [x], form, options))
+    values.hold(op.y, values.graph.converted(x, form.dtype))
 
 
 @exports(nn.BitcastOp)

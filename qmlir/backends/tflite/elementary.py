@@ -6,6 +6,7 @@ from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import Graph, Tensor
 from qmlir.backends.tflite.pointwise import one, several
+from qmlir.backends.tflite.tables import tabled
 from qmlir.backends.tflite.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.pointwise import UnaryOp
@@ -55,5 +56,6 @@ def composed(op: UnaryOp, values: Values) -> None:
     nn.ErfOp, nn.AsinOp, nn.AcosOp, nn.AtanOp, nn.SinhOp, nn.CoshOp, nn.AsinhOp, nn.AcoshOp, nn.AtanhOp,
 )  # fmt: skip
 def missing(op: UnaryOp, values: Values) -> None:
-    """Functions that TFLite lacks."""
-    raise NoForm("must be a function that TFLite has", op.name, "rewrite the model without it")
+    """Functions that TFLite lacks: of bytes tables."""
+    if not tabled(op, values):
+        raise NoForm("must be a function that TFLite has", op.name, "quantize it to bytes, or rewrite the model")

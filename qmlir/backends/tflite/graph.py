@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import tflite  # pyright: ignore[reportMissingTypeStubs]
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.kernels import KERNELS, takes
@@ -199,6 +200,12 @@ class Graph:
             return x
         form = x.form.shaped(tuple(x.shape[p] for p in permutation))
         return self.operator("TRANSPOSE", [x, self.indices(permutation)], form)
+
+    def converted(self, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+        """Plain elements as numbers of another type."""
+        codes: Any = vars(tflite.TensorType)
+        options = {"InDataType": codes[x.dtype.name.upper()], "OutDataType": codes[dtype.name.upper()]}
+        return self.operator("CAST", [x], x.form.typed(dtype), options)
 
     def joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         """Tensors side by side along an axis."""

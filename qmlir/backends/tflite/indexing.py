@@ -7,12 +7,15 @@ from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
-from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Graph, Tensor
+from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Tensor
 from qmlir.backends.tflite.shape import moved
 from qmlir.backends.tflite.values import Values, constant
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn.indexing import coordinates, places
+
+WIDE = np.dtype(np.int64)
+"""What nn's places are."""
 
 
 @exports(nn.SliceOp)
@@ -75,11 +78,7 @@ def top_k(op: nn.TopKOp, values: Values) -> None:
     wide = graph.transposed(x, order)
     form = Form((*wide.shape[:-1], op.k.value.data), x.dtype)
     _, found = graph.several("TOPK_V2", [wide, graph.index(op.k.value.data)], [form, form.typed(INDEX)])
-    values.hold(op.y, _wide(graph, graph.transposed(found, back)))
-
-
-def _wide(graph: Graph, x: Tensor) -> Tensor:
-    return graph.operator("CAST", [x], x.form.typed(np.dtype(np.int64)), {"InDataType": 2, "OutDataType": 4})
+    values.hold(op.y, graph.converted(graph.transposed(found, back), WIDE))
 
 
 @exports(nn.ScatterNDOp)

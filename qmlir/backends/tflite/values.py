@@ -122,14 +122,14 @@ class Values:
             options: Those that are not left at their defaults, without the activation.
             extra: Inputs behind them.
         """
-        form = self.form(op.results[0])
-        integers = form.parameters is None or self._has_integers(kind, operands, form)
-        read = self.stored if integers else self.real
+        read = self.stored if self.has_integers(kind, op, operands) else self.real
         self.finish(op, kind, [*map(read, operands), *extra], options)
 
-    def _has_integers(self, kind: str, operands: Sequence[SSAValue], form: Form) -> bool:
-        """Whether there is a kernel on the integers that the operands store with a result of this form."""
-        kernel = KERNELS[kind]
+    def has_integers(self, kind: str, op: Operation, operands: Sequence[SSAValue]) -> bool:
+        """Whether there is a kernel on what these operands of an operation store that has its result."""
+        form, kernel = self.form(op.results[0]), KERNELS[kind]
+        if form.parameters is None:
+            return True
         forms = [self.form(o) for o in operands]
         if any(f.parameters is None or f.dtype != form.dtype or f.parameters.axis is not None for f in forms):
             return False
@@ -137,7 +137,6 @@ class Values:
             return False
         if kernel.keeps and len({f.parameters for f in forms}) > 1:
             return False
-        assert form.parameters is not None
         own = form.parameters.scale, form.parameters.zero_point
         return kernel.result.get(form.dtype.name, own) == own
 

@@ -16,6 +16,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.schemas import Schema
 from qmlir.errors import LoweringError, QmlirError
@@ -23,7 +24,7 @@ from qmlir.frontends.tflite import load_tflite
 from qmlir.runtimes import follow
 from qmlir.source import parse_text
 from tests.backends.tflite.runtime import Array, LiteRT, kinds, parameters
-from tests.backends.tflite.test_samples import BY_DEFAULT, refusal
+from tests.backends.tflite.test_samples import BY_DEFAULT, MISSING, refusal
 from tests.frontends.tflite.cases import CASES, Case
 from tests.frontends.tflite.files import litert
 from tests.ops.samples import NN_SAMPLES, Sample
@@ -34,7 +35,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 NUMERICS = "litert-reference"
 
 BETWEEN_CASTS = {
-    "nn.reciprocal-f32": "TFLite has none in integers",
     "nn.resize-rows_and_columns": "weighted sums on floats",
     "nn.resize-channels_first": "weighted sums on floats",
 }
@@ -54,7 +54,13 @@ def takes_quantized(op: type[TensorOp]) -> bool:
 OTHERS_GO_OUT = {"SUM", "DIV"}
 """Operators whose integer kernels, which wrap around or leave divisions by 0 open, are not what goes out."""
 
-QUANTIZED = [s for s in NN_SAMPLES if takes_quantized(s.op) and s.op not in OTHERS and refusal(s) is None]
+
+def has_form(sample: Sample) -> bool:
+    """Whether an operation goes out on bytes; functions that TFLite lacks are tables of these."""
+    return refusal(sample) is None or (sample.op in MISSING and issubclass(sample.op, FunctionOp))
+
+
+QUANTIZED = [s for s in NN_SAMPLES if takes_quantized(s.op) and s.op not in OTHERS and has_form(s)]
 
 
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
@@ -232,6 +238,29 @@ def test_average_pools(element: str, pads: str, pools: int, tmp_path: Path) -> N
     assert [found.count(kind) for kind in ("AVERAGE_POOL_2D", "QUANTIZE", "DEQUANTIZE")] == [pools, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("element", "result", "expected"),
+    [
+        (I8, "", ["QUANTIZE", "RESHAPE", "CAST", "ADD", "GATHER", "DEQUANTIZE"]),
+        (U8, "", ["QUANTIZE", "RESHAPE", "CAST", "GATHER", "DEQUANTIZE"]),
+        (U8, I8, ["QUANTIZE", "RESHAPE", "CAST", "ADD", "GATHER", "DEQUANTIZE"]),
+        (
+            I8,
+            "!quant.uniform<i8<-100:50>:f32, 0.015625:7>",
+            ["QUANTIZE", "RESHAPE", "CAST", "ADD", "GATHER", "DEQUANTIZE"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("operation", ["nn.erf", "nn.reciprocal", "nn.softplus", "nn.floor"])
+def test_functions_that_litert_lacks_are_tables(
+    operation: str, element: str, result: str, expected: list[str], tmp_path: Path
+) -> None:
+    """Of bytes, all 256 of them."""
+    module = unary(element, operation, result=result, shape="256")
+    every = (np.arange(256, dtype=np.float32) - 125) / 2
+    assert check(module, tmp_path / "m.tflite", every) == expected
+
+
 @pytest.mark.parametrize("element", [I8, U8])
 @pytest.mark.parametrize("axes", [[2], [1], [0, 2], [0, 1, 2]])
 def test_sums_are_products_with_ones(element: str, axes: list[int], tmp_path: Path) -> None:
@@ -405,6 +434,7 @@ def test_weights_of_minus_128(tmp_path: Path) -> None:
         (lambda: unary(I8, "nn.requantize", result="!quant.uniform<u16:f32, 0.5>"), "bytes, or in signed numbers"),
         (lambda: unary("!quant.uniform<i16:f32, 0.5:1>", "nn.relu"), "must have the zero point 0 in 16 bits"),
         (lambda: unary("!quant.uniform<i8:f32, 0.5:300>", "nn.relu"), "zero points that int8 holds"),
+        (lambda: unary(I16, "nn.erf"), "must be a function that TFLite has"),
         (lambda: passed_on("!quant.uniform<i8:f64, 0.5>"), "must stand for f32"),
         (lambda: passed_on("!quant.uniform<i8:f32:0, {0.5, 0.25}>"), "must have one scale for the whole tensor"),
         (lambda: convolution(I8, "!quant.uniform<i8:f32, 0.25:3>", I8), "weights of int8 with the zero point 0"),
