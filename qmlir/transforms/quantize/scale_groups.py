@@ -11,6 +11,9 @@ those form a group with one type, chosen for the union of what enters it. Into a
 A type that a quantization in the graph asks for is a constraint, not a wish: its group has that type, and a group of
 two such types is none, so operations that would tie them tie nothing.
 
+What the policy says of one of them, a range or parameters, holds for all of a group, whatever was observed of the
+others; two different things are a contradiction, and so is a range that lacks what the group must hold besides.
+
 Each value has a recipe (recipe.py). Values of different schemas or precisions are in no group together, and a reader
 with another recipe than its operand's sees that operand through a type of its own.
 
@@ -22,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import FloatAttr, IntegerType, Signedness
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from qmlir.dialects.calib import Observation
 from qmlir.dialects.interfaces import element_of
@@ -35,6 +38,7 @@ from qmlir.dialects.quant.schemas import Precision, QuantizationError, quantizat
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands, data_values, is_weight
 from qmlir.recipe import Recipe
+from qmlir.transforms.quantize.headroom import clamp_of, with_headroom
 from qmlir.transforms.quantize.reasons import called
 
 Bounds = tuple[float, float]
@@ -46,10 +50,11 @@ class Group:
 
     recipe   of its first value
     seen     what was observed of its values
-    bounds   ranges that it must hold besides: of constants, and those that the policy gives
-    fixed    types that functions or casts give to some of its tensors
+    held     ranges that it must hold besides, of constants, with what to call these
+    fixed    types that functions or casts give to some of its tensors, with what to call these
     wanted   types that quantizations in the graph ask for
     demanded types whose parameters the policy gives, with the tensors it gives them for
+    ranges   those that the policy gives, with the tensors it gives them for
     free     whether something enters whose type is for us to choose
     padding  constants that pads put between its values
     name     what to call it in an error
@@ -57,10 +62,11 @@ class Group:
 
     recipe: Recipe
     seen: list[Observation] = field(default_factory=list[Observation])
-    bounds: list[Bounds] = field(default_factory=list[Bounds])
-    fixed: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
-    wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])
+    held: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
+    fixed: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
+    wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
     demanded: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
+    ranges: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
     free: bool = False
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
@@ -153,22 +159,22 @@ class ScaleGroups:
         return isinstance(value.owner, ConstantOp) or self._imposed(value) is not None or self._is_observed(value)
 
     def _enter(self, value: SSAValue) -> None:
-        recipe = self._recipe(value)
+        recipe, name = self._recipe(value), f"{called(value)} of {_maker(value)}"
         group = self._groups.setdefault(self.root(value), Group(recipe))
         group.name = group.name or f"tensor {called(value)}"
         if recipe.range is not None:
-            group.bounds.append(recipe.range)
+            group.ranges.setdefault(recipe.range, name)
         elif value in self._observed:
-            group.seen.append(self._observed[value])
+            group.seen.append(self._expected(value, recipe))
         if (wanted := quantized_as(value)) is not None:
             group.wanted[wanted] = None
         if recipe.parameters is not None:
-            group.demanded.setdefault(_type(recipe, *recipe.parameters), f"{called(value)} of {_maker(value)}")
+            group.demanded.setdefault(_type(recipe, *recipe.parameters), name)
         if (type := self._imposed(value)) is not None:
-            group.fixed[type] = None
+            group.fixed.setdefault(type, name)
         elif isinstance(value.owner, ConstantOp):
             array = value.owner.value.array
-            group.bounds.append((float(array.min()), float(array.max())) if array.size else (0.0, 0.0))
+            group.held.setdefault((float(array.min()), float(array.max())) if array.size else (0.0, 0.0), name)
             group.free = True
         elif value.owner not in self._tied:
             group.free = True
@@ -199,17 +205,17 @@ class ScaleGroups:
         shapes = (u.operation for u in value.uses if isinstance(u.operation, ReshapeOp | TransposeOp))
         return any(self._is_observed(op.results[0]) for op in shapes)
 
+    def _expected(self, value: SSAValue, recipe: Recipe) -> Observation:
+        """What is to be expected of a value: what was observed, and under `auto` some room beyond it."""
+        seen = self._observed[value]
+        if recipe.calibration != "auto" or recipe.glow_exact or isinstance(value.owner, Block):
+            return seen
+        return with_headroom(seen, clamp_of(value.owner), recipe.precision)
+
     # Choosing.
 
     def _choose(self, group: Group) -> UniformType:
-        if len(group.demanded) > 1:
-            listed = "; ".join(f"{name}: {type}" for type, name in group.demanded.items())
-            raise QuantizationError(
-                "tensors of one type, as pools and concats have them, cannot have several parameters",
-                where=group.name,
-                got=listed,
-                remedy="give one of them, or the same for all",
-            )
+        _refuse_contradictions(group)
         if group.demanded:
             return next(iter(group.demanded))
         if group.wanted:
@@ -225,7 +231,10 @@ class ScaleGroups:
         """The type for all that a group must hold: what was observed, narrowed, and what is not to be."""
         schema, precision = recipe.format
         exact, where = recipe.glow_exact, group.name
-        kept = [*group.bounds, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
+        if group.ranges:
+            (lo, hi), *_ = group.ranges
+            return _type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
+        kept = [*group.held, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
         if group.seen and recipe.calibration == "moving_average":
             kept += [_average(seen, where) for seen in group.seen]
         elif group.seen:
@@ -236,6 +245,45 @@ class ScaleGroups:
             kept.append(calibrated_range(lo, hi, *given, glow_exact=exact, where=where))
         lo, hi = min(r[0] for r in kept), max(r[1] for r in kept)
         return _type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
+
+
+def _refuse_contradictions(group: Group) -> None:
+    """Refuses several things that the policy says of one group, and a range that lacks what it must hold besides.
+
+    Raises:
+        QuantizationError: Names the tensors, and the operations that make them.
+    """
+    if not group.demanded and not group.ranges:
+        return
+    given = {**dict.fromkeys(group.wanted, "a cast of the model"), **group.demanded}
+    said = [f"{name}: {type}" for type, name in given.items()]
+    said += [f"{name}: {_shown(bounds)}" for bounds, name in group.ranges.items()]
+    if len(said) > 1:
+        raise QuantizationError(
+            "tensors of one type, as pools and concats have them, cannot have several ranges or parameters",
+            where=group.name,
+            got="; ".join(said),
+            remedy="give one of them, or the same for all",
+        )
+    besides = {**group.held, **{_real_range(type): name for type, name in group.fixed.items()}}
+    besides |= {(p, p): "padding" for p in group.padding}
+    lacking = [f"{name}: {_shown(bounds)}" for bounds, name in besides.items() if not _within(bounds, group.ranges)]
+    if lacking:
+        raise QuantizationError(
+            "a fixed range must hold what constants and functions bring into tensors of its type",
+            where=group.name,
+            got="; ".join(said + lacking),
+            remedy="widen it, or drop it",
+        )
+
+
+def _within(bounds: Bounds, ranges: Iterable[Bounds]) -> bool:
+    """Whether each of some ranges, with 0, holds one."""
+    return all(min(lo, 0.0) <= bounds[0] and bounds[1] <= max(hi, 0.0) for lo, hi in ranges)
+
+
+def _shown(bounds: Bounds) -> str:
+    return f"[{bounds[0]:g}, {bounds[1]:g}]"
 
 
 def storage_type(precision: Precision) -> IntegerType:
