@@ -1,0 +1,310 @@
+"""Layers with a contraction: sums tile by tile, and what follows them while the next tile's data come in."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn.shape import ConstantOp
+from qmlir.dialects.npu import LayerOp
+from qmlir.dialects.qint.base import width_of
+from qmlir.errors import LoweringError
+from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
+from qmlir.transforms.npu.emission import Emitter, Spot, View
+from qmlir.transforms.npu.packing import packed
+from qmlir.transforms.npu.regions import regions
+from qmlir.transforms.npu.tiling import Kept, Tiling, tiling
+from qmlir.transforms.npu.vector import finish
+from qmlir.transforms.npu.work import Work
+
+Array = npt.NDArray[Any]
+Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def tile_contraction(
+    emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
+) -> None:
+    """The commands of a contraction and of the operations on single elements that follow it.
+
+    Raises:
+        LoweringError: Not even its smallest tile fits, or it has a form that there are no commands for.
+    """
+    weights, bias = _constant(op.w, layer), None if op.b is None else _constant(op.b, layer)
+    if not chain:
+        raise LoweringError(op.name, layer.label.data, "must be followed by a change of scale in its layer")
+    if isinstance(op, qint.DepthwiseConv2DOp) and shape_of(op.x)[-1] != weights.shape[-1]:
+        raise LoweringError(
+            op.name, layer.label.data, "must have one output channel for each input channel",
+            got=f"{weights.shape[-1]} for {shape_of(op.x)[-1]}",
+        )  # fmt: skip
+    parts = list(_parts(emitter, layer, op, chain, outer))
+    work = _work(op, chain, parts[0], layer)
+    chosen = tiling(work, emitter.device, layer.label.data)
+    loop = _Loop(emitter, op, chain, work, chosen, weights, _bias(emitter, op, bias, work.sum_bits))
+    for part in parts:
+        loop.run(part)
+
+
+def _constant(value: SSAValue, layer: LayerOp) -> Array:
+    if not isinstance(value.owner, ConstantOp):
+        raise LoweringError("npu.layer", layer.label.data, "must have weights and a bias that are constants in it")
+    return value.owner.value.array
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What there is to compute
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A contraction on one image and one group of its channels.
+
+    source, target  the tensors, or the group's part of them
+    operands        of what follows, beside the sums
+    outputs         output channels among all
+    """
+
+    source: View
+    target: View
+    operands: dict[SSAValue, View]
+    outputs: range
+
+
+def _parts(
+    emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
+) -> Iterator[_Part]:
+    """Group by group, and within one image by image; without a window all pixels are rows of one image."""
+    results = {v for step in chain for v in step.results}
+    others = [v for step in chain for v in step.operands if v not in results and v != op.acc]
+    seen = {v: emitter.views(v, outer) for v in others}
+    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
+    if _is_pointwise(op):
+        sources, targets = _as_rows(sources), _as_rows(targets)
+        seen = {v: _as_rows(views) for v, views in seen.items()}
+    groups = op.group_count() if isinstance(op, qint.Conv2DOp) else 1
+    for group in range(groups):
+        for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            mine = [_group(view, group, groups) for view in (source, target)]
+            operands = {v: _group(views[n], group, groups) for v, views in seen.items()}
+            width = target.shape[2] // groups
+            yield _Part(mine[0], mine[1], operands, range(group * width, (group + 1) * width))
+
+
+def _is_pointwise(op: Contraction) -> bool:
+    """Whether each pixel of the result depends on the same pixel of the data alone."""
+    if isinstance(op, qint.FullyConnectedOp):
+        return True
+    return shape_of(op.w)[1:3] == (1, 1) and set(op.stride_values()) == {1} and not any(op.padding_values())
+
+
+def _as_rows(images: Sequence[View]) -> list[View]:
+    """Images that lie one after the other, as one with a row for each pixel."""
+    first = images[0]
+    pixels = len(images) * first.shape[0] * first.shape[1]
+    return [View.dense(first.memory, first.spot, (pixels, 1, first.shape[2]), first.bits)]
+
+
+def _group(view: View, group: int, groups: int) -> View:
+    rows, columns, channels = view.shape
+    width = channels // groups
+    return view.box(range(rows), range(columns), range(group * width, (group + 1) * width))
+
+
+def _work(op: Contraction, chain: Sequence[Operation], part: _Part, layer: LayerOp) -> Work:
+    """What there is to compute in a part."""
+    for view in part.operands.values():
+        if view.shape != part.target.shape:
+            raise LoweringError(
+                "npu.layer", layer.label.data, f"needs operands of the shape {list(part.target.shape)}",
+                got=str(list(view.shape)),
+            )  # fmt: skip
+    steps = [step for step in chain if not isinstance(step, qint.MulOp)]
+    two = [step for step in chain if isinstance(step, qint.AddOp | qint.MulOp)]
+    rows, columns, channels = part.source.shape
+    work = Work(
+        rows, columns, channels, *part.target.shape, data_bits=part.source.bits, weight_bits=width_of(op.w),
+        sum_bits=width_of(op.acc), result_bits=max(width_of(step.results[0]) for step in steps),
+        posts=len(steps) - len(two), operands=len(two),
+    )  # fmt: skip
+    if isinstance(op, qint.FullyConnectedOp):
+        return work
+    top, _, left, _ = op.padding_values()
+    kernel_rows, kernel_columns = shape_of(op.w)[1:3]
+    return replace(
+        work,
+        kernel=(kernel_rows, kernel_columns),
+        stride=op.stride_values(),
+        dilation=op.dilation_values(),
+        before=(top, left),
+        depthwise=isinstance(op, qint.DepthwiseConv2DOp),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Bias
+
+
+def _bias(emitter: Emitter, op: Contraction, bias: Array | None, bits: int) -> Callable[[range], Spot] | None:
+    """What brings the bias of some output channels: all of it once, if it fits beside another layer's."""
+    if bias is None:
+        return None
+    numbers = bias.astype(f"<i{bits // 8}")
+    way = emitter.engines.staging("bias", emitter.engines.constants("bias"))
+    if way is not None and numbers.nbytes > regions(emitter.device)[way[0].id, "bias"].size // 2:
+        return lambda channels: emitter.staged(numbers[channels.start : channels.stop], "bias")
+    whole = emitter.staged(numbers, "bias")
+    return lambda channels: Spot(whole.buffer, whole.offset + channels.start * bits // 8)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Tile by tile
+
+
+@dataclass
+class _Shelf(Generic[K, T]):
+    """Tiles that are there already, for as long as a tiling keeps them."""
+
+    kept: Kept
+    tiles: dict[K, T] = field(default_factory=dict[K, T])
+
+    def get(self, key: K, bring: Callable[[], T]) -> T:
+        """The tile `key`, brought if it is not there."""
+        if key in self.tiles:
+            return self.tiles[key]
+        tile = bring()
+        if self.kept is not Kept.STEP:
+            self.tiles[key] = tile
+        return tile
+
+    def next_outer(self) -> None:
+        """The outer loop goes on."""
+        if self.kept is Kept.OUTER:
+            self.tiles.clear()
+
+
+Ranges = tuple[range, ...]
+
+
+@dataclass
+class _Loop:
+    """The loops over the tiles of a layer.
+
+    chosen   how it is tiled
+    weights  of all groups, as the operation has them
+    bias     brings that of some output channels; None without one
+    """
+
+    emitter: Emitter
+    op: Contraction
+    chain: Sequence[Operation]
+    work: Work
+    chosen: Tiling
+    weights: Array
+    bias: Callable[[range], Spot] | None
+
+    def __post_init__(self) -> None:
+        self.kept_weights: _Shelf[Ranges, Spot] = _Shelf(self.chosen.weights)
+        self.kept_data: _Shelf[Ranges, View] = _Shelf(self.chosen.data)
+
+    def run(self, part: _Part) -> None:
+        """The commands of one image and one group."""
+        work, chosen = self.work, self.chosen
+        self.kept_data.tiles.clear()
+        outputs = _tiles(work.out_channels, chosen.outputs)
+        positions = list(product(_tiles(work.out_rows, chosen.rows), _tiles(work.out_columns, chosen.columns)))
+        if chosen.weights is Kept.LAYER:
+            for channels in outputs:
+                for terms in self._slices(channels):
+                    self._weights(part, channels, terms)
+        if chosen.outputs_outside:
+            for channels in outputs:
+                self._next_outer()
+                for rows, columns in positions:
+                    self._tile(part, rows, columns, channels)
+        else:
+            for rows, columns in positions:
+                self._next_outer()
+                for channels in outputs:
+                    self._tile(part, rows, columns, channels)
+
+    def _next_outer(self) -> None:
+        self.kept_weights.next_outer()
+        self.kept_data.next_outer()
+
+    def _slices(self, outputs: range) -> list[range]:
+        """Of the input channels."""
+        return [outputs] if self.work.depthwise else _tiles(self.work.channels, self.chosen.terms)
+
+    def _tile(self, part: _Part, rows: range, columns: range, outputs: range) -> None:
+        """The sums of a tile, and what follows them."""
+        emitter, post = self.emitter, self.emitter.engines.post
+        shape = (len(rows), len(columns), len(outputs))
+        channels = range(part.outputs.start + outputs.start, part.outputs.start + outputs.stop)
+        sums = emitter.tile(emitter.engines.sums, shape, self.work.sum_bits, "acc")
+        bias = None if self.bias is None else self.bias(channels)
+        for number, terms in enumerate(self._slices(outputs)):
+            self._accumulate(part, rows, columns, outputs, terms, sums, bias, number == 0)
+        operands = {v: emitter.load(view.box(rows, columns, outputs), post) for v, view in part.operands.items()}
+        target = part.target.box(rows, columns, outputs)
+        room = emitter.room(target, post)
+        finish(emitter, self.chain, {self.op.acc: sums, **operands}, room, channels)
+        emitter.store(room, target, post)
+
+    def _accumulate(
+        self,
+        part: _Part,
+        rows: range,
+        columns: range,
+        outputs: range,
+        terms: range,
+        sums: View,
+        bias: Spot | None,
+        first: bool,
+    ) -> None:
+        """Adds the products of one slice of the input channels."""
+        work, array = self.work, self.emitter.engines.array
+        weights = self._weights(part, outputs, terms)
+        (seen_rows, top), (seen_columns, left) = work.seen(0, rows), work.seen(1, columns)
+        data = self.kept_data.get(
+            (rows, columns, terms),
+            lambda: self.emitter.load(part.source.box(seen_rows, seen_columns, terms), array),
+        )
+        kind = ConvolveDepthwise if work.depthwise else Convolve
+        begin = Init.ZERO if bias is None else Init.BIAS
+        self.emitter.issue(
+            array, kind, data=data.spot, weights=weights, bias=bias or sums.spot, sums=sums.spot,
+            init=begin if first else Init.ACCUMULATE, data_bits=work.data_bits, weight_bits=work.weight_bits,
+            sum_bits=work.sum_bits, zero_point=self.op.zero_point.value.data, rows=data.shape[0],
+            columns=data.shape[1], channels=data.shape[2], row_pitch=data.row_pitch, pixel_pitch=data.pixel_pitch,
+            out_rows=len(rows), out_columns=len(columns), kernel_rows=work.kernel[0], kernel_columns=work.kernel[1],
+            stride_rows=work.stride[0], stride_columns=work.stride[1], dilation_rows=work.dilation[0],
+            dilation_columns=work.dilation[1], top=top, left=left,
+            **({} if work.depthwise else {"out_channels": len(outputs)}),
+        )  # fmt: skip
+
+    def _weights(self, part: _Part, outputs: range, terms: range) -> Spot:
+        """The weights of some output channels and a slice of the input channels."""
+        first = part.outputs.start
+
+        def bring() -> Spot:
+            if self.work.depthwise:
+                chosen = np.ascontiguousarray(self.weights[..., outputs.start : outputs.stop])
+            else:
+                some = self.weights[first + outputs.start : first + outputs.stop, ..., terms.start : terms.stop]
+                chosen = packed(some, self.emitter.device)
+            return self.emitter.staged(chosen, "weights")
+
+        return self.kept_weights.get((range(first, first + 1), outputs, terms), bring)
+
+
+def _tiles(total: int, size: int) -> list[range]:
+    """Ranges of a size that cover a total; the last may be smaller."""
+    return [range(start, min(start + size, total)) for start in range(0, total, size)]
