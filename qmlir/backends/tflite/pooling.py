@@ -61,7 +61,7 @@ Piece = tuple[int, int, int]
 
 def _in_pieces(op: nn.AveragePool2DOp, values: Values) -> None:
     """A pool of each piece of the image, and their results side by side."""
-    graph, x, channels = values.graph, values.stored(op.x), shape_of(op.x)[3]
+    graph, x, channels, options = values.graph, values.stored(op.x), shape_of(op.x)[3], _options(op, VALID)
     rows, columns = (_pieces(op, axis) for axis in (0, 1))
 
     def pool(row: Piece, column: Piece) -> Tensor:
@@ -70,8 +70,8 @@ def _in_pieces(op: nn.AveragePool2DOp, values: Values) -> None:
         piece = graph.operator("SLICE", [x, graph.indices([0, top, left, 0]), graph.indices(size)], x.form.shaped(size))
         counts = [(n - k) // stride + 1 for n, k, stride in zip((height, width), (down, right), op.stride_values(),
                                                                  strict=True)]  # fmt: skip
-        options = {**strides(op), "FilterHeight": down, "FilterWidth": right, "Padding": VALID}
-        return graph.operator(KIND, [piece], x.form.shaped((x.shape[0], *counts, channels)), options)
+        form = x.form.shaped((x.shape[0], *counts, channels))
+        return graph.operator(KIND, [piece], form, {**options, "FilterHeight": down, "FilterWidth": right})
 
     values.define(op.y, graph.joined([graph.joined([pool(r, c) for c in columns], 2) for r in rows], 1))
 

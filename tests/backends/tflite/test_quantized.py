@@ -427,6 +427,9 @@ def test_weights_of_minus_128(tmp_path: Path) -> None:
     assert "-128, -3" in str(module)
 
 
+DILATED = "{window = array<i64: 3, 3>, padding = array<i64: 3, 1, 2, 2>, dilations = array<i64: 2, 2>}"
+
+
 @pytest.mark.parametrize(
     ("module", "said"),
     [
@@ -434,6 +437,7 @@ def test_weights_of_minus_128(tmp_path: Path) -> None:
         (lambda: unary(I8, "nn.requantize", result="!quant.uniform<u16:f32, 0.5>"), "bytes, or in signed numbers"),
         (lambda: unary("!quant.uniform<i16:f32, 0.5:1>", "nn.relu"), "must have the zero point 0 in 16 bits"),
         (lambda: unary("!quant.uniform<i8:f32, 0.5:300>", "nn.relu"), "zero points that int8 holds"),
+        (lambda: unary(I8, "nn.average_pool2d", DILATED, shape="1x5x7x3"), "needs a window without dilations"),
         (lambda: unary(I16, "nn.erf"), "must be a function that TFLite has"),
         (lambda: passed_on("!quant.uniform<i8:f64, 0.5>"), "must stand for f32"),
         (lambda: passed_on("!quant.uniform<i8:f32:0, {0.5, 0.25}>"), "must have one scale for the whole tensor"),
