@@ -1,14 +1,20 @@
-"""How many cycles a command keeps its engine busy, from the numbers of the device file alone.
+"""How many cycles a command asks of the device, from the numbers of its file alone.
 
 The array makes one pass for each tile of n output channels by k terms and takes a cycle for every m output positions;
-what follows is bound by elements a cycle, and data movement by the slowest of queue and memories.
+what follows is bound by elements a cycle, a transfer by the bytes of its bus. Beside that every byte that is read from
+or written to a memory with a bandwidth takes its share of it, whoever moves it: a memory serves one byte after the
+other, reads and writes alike.
 """
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, prod
+from functools import cache
+from math import ceil
 
 from qmlir.device import Device
-from qmlir.device.description import Queue
+from qmlir.device.blocks import Block, Footprint
+from qmlir.device.description import Memory, Queue
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
@@ -25,36 +31,85 @@ from qmlir.isa.commands import (
 from qmlir.isa.encoding import Command
 
 
-def busy_cycles(command: Command, device: Device) -> int:
-    """Cycles from a command's first byte or element to its last."""
+@dataclass(frozen=True)
+class Demand:
+    """Cycles that a command asks for.
+
+    engine     of its queue; of a transfer, of the bus
+    memories   number of a memory → of its bandwidth
+    setup      before its first byte or element
+    """
+
+    engine: int = 0
+    memories: Mapping[int, int] = field(default_factory=dict[int, int])
+    setup: int = 0
+
+    @property
+    def busy(self) -> int:
+        """From the first byte or element to the last, when nobody else asks for anything."""
+        return max(self.engine, *self.memories.values(), 0)
+
+
+def busy_cycles(command: Command, device: Device, touched: Footprint | None = None) -> int:
+    """Cycles from a command's first byte or element to its last, alone on the device.
+
+    Args:
+        command: The command.
+        device: The device.
+        touched: What it reads and writes; without that memories count for transfers only.
+    """
+    return demand(command, device, touched or _transferred(command)).busy
+
+
+def demand(command: Command, device: Device, touched: Footprint) -> Demand:
+    """What a command asks for.
+
+    Args:
+        command: The command.
+        device: The device.
+        touched: What it reads and writes.
+    """
     queue = device.queue[command.queue]
+    if isinstance(command, Host):
+        fallback = device.fallback
+        moved = ceil((command.read + command.written) / _exact(fallback.bytes_per_cycle))
+        return Demand(moved, {}, fallback.setup)
+    engine = _engine_cycles(command, queue, device)
+    if not engine:
+        return Demand()
+    burst = queue.burst if queue.engine == "dma" else 1
+    memories, latency = _memory_cycles(touched, device, burst)
+    return Demand(engine, memories, 0 if isinstance(command, SetContext) else queue.setup + latency)
+
+
+def _transferred(command: Command) -> Footprint:
+    """What a transfer touches, whatever its pitches."""
+    if isinstance(command, Move):
+        shape = command.size, command.rows, command.planes
+        return Footprint((Block(command.source, *shape),), (Block(command.target, *shape),))
+    if isinstance(command, Fill):
+        return Footprint((), (Block(command.target, command.size, command.rows, command.planes),))
+    return Footprint()
+
+
+def _engine_cycles(command: Command, queue: Queue, device: Device) -> int:
+    """Cycles of the engine alone, as if memories had no bounds."""
     match command:
-        case Move():
-            return _transfer(
-                command.size,
-                command.rows * command.planes,
-                (command.source.memory, command.target.memory),
-                queue,
-                device,
-            )
-        case Fill():
-            return _transfer(command.size, command.rows * command.planes, (command.target.memory,), queue, device)
+        case Move() | Fill():
+            rate = queue.bytes_per_cycle or queue.elements_per_cycle or 1.0
+            burst = queue.burst if queue.engine == "dma" else 1
+            return ceil(_rounded(command.size, burst) * command.rows * command.planes / _exact(rate))
         case Convolve():
             return _convolution(command, device)
         case ConvolveDepthwise():
             return _depthwise(command, device)
-        case Post() | Arithmetic():
+        case Post() | Arithmetic() | Reduce():
             return _elements(command.rows * command.columns * command.channels, queue)
         case Pool():
             window = command.kernel_rows * command.kernel_columns
             return _elements(command.out_rows * command.out_columns * command.channels * window, queue)
-        case Reduce():
-            return _elements(command.rows * command.columns * command.channels, queue)
         case SetContext():
             return 1
-        case Host():
-            fallback = device.fallback
-            return fallback.setup + ceil((command.read + command.written) / _exact(fallback.bytes_per_cycle))
         case _:
             return 0
 
@@ -99,19 +154,33 @@ def _elements(count: int, queue: Queue) -> int:
     return ceil(count / _exact(queue.elements_per_cycle or 1.0))
 
 
-def _transfer(size: int, rows: int, memories: tuple[int, ...], queue: Queue, device: Device) -> int:
-    """A transfer of rows, each of whole bursts, between memories: the slowest sets the pace."""
-    bursts = ceil(size / queue.burst) * queue.burst * rows
-    rates, latency = [queue.bytes_per_cycle or float("inf")], 0
-    for place, memory in enumerate(device.memory[m] for m in memories if m < len(device.memory)):
-        reads = len(memories) == 2 and place == 0
-        if memory.bytes_per_cycle is not None:
-            limit = memory.bytes_per_cycle.read if reads else memory.bytes_per_cycle.write
-            rates.append(limit or memory.bytes_per_cycle.read)
-        latency += memory.latency.read if reads else memory.latency.write
-    return latency + ceil(bursts / _exact(min(rates))) if prod((size, rows)) else 0
+def _memory_cycles(touched: Footprint, device: Device, burst: int) -> tuple[dict[int, int], int]:
+    """Of each memory touched that has a bandwidth the cycles of it; and the latencies of all, one after the other."""
+    shares: dict[int, Fraction] = {}
+    latencies: dict[tuple[int, bool], int] = {}
+    for block, memory, reads in _touches(touched, device):
+        latencies[block.place.memory, reads] = memory.latency.read if reads else memory.latency.write
+        rates = memory.bytes_per_cycle
+        if rates is not None:
+            rate = rates.read if reads else rates.write or rates.read
+            moved = _rounded(block.size, burst) * block.rows * block.planes / _exact(rate)
+            shares[block.place.memory] = shares.get(block.place.memory, Fraction(0)) + moved
+    return {number: ceil(share) for number, share in shares.items()}, sum(latencies.values())
 
 
+def _touches(touched: Footprint, device: Device) -> Iterator[tuple[Block, Memory, bool]]:
+    """Each block with its memory, and whether it is read."""
+    for blocks, reads in ((touched.reads, True), (touched.writes, False)):
+        for block in blocks:
+            if block.place.memory < len(device.memory):
+                yield block, device.memory[block.place.memory], reads
+
+
+def _rounded(size: int, burst: int) -> int:
+    return -(-size // burst) * burst
+
+
+@cache
 def _exact(number: float) -> Fraction:
     """A rate as the file says it, so that 0.1 is a tenth."""
-    return Fraction(str(number)) if number != float("inf") else Fraction(1 << 62)
+    return Fraction(str(number))

@@ -119,7 +119,9 @@ class Memory(Table):
     banks: Count = Field(default=1, description="equal parts; data of two roles never share one where there are more")
     external: Flag = Field(default=False, description="outside the device: networks begin and end there")
     read_only: Flag = Field(default=False, description="holds constants alone")
-    bytes_per_cycle: Directions | None = Field(default=None, description="bound on all that move data there")
+    bytes_per_cycle: Directions | None = Field(
+        default=None, description="that it serves, whoever asks, reads and writes in turn"
+    )
     latency: Latency = Field(default=Latency(), description="of a transfer")
 
 
@@ -142,6 +144,9 @@ class Queue(Table):
     )
     elements_per_cycle: ElementsPerCycle | None = Field(
         default=None, description="vector, or array with `post` fused: results in a cycle"
+    )
+    pipelined: Flag = Field(
+        default=False, description="array: what follows a contraction on it overlaps with it, and the longer counts"
     )
 
 

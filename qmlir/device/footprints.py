@@ -4,7 +4,7 @@ The simulator judges bounds and races by it before it executes, the compiler der
 how many bytes pass.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from qmlir.device.blocks import Block, Fault, Footprint, image, width
@@ -59,6 +59,21 @@ def footprint(command: Command, device: Device, contexts: Contexts, routines: Se
         return _host(command, routines)
     rule = _RULES.get(type(command))
     return Footprint() if rule is None else rule(command, device, contexts)
+
+
+def footprints(
+    commands: Iterable[Command], device: Device, routines: Sequence[Footprint] = ()
+) -> Iterator[tuple[Command, Footprint]]:
+    """The commands of a program, each with what it reads and writes.
+
+    Raises:
+        Fault: A number in one is out of its range.
+    """
+    contexts: dict[int, SetContext] = {}
+    for command in commands:
+        yield command, footprint(command, device, contexts, routines)
+        if isinstance(command, SetContext):
+            contexts[command.ctx] = command
 
 
 def _host(command: Host, routines: Sequence[Footprint]) -> Footprint:

@@ -21,7 +21,6 @@ OPERATIONS: dict[type[Operation], str] = {
     qint.Conv2DOp: "conv2d",
     qint.DepthwiseConv2DOp: "depthwise",
     qint.FullyConnectedOp: "fc",
-    qint.MatMulOp: "matmul",
     qint.AddOp: "add",
     qint.MulOp: "mul",
     qint.MaxPool2DOp: "maxpool",
@@ -186,7 +185,7 @@ LIMITS = (
     ),
     Limit(
         "ops.*.terms_max",
-        ["fc", "matmul"],
+        ["fc"],
         "a sum has at most {wanted} products",
         _of("terms_max"),
         properties.terms,
@@ -250,7 +249,7 @@ LIMITS = (
     ),
     Limit(
         "array.modes",
-        ("conv2d", "depthwise", "fc", "matmul"),
+        ("conv2d", "depthwise", "fc"),
         "the array multiplies {wanted}",
         lambda device, kind: frozenset(f"{mode.a} by {mode.w}" for mode in device.array.modes),
         properties.multiplied,

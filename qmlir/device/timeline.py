@@ -1,15 +1,20 @@
-"""When each command starts and ends, in cycles: queues in order, waits, shared buses.
+"""When each command starts and ends, in cycles: queues in order, waits, and what they share.
 
 A command begins when its queue is free and what it waits for is done. First comes its setup, which a queue with
-several commands outstanding hides behind the one before; then it is busy for as long as costs.py says, alone on its
-bus.
+several commands outstanding hides behind those before; then it is busy for as long as costs.py says. Buses and memories
+serve one command at a time and earlier ones of the program first; later ones take the time that is left between. On a
+pipelined queue what follows a contraction begins with it and ends, at the earliest, with it.
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from qmlir.device import Device
-from qmlir.device.costs import busy_cycles
-from qmlir.isa.commands import End, Sync
+from qmlir.device.blocks import Footprint
+from qmlir.device.costs import Demand, demand
+from qmlir.device.description import Queue
+from qmlir.isa.commands import Arithmetic, End, Host, Pool, Post, Reduce, Sync, Window
 from qmlir.isa.encoding import Command
 
 
@@ -22,40 +27,104 @@ class Interval:
 
 
 @dataclass
+class Server:
+    """Something that serves one command at a time: sorted times at which it is taken, none touching the next."""
+
+    starts: list[int] = field(default_factory=list[int])
+    ends: list[int] = field(default_factory=list[int])
+
+    def serve(self, start: int, cycles: int) -> int:
+        """Takes so many free cycles from `start` on; returns when the last of them ends."""
+        if not cycles:
+            return start
+        first = bisect_right(self.ends, start - 1)
+        last, time, begin = first, start, start
+        while last < len(self.starts) and self.starts[last] < time + cycles:
+            begin = min(begin, self.starts[last])
+            cycles -= max(self.starts[last] - time, 0)
+            time = max(time, self.ends[last])
+            last += 1
+        served = end = time + cycles
+        if last < len(self.starts) and self.starts[last] == served:
+            end = self.ends[last]
+            last += 1
+        self.starts[first:last] = [begin]
+        self.ends[first:last] = [end]
+        return served
+
+
+@dataclass
 class Timeline:
     """The time of a device.
 
     finished   for each queue, when each of its commands ended
+    now        when the last command so far ended
     """
 
     device: Device
     finished: list[list[int]] = field(init=False)
-    _buses: dict[str, int] = field(init=False, default_factory=dict[str, int])
+    now: int = field(init=False, default=0)
+    _buses: list[Server] = field(init=False)
+    _memories: list[Server] = field(init=False)
+    _pipelines: dict[int, int] = field(init=False, default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
         self.finished = [[] for _ in self.device.queue]
+        self._buses = _buses(self.device.queue)
+        self._memories = [Server() for _ in self.device.memory]
 
-    @property
-    def now(self) -> int:
-        """When the last command so far ended."""
-        return max((ends[-1] for ends in self.finished if ends), default=0)
+    def add(self, command: Command, touched: Footprint) -> Interval:
+        """Lets a command run, after all that were added before.
 
-    def add(self, command: Command) -> Interval:
-        """Lets a command run, after all that were added before."""
-        queue = self.device.queue[command.queue]
-        ends = self.finished[command.queue]
-        free = ends[-1] if ends else 0
+        Args:
+            command: The command.
+            touched: What it reads and writes.
+        """
+        queue, ends = self.device.queue[command.queue], self.finished[command.queue]
+        asked = demand(command, self.device, touched)
         ready = max(
             (self.finished[wait.queue][wait.finished - 1] for wait in command.waits if wait.finished), default=0
         )
         if isinstance(command, End) or (isinstance(command, Sync) and command.barrier):
             ready = max(ready, self.now)
-        busy = busy_cycles(command, self.device)
-        setup = queue.setup if busy else 0
-        start = max(free, ready + setup) if queue.outstanding > 1 else max(free, ready) + setup
-        bus = queue.shares_bus_with or queue.id
-        if queue.engine == "dma" and busy:
-            start = max(start, self._buses.get(bus, 0))
-            self._buses[bus] = start + busy
-        ends.append(start + busy)
-        return Interval(start, start + busy)
+        outstanding = 1 if isinstance(command, Host) else queue.outstanding
+        if outstanding <= len(ends):
+            ready = max(ready, self._leaves(command, ends[-outstanding]))
+        free = self._leaves(command, ends[-1] if ends else 0)
+        start = max(free, ready + asked.setup)
+        end = max(self._served(command.queue, start, asked), ends[-1] if ends else 0)
+        if queue.pipelined and isinstance(command, Window):
+            self._pipelines[command.queue] = start
+        elif isinstance(command, _FOLLOWING) and command.queue in self._pipelines:
+            self._pipelines[command.queue] = start + asked.busy
+        ends.append(end)
+        self.now = max(self.now, end)
+        return Interval(start, end)
+
+    def _leaves(self, command: Command, end: int) -> int:
+        """When an earlier command of its queue that ends then makes room for a command."""
+        if isinstance(command, _FOLLOWING):
+            return min(end, self._pipelines.get(command.queue, end))
+        return end
+
+    def _served(self, number: int, start: int, asked: Demand) -> int:
+        """When a command that starts then has all it asks for."""
+        times = [self._memories[memory].serve(start, cycles) for memory, cycles in asked.memories.items()]
+        transfers = self.device.queue[number].engine == "dma"
+        engine = self._buses[number].serve(start, asked.engine) if transfers else start + asked.engine
+        return max(engine, *times, start)
+
+
+_FOLLOWING = (Post, Arithmetic, Pool, Reduce)
+"""What may overlap with the contraction before it on a pipelined queue."""
+
+
+def _buses(queues: Sequence[Queue]) -> list[Server]:
+    """The bus of each queue: its own, or that of the queue with which it shares one."""
+    groups = {queue.id: frozenset({queue.id}) for queue in queues}
+    for queue in queues:
+        if queue.shares_bus_with is not None:
+            joined = groups[queue.id] | groups[queue.shares_bus_with]
+            groups |= dict.fromkeys(joined, joined)
+    servers = {group: Server() for group in groups.values()}
+    return [servers[groups[queue.id]] for queue in queues]

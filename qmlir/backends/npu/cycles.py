@@ -1,15 +1,14 @@
 """How long a program will take, from its commands alone: nothing is executed."""
 
-from collections.abc import Sequence
-
+from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
+from qmlir.device.footprints import footprints
 from qmlir.device.timeline import Timeline
-from qmlir.isa.encoding import Command
 
 
-def predicted_cycles(commands: Sequence[Command], device: Device) -> int:
+def predicted_cycles(program: Program, device: Device) -> int:
     """Cycles until the last command ends."""
     timeline = Timeline(device)
-    for command in commands:
-        timeline.add(command)
+    for command, touched in footprints(program.commands, device, [r.footprint for r in program.routines]):
+        timeline.add(command, touched)
     return timeline.now

@@ -16,7 +16,7 @@ from qmlir.backends.npu.execute import Machine, execute
 from qmlir.backends.npu.memories import Memories
 from qmlir.backends.npu.stream import Port, Program
 from qmlir.device import Device
-from qmlir.device.blocks import Fault
+from qmlir.device.blocks import Fault, Footprint
 from qmlir.device.costs import products
 from qmlir.device.footprints import footprint
 from qmlir.device.timeline import Timeline
@@ -95,8 +95,7 @@ class Simulator:
         began = 0
         for number, command in enumerate(self.program.commands):
             try:
-                self._step(number, command, machine, order)
-                timeline.add(command)
+                timeline.add(command, self._step(number, command, machine, order))
             except Fault as fault:
                 raise self._located(fault, number, command) from None
             if isinstance(command, Mark):
@@ -109,7 +108,8 @@ class Simulator:
         counted = [layer for layer in layers if layer.cycles or layer.products]
         return Report(timeline.now, total, total / peak if peak else 0.0, counted)
 
-    def _step(self, number: int, command: Command, machine: Machine, order: "_Order") -> None:
+    def _step(self, number: int, command: Command, machine: Machine, order: "_Order") -> Footprint:
+        """Executes a command; returns what it touched."""
         if command.queue >= len(self.device.queue):
             raise Fault("must be for a queue of the device", got=f"queue {command.queue} of {len(self.device.queue)}")
         order.issue(command)
@@ -120,6 +120,7 @@ class Simulator:
             self._call(command, machine.memories)
         else:
             execute(command, machine)
+        return touched
 
     def _call(self, command: Host, memories: Memories) -> None:
         routine = self.program.routines[command.routine]

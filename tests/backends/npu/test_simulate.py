@@ -30,7 +30,7 @@ def test_what_it_costs() -> None:
     report = simulator.report
     assert report is not None
     assert report.products == 6 * 5 * 8 * 36
-    assert report.cycles == predicted_cycles(program.commands, DEVICE)
+    assert report.cycles == predicted_cycles(program, DEVICE)
     assert report.utilization == report.products / (512 * report.cycles)
     assert [layer.name for layer in report.layers] == ["conv"]
     # By hand: setup 40 behind none; 128 + 512 + 64 + 64 bytes in whole bursts of 64 at 16 a cycle, the convolution
