@@ -17,6 +17,9 @@ from qmlir.errors import QmlirError
 
 WORD = 1 << 32
 
+MOST_WAITS = 3
+"""A command waits for at most so many queues: their number has two bits."""
+
 Signed = Annotated[int, "signed"]
 
 

@@ -18,20 +18,19 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.device.description import Memory
+from qmlir.device.module import buffers_of, device_of, function_of, steps_of
 from qmlir.dialects.npu import BufferOp
 from qmlir.errors import PipelineError
 from qmlir.transforms.npu.arena import Item, live_at_most, place
-from qmlir.transforms.npu.program import buffers_of, function_of, steps_of
 from qmlir.transforms.npu.regions import Region, regions, staged_from
 from qmlir.transforms.npu.rings import Full, around
-from qmlir.transforms.npu.tile import device_of
 
 FILLED = "npu.filled"
 """The module's attribute that says how full each external memory is: see `_Filled`."""
 
 
 @dataclass(frozen=True)
-class PlacePass(ModulePass):
+class NPUPlacePass(ModulePass):
     """Gives buffers addresses.
 
     ```mlir
@@ -119,7 +118,7 @@ def _place_tiles(buffers: Sequence[_Life], tiles: Mapping[str, Region], memory: 
         addresses = around([b.item(memory.align) for b in here], region)
         if isinstance(addresses, Full):
             need = f"tiles of the role {role} must fit their {region.size} bytes of the memory {memory.id}"
-            raise PipelineError(PlacePass.name, need, got=_sizes(addresses.live))
+            raise PipelineError(NPUPlacePass.name, need, got=_sizes(addresses.live))
         for buffer, address in zip(here, addresses, strict=True):
             buffer.lies_at(address)
 
@@ -166,14 +165,14 @@ def _place_rest(buffers: Sequence[_Life], memory: Memory, size: int) -> _Filled:
         _, step = live_at_most(items)
         live = [item for item in items if item.first <= step <= item.last]
         raise PipelineError(
-            PlacePass.name,
+            NPUPlacePass.name,
             f"tensors must fit the {size} bytes that the memory {memory.id} has for them",
             got=f"{arena.size} bytes; {_sizes(live)}",
         )
     end = _place_constants((b for b in buffers if b.op.contents is not None), arena.size, memory)
     if end > size:
         raise PipelineError(
-            PlacePass.name,
+            NPUPlacePass.name,
             f"tensors and constants must fit the {size} bytes that the memory {memory.id} has for them",
             got=f"{arena.size} and {end - arena.size}",
         )

@@ -15,44 +15,19 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from qmlir.device import Device, load_device
+from qmlir.device import Device
+from qmlir.device.module import LAYERS, device_of
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp, MovementOp
 from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr
 from qmlir.dialects.quant.ops import StorageCastOp
-from qmlir.errors import LoweringError, PipelineError
+from qmlir.errors import LoweringError
 from qmlir.isa.commands import End
 from qmlir.signature import signature_of
 from qmlir.transforms.npu.emission import Emitter, Spot, stored_bytes, stored_dtype
 from qmlir.transforms.npu.movement import copy_tensor, tile_movement
 from qmlir.transforms.npu.vector import tile_elementwise, tile_pool, tile_reduction
-
-DEVICE = "npu.device"
-"""The module's attribute that names its device."""
-
-LAYERS = "npu.layers"
-"""The module's attribute with the names that `Mark` refers to."""
-
-
-def device_of(module: ModuleOp) -> Device:
-    """The device that a module is for.
-
-    Raises:
-        PipelineError: The module names none.
-    """
-    named = module.attributes.get(DEVICE)
-    if not isinstance(named, StringAttr):
-        raise PipelineError(
-            "the module", f"must name its device in {DEVICE}", got="none", remedy="run qint-to-npu first"
-        )
-    return load_device(named.data)
-
-
-ELEMENTS = {"bool": "i1", "float32": "f32", "float64": "f64", "float16": "f16"} | {
-    f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
-"""Types of a port's elements by their dtypes: signed integers are `i`, as in devices' files."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,33 @@
-"""A module as the passes after `npu-tile` find it: one function of buffers and of what is done with them in order."""
+"""A module of a device: which device, and below `npu-tile` one function of buffers and of what is done with them."""
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from qmlir.device.description import Device
+from qmlir.device.reading import load_device
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
+from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import PipelineError
+
+LAYERS = "npu.layers"
+"""The module's attribute with the names that `Mark` refers to."""
 
 Step = IssueOp | CallOp
 """What takes a place in a queue."""
+
+
+def device_of(module: ModuleOp) -> Device:
+    """The device that a module is for.
+
+    Raises:
+        PipelineError: The module names none.
+    """
+    named = module.attributes.get(DEVICE)
+    if not isinstance(named, StringAttr):
+        raise PipelineError(
+            "the module", f"must name its device in {DEVICE}", got="none", remedy="run qint-to-npu first"
+        )
+    return load_device(named.data)
 
 
 def function_of(module: ModuleOp, name: str) -> func.FuncOp:

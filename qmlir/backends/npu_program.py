@@ -1,0 +1,87 @@
+"""From a module of placed and ordered commands to the program that a device, or its simulator, is given.
+
+It is the seam between the compiler, which has operations, and the machine (backends/npu), which knows of none.
+"""
+
+from collections.abc import Iterable
+from typing import cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.backends.npu.stream import DTYPES, Port, Program, Routine, Segment, flat
+from qmlir.device.module import LAYERS, buffers_of, device_of, function_of, steps_of
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.npu import BufferOp, CallOp
+from qmlir.dialects.npu.placed import Numbers
+from qmlir.errors import LoweringError
+
+
+def assemble(module: ModuleOp) -> Program:
+    """The program of a module.
+
+    Raises:
+        PipelineError: It is for no device, has no commands, or buffers without addresses.
+        LoweringError: A tensor on the border has elements that a program does not know.
+    """
+    device, function = device_of(module), function_of(module, "assemble")
+    steps, buffers = steps_of(function), buffers_of(function)
+    calls = {step.routine.string_value(): step for step in steps if isinstance(step, CallOp)}
+    functions = {f.sym_name.data: f for f in module.body.block.ops if isinstance(f, func.FuncOp)}
+    numbers = Numbers([m.id for m in device.memory], [q.id for q in device.queue], [*calls])
+    return Program(
+        flat(device),
+        [numbers.command(step) for step in steps],
+        [
+            Segment(numbers.place(op.buffer), op.contents.array.tobytes())
+            for op in buffers
+            if op.contents is not None and op.address is not None
+        ],
+        _ports(buffers, "input", numbers),
+        _ports(buffers, "output", numbers),
+        _layers(module),
+        [_routine(functions[name], call, numbers) for name, call in calls.items()],
+    )
+
+
+def _ports(buffers: Iterable[BufferOp], direction: str, numbers: Numbers) -> list[Port]:
+    """Inputs or outputs of the network, in its order."""
+    found: dict[int, Port] = {}
+    for op in buffers:
+        if (port := op.port) is not None and port.direction.data == direction:
+            shape = tuple(n.value.data for n in port.shape)
+            found[port.index.value.data] = _port(port.tensor.data, op.buffer, shape, port.element.data, numbers)
+    return [found[index] for index in sorted(found)]
+
+
+def _routine(function: func.FuncOp, call: CallOp, numbers: Numbers) -> Routine:
+    """A routine of the host with its tensors where its call has them."""
+    returned = function.get_return_op()
+    assert returned is not None
+    sides = ((call.inputs, function.args), (call.outputs, returned.operands))
+    inputs, outputs = (
+        tuple(_tensor(buffer, value, numbers) for buffer, value in zip(buffers, values, strict=True))
+        for buffers, values in sides
+    )
+    return Routine(function.sym_name.data, inputs, outputs)
+
+
+def _tensor(buffer: SSAValue, value: SSAValue, numbers: Numbers) -> Port:
+    owner = buffer.owner
+    assert isinstance(owner, BufferOp)
+    name = owner.tensor.data if owner.tensor is not None else ""
+    return _port(name, buffer, tuple(shape_of(value)), str(element_of(value)), numbers)
+
+
+def _port(name: str, buffer: SSAValue, shape: tuple[int, ...], element: str, numbers: Numbers) -> Port:
+    if element not in DTYPES:
+        need = f"must have elements of a type among {', '.join(DTYPES)}"
+        raise LoweringError("tensor", name, need, got=element)
+    return Port(name, numbers.place(buffer), shape, element)
+
+
+def _layers(module: ModuleOp) -> list[str]:
+    named = module.attributes.get(LAYERS)
+    entries = cast(ArrayAttr[Attribute], named).data if isinstance(named, ArrayAttr) else ()
+    return [name.data for name in entries if isinstance(name, StringAttr)]

@@ -1,0 +1,73 @@
+"""Buffers with addresses and commands with waits, as the instruction set has them: numbers for names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.npu.commands import BufferOp, CallOp, IssueOp, places
+from qmlir.errors import PipelineError
+from qmlir.isa.commands import Host
+from qmlir.isa.encoding import Command, Place, Wait
+from qmlir.near_misses import near_misses
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What the names of a device and of a module stand for: each for its place here.
+
+    memories   of the device
+    queues     of the device
+    routines   of the module, which the host runs
+    """
+
+    memories: Sequence[str]
+    queues: Sequence[str]
+    routines: Sequence[str]
+
+    def place(self, buffer: SSAValue) -> Place:
+        """Where a buffer lies.
+
+        Raises:
+            PipelineError: It has no address yet.
+        """
+        owner = buffer.owner
+        assert isinstance(owner, BufferOp)
+        if owner.address is None:
+            raise PipelineError(owner.name, "must have an address", got="none", remedy="run npu-place first")
+        return Place(_number(self.memories, owner.memory.data, "memory"), owner.address.value.data)
+
+    def command(self, step: IssueOp | CallOp) -> Command:
+        """The command that an operation is.
+
+        Raises:
+            PipelineError: It names a queue, memory or function that there is not, or a buffer without address.
+        """
+        queue = _number(self.queues, step.queue.data, "queue")
+        waits = tuple(
+            Wait(_number(self.queues, name, "queue"), count.value.data)
+            for name, count in step.waits.data.items()
+            if isinstance(count, IntegerAttr)
+        )
+        if isinstance(step, CallOp):
+            read, written = (sum(_size(buffer) for buffer in buffers) for buffers in (step.inputs, step.outputs))
+            return Host(queue, waits, 0, _number(self.routines, step.routine.string_value(), "routine"), read, written)
+        command = step.command.data
+        placed = {name: self._moved(place, step.buffers) for name, place in places(command)}
+        return replace(command, queue=queue, waits=waits, **placed)
+
+    def _moved(self, place: Place, buffers: Sequence[SSAValue]) -> Place:
+        memory, address = self.place(buffers[place.memory])
+        return Place(memory, address + place.address)
+
+
+def _size(buffer: SSAValue) -> int:
+    assert isinstance(buffer.owner, BufferOp)
+    return buffer.owner.size
+
+
+def _number(names: Sequence[str], name: str, what: str) -> int:
+    if name not in names:
+        raise PipelineError("npu", f"must name a {what} that there is", got=name, remedy=near_misses(name, names))
+    return names.index(name)

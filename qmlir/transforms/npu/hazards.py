@@ -1,0 +1,79 @@
+"""Which commands a command has to wait for: those that touched the same bytes, in granules as the device aligns them.
+
+For each granule of each memory and each queue is kept the last command of that queue that read it, and the last that
+wrote it. A queue works in order, so waiting for the last of its commands that matter is waiting for all of them.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.device import Device
+from qmlir.device.blocks import Block, Fault, Footprint
+
+Counts = npt.NDArray[np.int32]
+"""For each queue how many of its commands."""
+
+Granules = slice | npt.NDArray[np.int64]
+
+
+class Hazards:
+    """What was touched so far."""
+
+    def __init__(self, device: Device):
+        queues = len(device.queue)
+        self._memories = device.memory
+        granules = [-(-memory.bytes // memory.align) for memory in device.memory]
+        # Zeros are pages that nobody has touched: a memory costs here what of it is used.
+        self._written = [np.zeros((queues, count), np.int32) for count in granules]
+        self._read = [np.zeros((queues, count), np.int32) for count in granules]
+        self._none = np.zeros(queues, np.int32)
+
+    def before(self, footprint: Footprint) -> Counts:
+        """How many commands of each queue must be finished before one with this footprint starts."""
+        needed = self._none.copy()
+        for block in footprint.reads:
+            for granules in self._granules(block):
+                np.maximum(needed, self._written[block.place.memory][:, granules].max(axis=1), out=needed)
+        for block in footprint.writes:
+            for granules in self._granules(block):
+                np.maximum(needed, self._written[block.place.memory][:, granules].max(axis=1), out=needed)
+                np.maximum(needed, self._read[block.place.memory][:, granules].max(axis=1), out=needed)
+        return needed
+
+    def touch(self, footprint: Footprint, queue: int, count: int) -> None:
+        """Notes that command number `count` of a queue, from 1, has this footprint."""
+        for block in footprint.reads:
+            for granules in self._granules(block):
+                self._read[block.place.memory][queue, granules] = count
+        for block in footprint.writes:
+            for granules in self._granules(block):
+                self._written[block.place.memory][queue, granules] = count
+
+    def _granules(self, block: Block) -> Iterator[Granules]:
+        """The granules that a block touches; none of an empty one.
+
+        Raises:
+            Fault: It lies beyond its memory.
+        """
+        if block.empty:
+            return
+        memory = self._memories[block.place.memory]
+        if block.place.address < 0 or block.end > memory.bytes:
+            got = f"bytes {block.place.address} to {block.end} of {memory.id}, which has {memory.bytes}"
+            raise Fault("must stay within a memory", got=got)
+        align = memory.align
+        run, rows, planes = block.size, block.rows, block.planes
+        if rows == 1 or 0 <= block.row_pitch - run < align:
+            run, rows = (rows - 1) * block.row_pitch + run, 1
+            if planes == 1 or 0 <= block.plane_pitch - run < align:
+                run, planes = (planes - 1) * block.plane_pitch + run, 1
+        if rows == planes == 1:
+            yield slice(block.place.address // align, (block.place.address + run - 1) // align + 1)
+            return
+        starts = np.arange(planes)[:, None] * block.plane_pitch + np.arange(rows) * block.row_pitch
+        starts = (starts + block.place.address).reshape(-1)
+        first, last = starts // align, (starts + run - 1) // align
+        every = first[:, None] + np.arange(int((last - first).max()) + 1)
+        yield np.minimum(every, last[:, None]).reshape(-1)

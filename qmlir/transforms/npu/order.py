@@ -1,0 +1,165 @@
+"""The pass `npu-order`: every command waits for what it must not overtake, and for nothing else.
+
+Enters: commands in an order in which they could run one after the other, on buffers that have addresses. Leaves: the
+same with waits, and with a `sync` before a command that would have to wait for more queues than the device can.
+
+A command has to come after those that wrote what it touches, and after those that read what it writes (hazards.py).
+Most of that it knows: its own queue works in order, and what it waits for knows what that has waited for. Waits are
+written down for the rest, the latest command first, since it knows most.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from qmlir.device import Device
+from qmlir.device.blocks import Block, Fault, Footprint
+from qmlir.device.footprints import footprint
+from qmlir.device.module import Step, device_of, function_of, steps_of
+from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
+from qmlir.dialects.npu.commands import waits_attribute
+from qmlir.dialects.npu.placed import Numbers
+from qmlir.errors import PipelineError
+from qmlir.isa.commands import End, SetContext, Sync
+from qmlir.isa.encoding import MOST_WAITS, Command
+from qmlir.transforms.npu.hazards import Counts, Hazards
+
+
+@dataclass(frozen=True)
+class NPUOrderPass(ModulePass):
+    """Gives commands their waits.
+
+    ```mlir
+    npu.issue "load" "move" source = %x[0] target = %a[0] …
+    npu.issue "store" "move" source = %a[0] target = %y[0] …
+    ```
+    becomes
+    ```mlir
+    npu.issue "load" "move" source = %x[0] target = %a[0] …
+    npu.issue "store" "move" source = %a[0] target = %y[0] … after load 1
+    ```
+    """
+
+    name = "npu-order"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        device = device_of(op)
+        routines = [f.sym_name.data for f in op.body.block.ops if isinstance(f, func.FuncOp)]
+        numbers = Numbers([m.id for m in device.memory], [q.id for q in device.queue], routines)
+        order = _Order(device, numbers)
+        for number, step in enumerate(steps_of(function_of(op, self.name))):
+            try:
+                order.add(step)
+            except Fault as fault:
+                raise PipelineError(self.name, f"command {number}: {fault.need}", got=fault.got) from None
+
+
+class _Order:
+    """What was issued so far, and what each command knows to be finished when it starts."""
+
+    def __init__(self, device: Device, numbers: Numbers):
+        self.device, self.numbers = device, numbers
+        self.hazards = Hazards(device)
+        self.contexts: dict[int, SetContext] = {}
+        self.issued = np.zeros(len(device.queue), np.int32)
+        self.known: list[list[Counts]] = [[] for _ in device.queue]
+        self.places: list[list[int]] = [[] for _ in device.queue]
+        self.total = 0
+
+    def add(self, step: Step) -> None:
+        """Gives the next command its waits, and puts in front of it what it needs beside them."""
+        command = self.numbers.command(step)
+        queue = command.queue
+        touched = self._footprint(step, command)
+        needed = self.hazards.before(touched)
+        known = self._known(queue)
+        if _waits_for_all(step):
+            known = self.issued.copy()
+        elif self.device.sync.kind == "barrier":
+            if (needed > known).any():
+                self._put_before(step, queue, Sync(queue, (), 0, barrier=1), ())
+                known = self.issued.copy()
+        else:
+            known = self._wait(step, queue, known, needed)
+        self._issue(queue, known)
+        self.hazards.touch(touched, queue, int(self.issued[queue]))
+
+    def _footprint(self, step: Step, command: Command) -> Footprint:
+        if isinstance(step, CallOp):
+            return Footprint(*(tuple(map(self._block, buffers)) for buffers in (step.inputs, step.outputs)))
+        touched = footprint(command, self.device, self.contexts)
+        if isinstance(command, SetContext):
+            self.contexts[command.ctx] = command
+        return touched
+
+    def _block(self, buffer: SSAValue) -> Block:
+        assert isinstance(buffer.owner, BufferOp)
+        return Block(self.numbers.place(buffer), buffer.owner.size)
+
+    def _known(self, queue: int) -> Counts:
+        """What the next command of a queue knows without waiting."""
+        known = self.known[queue][-1].copy() if self.known[queue] else np.zeros_like(self.issued)
+        known[queue] = self.issued[queue]
+        return known
+
+    def _wait(self, step: Step, queue: int, known: Counts, needed: Counts) -> Counts:
+        """Waits for what is needed and not known; what is known then."""
+        waits: list[tuple[int, int]] = []
+        for other in self._latest_first(needed):
+            if needed[other] > known[other]:
+                waits.append((other, int(needed[other])))
+                known = self._learned(known, other, int(needed[other]))
+        most = min(self.device.sync.max_waits, MOST_WAITS)
+        while len(waits) > most:
+            self._put_before(step, queue, Sync(queue, (), 0, barrier=0), waits[:most])
+            known[queue] = self.issued[queue]
+            waits = waits[most:]
+        step.waits = self._attribute(waits)
+        return known
+
+    def _learned(self, known: Counts, queue: int, count: int) -> Counts:
+        """What is known after waiting for so many commands of a queue."""
+        learned = np.maximum(known, self.known[queue][count - 1])
+        learned[queue] = max(int(learned[queue]), count)
+        return learned
+
+    def _latest_first(self, needed: Counts) -> Iterator[int]:
+        """Queues of which commands are needed, that whose command came last first."""
+        counts = [int(count) for count in needed]
+        wanted = [(self.places[queue][count - 1], queue) for queue, count in enumerate(counts) if count]
+        yield from (queue for _, queue in sorted(wanted, reverse=True))
+
+    def _attribute(self, waits: Sequence[tuple[int, int]]) -> DictionaryAttr:
+        return waits_attribute({self.numbers.queues[queue]: count for queue, count in waits})
+
+    def _put_before(self, step: Step, queue: int, sync: Sync, waits: Sequence[tuple[int, int]]) -> None:
+        """Issues a `sync` on the queue of a command, in front of it."""
+        block = step.parent_block()
+        assert block is not None
+        op = IssueOp(step.queue.data, sync, [])
+        op.waits = self._attribute(waits)
+        block.insert_op_before(op, step)
+        known = self._known(queue)
+        for other, count in waits:
+            known = self._learned(known, other, count)
+        self._issue(queue, self.issued.copy() if sync.barrier else known)
+
+    def _issue(self, queue: int, known: Counts) -> None:
+        self.known[queue].append(known)
+        self.places[queue].append(self.total)
+        self.issued[queue] += 1
+        self.total += 1
+
+
+def _waits_for_all(step: Step) -> bool:
+    """Whether a command waits for all before it whatever it touches."""
+    if isinstance(step, CallOp):
+        return True
+    command = step.command.data
+    return isinstance(command, End) or (isinstance(command, Sync) and bool(command.barrier))
