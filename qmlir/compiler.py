@@ -5,20 +5,17 @@ concatenation of the tuples below, and can be watched with `qmlir-opt --mlir-pri
 """
 
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-from xdsl.transforms import get_all_passes
 
-from qmlir.context import QmlirContext, make_context
+from qmlir.context import make_context
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
 from qmlir.near_misses import near_misses
-from qmlir.passes import check_option
+from qmlir.pipeline import Pipeline, configured_pass
 from qmlir.runtimes import follow
 from qmlir.verify import verify
 
@@ -29,46 +26,6 @@ if TYPE_CHECKING:
     from qmlir.profiles import Profile
 
 Array = npt.NDArray[Any]
-
-PASSES: dict[str, str] = {
-    "simplify": "qmlir.transforms.nn.simplify:SimplifyPass",
-    "fold-constants": "qmlir.transforms.nn.fold_constants:FoldConstantsPass",
-    "fuse-bias": "qmlir.transforms.nn.fuse_bias:FuseBiasPass",
-    "cancel-transposes": "qmlir.transforms.nn.cancel_transposes:CancelTransposesPass",
-    "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
-    "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",
-    "global-pools": "qmlir.transforms.nn.global_pools:GlobalPoolsPass",
-    "quantize": "qmlir.transforms.quantize.quantize:QuantizePass",
-    "insert-observers": "qmlir.transforms.quantize.insert_observers:InsertObserversPass",
-    "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",
-    "apply-policy": "qmlir.transforms.quantize.apply_policy:ApplyPolicyPass",
-    "choose-scales": "qmlir.transforms.quantize.choose_scales:ChooseScalesPass",
-    "correct-bias": "qmlir.transforms.quantize.correct_bias:CorrectBiasPass",
-    "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
-    "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
-    "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
-    "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",
-    "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
-    "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
-    "inline": "qmlir.transforms.inline:InlinePass",
-    "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
-    "lower-quant-ops": "qmlir.lowering.lower_quant_ops:LowerQuantOpsPass",
-    "strip-func-quant-types": "qmlir.transforms.quant.strip_func_quant_types:StripFuncQuantTypesPass",
-    "fold-quant-casts": "qmlir.transforms.quant.fold_quant_casts:FoldQuantCastsPass",
-    "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
-    "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",
-    "qint-to-loops": "qmlir.lowering.qint_to_loops.convert:QIntToLoopsPass",
-    "qint-to-linalg": "qmlir.lowering.qint_to_linalg.convert:QIntToLinalgPass",
-    "qint-to-tosa": "qmlir.lowering.qint_to_tosa.convert:QIntToTosaPass",
-    "finish-loops": "qmlir.lowering.finish_loops:FinishLoopsPass",
-    "plan-memory": "qmlir.transforms.loops.plan_memory:PlanMemoryPass",
-    "loops-to-llvm": "qmlir.lowering.loops_to_llvm.convert:LoopsToLLVMPass",
-    "canonicalize": "xdsl.transforms.canonicalize:CanonicalizePass",
-    "cse": "xdsl.transforms.common_subexpression_elimination:CommonSubexpressionElimination",
-    "dce": "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
-    "convert-scf-to-cf": "xdsl.transforms.convert_scf_to_cf:ConvertScfToCf",
-}
-"""Pass name → `module:Class`, imported when asked for; the drivers list these. xDSL's other passes work as well."""
 
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
@@ -93,58 +50,6 @@ EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 
 VERIFY_LOOPS = False
 """Whether `compile` verifies the module between the passes below qint."""
-
-
-def pass_class(name: str) -> type[ModulePass]:
-    """The pass called `name`.
-
-    Raises:
-        OptionError: There is no such pass; names near misses.
-    """
-    if (reference := PASSES.get(name)) is not None:
-        module, _, attribute = reference.partition(":")
-        return getattr(import_module(module), attribute)
-    if (factory := get_all_passes().get(name)) is not None:
-        return factory()
-    raise OptionError(name, "there is no such pass", remedy=near_misses(name, [*PASSES, *get_all_passes()]))
-
-
-class Pipeline:
-    """Passes one after another, each a name or a (name, options) pair; verified after each.
-
-    Pipeline("fold-batch-norm", ("quantize", {"schema": "symmetric"}))(module) returns a new module.
-    """
-
-    def __init__(self, *passes: str | tuple[str, Mapping[str, Any]]):
-        self.passes: list[ModulePass] = []
-        for entry in passes:
-            name, options = (entry, dict[str, Any]()) if isinstance(entry, str) else entry
-            self.passes.append(configured_pass(name, options))
-
-    def __call__(self, module: ModuleOp, context: QmlirContext | None = None) -> ModuleOp:
-        """The result of the passes; `module` stays as it was."""
-        result = module.clone()
-        self.apply(result, context or make_context())
-        return result
-
-    def apply(self, module: ModuleOp, context: QmlirContext, *, verify_each: bool = True) -> None:
-        """Runs the passes on `module` in place, verifying it after each."""
-        for step in self.passes:
-            step.apply(context, module)
-            if verify_each:
-                verify(module)
-
-
-def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
-    """The pass called `name` with options by name; `-` and `_` are the same in them."""
-    cls = pass_class(name)
-    known = {f.replace("_", "-"): f for f in cls.__dataclass_fields__}
-    given = {k.replace("_", "-"): v for k, v in options.items()}
-    for key, value in given.items():
-        if key not in known:
-            raise OptionError(f"{name} {key}", "there is no such option", remedy=near_misses(key, list(known)))
-        check_option(cls, known[key], value)
-    return cls(**{known[k]: v for k, v in given.items()})
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from xdsl.transforms import get_all_passes
 from qmlir.cli.flags import PIPELINE_FLAG, ArgumentParser, argument_parser
 from qmlir.cli.options import PassSpec, build_pass, parse_options, parse_pipeline
 from qmlir.cli.pipeline import Watch
-from qmlir.compiler import PASSES, pass_class
 from qmlir.dialects.weights import WeightsMode
 from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
+from qmlir.pipeline import PASSES, pass_class
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The list of passes for `--help` and `--list-passes`: what each does, and each option's type, default and meaning.
 
 Importing every pass takes longer than a person waits for a help text (xDSL alone costs a third of a second, its llvm
-dialect another eighth), so this imports nothing and reads what the source files say: the table of passes in the
-compiler, and each class:
+dialect another eighth), so this imports nothing and reads what the source files say: the table of passes, and
+each class:
 
     class QuantizePass(ModulePass):
         \"\"\"Integers instead of floats.\"\"\"
@@ -48,8 +48,8 @@ def pass_list(*, with_xdsl: bool) -> str:
 
 
 def pass_table() -> dict[str, str]:
-    """`compiler.PASSES`, from its source."""
-    found = _alias("qmlir.compiler", "PASSES")
+    """`pipeline.PASSES`, from its source."""
+    found = _alias("qmlir.pipeline", "PASSES")
     assert found is not None
     return cast("dict[str, str]", ast.literal_eval(found[1]))
 

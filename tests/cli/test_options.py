@@ -10,9 +10,9 @@ from xdsl.passes import ModulePass
 
 from qmlir.cli.options import PassSpec, build_pass, option_infos, parse_options, parse_pipeline
 from qmlir.cli.pass_list import pass_table, read_pass
-from qmlir.compiler import PASSES, pass_class
 from qmlir.errors import OptionError
 from qmlir.passes import option
+from qmlir.pipeline import PASSES, pass_class
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import qmlir
 from qmlir.cli import main as driver
 from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
-from qmlir.compiler import PASSES
+from qmlir.pipeline import PASSES
 from qmlir.profiles import Profile, structure_of
 from qmlir.recipe import Recipe
 from tests.cli.small import Small, write_small
