@@ -32,6 +32,8 @@ CODES = {
     "policy": "the policy keeps it in floats",
     "neighbours": "it moves values that only float operations read and write",
     "unknown": "the operation is not known to qmlir",
+    "device": "the device computes it",
+    "host": "the device does not compute it; its host does",
 }
 """Reason codes: stable names for programs; the decision's own sentence is for people."""
 
@@ -47,8 +49,9 @@ REMEDIES = {
     "policy": "drop the policy's rule",
     "neighbours": "quantize what it reads from or writes to",
     "unknown": "replace it in the model by operations that are known",
+    "host": "change the network or the key of the device file that the sentence ends with",
 }
-"""Reason code of an operation that stays float → what would change that."""
+"""Reason code of an operation that stays float, or on the host → what would change that."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,8 @@ class Entry:
 
     @property
     def remedy(self) -> str:
-        """What would change the decision; empty where it is one for integers."""
-        return REMEDIES.get(self.code, "") if self.outcome == "float" else ""
+        """What would change the decision; empty where it is one for integers on the target itself."""
+        return REMEDIES.get(self.code, "") if self.outcome == "float" or self.code == "host" else ""
 
     def as_dict(self) -> dict[str, str]:
         """The entry for JSON."""

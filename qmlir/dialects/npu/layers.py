@@ -1,11 +1,14 @@
 """Which part of a network runs where: `npu.layer` on the device, `npu.host` beside it.
 
-Both hold the very operations they stand for, so that their meaning is that of the qint level.
+Both hold the very operations they stand for, so that their meaning is that of the qint level:
+
+    %y = npu.layer "conv1" (%a = %x : tensor<1x8x8x3xi8>) -> (tensor<1x8x8x16xi8>) { … npu.yield %b : … }
+    %z = npu.host "softmax" (%a = %y : …) -> (…) because "conv1: strides are at most 4, got 5" { … }
 """
 
 import abc
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, cast, runtime_checkable
+from typing import ClassVar, Protocol, Self, cast, runtime_checkable
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -19,10 +22,18 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array
+
+DEVICE = "npu.device"
+"""The attribute key, on a module, of its device: the name of one that comes with qmlir, or the path of its file."""
+
+REASONS = "reasons"
+"""The property of `npu.host` that says why."""
 
 
 @runtime_checkable
@@ -77,6 +88,58 @@ class PartOp(IRDLOperation, abc.ABC):
             assert isinstance(op, _Evaluates)
             values.update(zip(op.results, op.evaluate(*(values[o] for o in op.operands)), strict=True))
         return tuple(values[v] for v in self.yielded)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        printer.print_string(" (")
+        for n, (argument, operand) in enumerate(zip(self.block.args, self.inputs, strict=True)):
+            printer.print_string(", " if n else "")
+            printer.print_ssa_value(argument)
+            printer.print_string(" = ")
+            printer.print_ssa_value(operand)
+            printer.print_string(" : ")
+            printer.print_attribute(operand.type)
+        printer.print_string(") -> (")
+        printer.print_list([v.type for v in self.outputs], printer.print_attribute)
+        printer.print_string(")")
+        if isinstance(reasons := self.properties.get(REASONS), StringAttr):
+            printer.print_string(" because ")
+            printer.print_string_literal(reasons.data)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        label = parser.parse_str_literal()
+        arguments: list[Parser.Argument] = []
+        inputs: list[SSAValue] = []
+
+        def binding() -> None:
+            argument = parser.parse_argument(expect_type=False)
+            parser.parse_punctuation("=")
+            operand = parser.parse_unresolved_operand()
+            parser.parse_punctuation(":")
+            type = parser.parse_type()
+            inputs.append(parser.resolve_operand(operand, type))
+            arguments.append(argument.resolve(type))
+
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, binding)
+        parser.parse_punctuation("->")
+        outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        properties: dict[str, Attribute] = {"label": StringAttr(label)}
+        if parser.parse_optional_keyword("because"):
+            properties[REASONS] = StringAttr(parser.parse_str_literal())
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region(arguments)
+        return cls.create(
+            operands=inputs,
+            result_types=outputs,
+            properties=properties,
+            attributes={} if attributes is None else attributes.data,
+            regions=[body],
+        )
 
     def verify_(self) -> None:
         pairs = (("argument", self.block.args, self.inputs), ("yielded value", self.yielded, self.outputs))

@@ -1,0 +1,101 @@
+// RUN: qmlir-opt --qint-to-npu=device=nmp --split-input-file %s | filecheck %s
+
+// A contraction runs with the change of scale that ends its sums, casts of the caller's floats on the host; constants
+// stand where they are read.
+func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
+  %w = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4xi8>
+  %0 = quant.qcast %x : tensor<1x4xf32> to tensor<1x4x!quant.uniform<i8:f32, 0.5>>
+  %1 = quant.scast %0 : tensor<1x4x!quant.uniform<i8:f32, 0.5>> to tensor<1x4xi8>
+  %acc = qint.fully_connected %1, %w : tensor<1x4xi8>, tensor<2x4xi8> -> tensor<1x2xi32>
+  %y = qint.requantize %acc {qmlir.name = #qmlir.name<nodes ["fc"]>, qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">, multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x2xi32> -> tensor<1x2xi8>
+  %2 = quant.scast %y : tensor<1x2xi8> to tensor<1x2x!quant.uniform<i8:f32, 0.5>>
+  %3 = quant.dcast %2 : tensor<1x2x!quant.uniform<i8:f32, 0.5>> to tensor<1x2xf32>
+  func.return %3 : tensor<1x2xf32>
+}
+// CHECK:      builtin.module attributes {npu.device = "nmp"} {
+// CHECK-NEXT: func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
+// CHECK-NEXT: %0 = npu.host "quant.qcast" (%{{.*}} = %x : tensor<1x4xf32>) -> (tensor<1x4xi8>) because "quant.qcast: what comes from the caller or goes there is cast by the host; quant.scast: what
+// CHECK-NEXT: quant.qcast
+// CHECK-NEXT: quant.scast
+// CHECK-NEXT: npu.yield %{{.*}} : tensor<1x4xi8>
+// CHECK-NEXT: }
+// CHECK-NEXT: %y = npu.layer "fc" (%{{.*}} = %0 : tensor<1x4xi8>) -> (tensor<1x2xi8>) {
+// CHECK-NEXT: nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]>
+// CHECK-NEXT: qint.fully_connected
+// CHECK-NEXT: qint.requantize {{.*}} "device", "i8 activations; nmp computes it"
+// CHECK-NEXT: npu.yield %{{.*}} : tensor<1x2xi8>
+// CHECK-NEXT: }
+// CHECK-NEXT: %{{.*}} = npu.host "quant.scast" (%{{.*}} = %y : tensor<1x2xi8>) -> (tensor<1x2xf32>)
+
+// -----
+
+// What the device refuses runs on the host, sums and their change of scale together; movement between operations of
+// the host stays there, movement beside the device does not. Calls are one where no layer lies between.
+func.func @refused(%x: tensor<1x4xi8>) -> tensor<1x2xi8> {
+  %w = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4xi8>
+  %acc = qint.fully_connected %x, %w : tensor<1x4xi8>, tensor<2x4xi8> -> tensor<1x2xi32>
+  %y = qint.requantize %acc {qmlir.name = #qmlir.name<nodes ["odd"]>, qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">, multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x2xi32> -> tensor<1x2xi8>
+  %turned = nn.reshape %y {shape = array<i64: 2, 1>} : tensor<1x2xi8> -> tensor<2x1xi8>
+  %back = nn.reshape %turned {shape = array<i64: 1, 2>} : tensor<2x1xi8> -> tensor<1x2xi8>
+  %z = qint.requantize %back {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x2xi8> -> tensor<1x2xi8>
+  %flat = nn.reshape %z {shape = array<i64: 2>} : tensor<1x2xi8> -> tensor<2xi8>
+  %v = qint.requantize %flat {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<2xi8> -> tensor<2xi8>
+  %u = nn.reshape %v {shape = array<i64: 1, 2>} : tensor<2xi8> -> tensor<1x2xi8>
+  func.return %u : tensor<1x2xi8>
+}
+// CHECK-LABEL: func.func @refused
+// CHECK-NEXT: %z = npu.host "qint.fully_connected" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x2xi8>) because "qint.fully_connected: qint.requantize, with which it runs, stays on the host: scales change by the contract shift, got single (quant.round); odd: scales change by the contract shift, got single (quant.round); nn.reshape: it moves data that no operation of the device reads or writes; nn.reshape: it moves
+// CHECK-NEXT: nn.constant
+// CHECK-NEXT: qint.fully_connected
+// CHECK-NEXT: qint.requantize {{.*}} "host", "i8 activations; the host computes it: scales change by the contract shift, got single (quant.round)"
+// CHECK-NEXT: nn.reshape
+// CHECK-NEXT: nn.reshape
+// CHECK-NEXT: qint.requantize
+// CHECK-NEXT: npu.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: %flat = npu.layer "nn.reshape"
+// CHECK:      %v = npu.layer "qint.requantize"
+// CHECK:      %u = npu.layer "nn.reshape.1"
+
+// -----
+
+// Two calls where a layer lies between, one in which nothing is computed: the caller gets what it gave.
+func.func @two_calls(%x: tensor<1x4xi8>) -> (tensor<1x4xi8>, tensor<1x4xi8>) {
+  %a = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+  %b = qint.requantize %a {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+  %c = qint.add %a, %b {multipliers = array<i64: 1073741824, 1073741824>, shift = 31 : i32, lhs_zero_point = 1 : i32, min = -128 : i32, max = 127 : i32} : tensor<1x4xi8>, tensor<1x4xi8> -> tensor<1x4xi8>
+  func.return %c, %x : tensor<1x4xi8>, tensor<1x4xi8>
+}
+// CHECK-LABEL: func.func @two_calls
+// CHECK-NEXT: %a = npu.host "qint.requantize"
+// CHECK:      %b = npu.layer "qint.requantize.1"
+// CHECK:      %c = npu.host "qint.add" (%{{.*}} = %a : tensor<1x4xi8>, %{{.*}} = %b : tensor<1x4xi8>) -> (tensor<1x4xi8>) because "qint.add: zero points are 0, got 0 or 1 (quant.zero_point.activations)"
+// CHECK:      [[X:%.*]] = npu.host "returned" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x4xi8>) {
+// CHECK-NEXT: npu.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: func.return %c, [[X]]
+
+// -----
+
+// Weights that are computed, data of 32 bits, tensors without elements, sums that two operations read: what the
+// commands of no device take. The reshape is no success by itself, the last layer is one.
+func.func @no_device(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %n: tensor<1x4xi32>, %e: tensor<0x4xi8>) -> (tensor<1x2xi8>, tensor<4x1xi32>, tensor<0x4xi8>, tensor<1x4xi8>, tensor<1x4xi8>, tensor<1x4xi8>, tensor<1x4xi8>) {
+  %acc = qint.fully_connected %x, %w : tensor<1x4xi8>, tensor<2x4xi8> -> tensor<1x2xi32>
+  %y = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x2xi32> -> tensor<1x2xi8>
+  %m = nn.transpose %n {permutation = array<i64: 1, 0>} : tensor<1x4xi32> -> tensor<4x1xi32>
+  %f = qint.requantize %e {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<0x4xi8> -> tensor<0x4xi8>
+  %i = nn.constant <tensor<4x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]> : tensor<4x4xi8>
+  %p = qint.fully_connected %x, %i : tensor<1x4xi8>, tensor<4x4xi8> -> tensor<1x4xi32>
+  %q = qint.requantize %p {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi32> -> tensor<1x4xi8>
+  %r = qint.requantize %p {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi32> -> tensor<1x4xi8>
+  %o = qint.requantize %n {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi32> -> tensor<1x4xi8>
+  %s = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+  func.return %y, %m, %f, %q, %r, %o, %s : tensor<1x2xi8>, tensor<4x1xi32>, tensor<0x4xi8>, tensor<1x4xi8>, tensor<1x4xi8>, tensor<1x4xi8>, tensor<1x4xi8>
+}
+// CHECK-LABEL: func.func @no_device
+// CHECK-NEXT: npu.host {{.*}} because "qint.fully_connected: weights and bias are constants; qint.requantize: qint.fully_connected, with which it runs, stays on the host: weights and bias are constants"
+// CHECK:      npu.host {{.*}} because "nn.transpose: data of other layers has 8 or 16 bits"
+// CHECK:      npu.host {{.*}} because "qint.requantize: tensors have elements"
+// CHECK:      npu.host {{.*}} because "qint.fully_connected: sums end in one change of scale to 8 or 16 bits; qint.requantize: data of other layers has 8 or 16 bits; qint.requantize: data
+// CHECK:      npu.host {{.*}} because "qint.requantize: data of other layers has 8 or 16 bits"
+// CHECK:      %s = npu.layer

@@ -1,0 +1,174 @@
+"""`qint-to-npu`: a network in integers becomes layers of a device and calls of its host.
+
+Enters: functions in qint, the data movement of nn, constants, and what the host computes: casts and float operations.
+Leaves: functions of `npu.layer` and `npu.host`, which hold those operations as they were; constants stand inside. The
+module carries the device's name or file (`npu.device`). Each operation's decision says where it runs and why.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from qmlir.device import Device, load_device
+from qmlir.device.reasons import computes
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.npu.layers import DEVICE, HostOp, LayerOp, PartOp, YieldOp
+from qmlir.dialects.quant.ops import CastOp
+from qmlir.errors import PipelineError
+from qmlir.ledger import decide, decision_of
+from qmlir.lowering.qint_to_npu.partition import Part, partition
+from qmlir.passes import option
+from qmlir.rewriting import node_name
+
+
+@dataclass(frozen=True)
+class QIntToNpuPass(ModulePass):
+    """Divides a network between a device and its host.
+
+    ```mlir
+    %2 = qint.requantize %1 {…} : tensor<1x16xi32> -> tensor<1x16xi8>
+    %3 = qint.softmax %2 {…} : tensor<1x16xi8> -> tensor<1x16xi8>
+    // becomes
+    %2 = npu.layer "fc1" … { … qint.fully_connected … qint.requantize … } : …
+    %3 = npu.host "softmax" … { … qint.softmax … } {reasons = "softmax: no device file has a key for qint.softmax"} : …
+    ```
+
+    A network of which the device computes nothing is refused, and so is one that needs a host where the device file
+    says that there is none.
+    """
+
+    name = "qint-to-npu"
+    device: str = option("nmp", "name of a device that comes with qmlir, or path of a device file")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        device = load_device(self.device)
+        for function in list(op.body.block.ops):
+            if isinstance(function, func.FuncOp) and not function.is_declaration:
+                _divide(function, device)
+        op.attributes[DEVICE] = StringAttr(self.device)
+
+
+def _divide(function: func.FuncOp, device: Device) -> None:
+    """Puts the parts of a function in place of its operations."""
+    old = function.body.block
+    parts = partition(old, device)
+    _refuse_nothing(parts, device)
+    _refuse_fallback(parts, device)
+    _record(parts, device)
+    new = Block(arg_types=[a.type for a in old.args])
+    values: dict[SSAValue, SSAValue] = dict(zip(old.args, new.args, strict=True))
+    for before, after in values.items():
+        after.name_hint = before.name_hint
+    labels: set[str] = set()
+    for part in parts:
+        made = _part(part, values, _unique(_label(part), labels))
+        new.add_op(made)
+        for before, after in zip([*part.outputs(), *part.passed], made.outputs, strict=True):
+            values[before] = after
+            after.name_hint = before.name_hint
+    returned = cast(func.ReturnOp, old.last_op)
+    new.add_op(func.ReturnOp(*(values[v] for v in returned.operands)))
+    region = function.body
+    region.detach_block(old)
+    region.add_block(new)
+    old.erase(safe_erase=False)
+
+
+def _part(part: Part, values: dict[SSAValue, SSAValue], label: str) -> PartOp:
+    """The operation that holds a part, its operands as they are now."""
+    inputs = part.inputs()
+    block = Block(arg_types=[v.type for v in inputs])
+    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    for value in dict.fromkeys([*(o for op in part.operations for o in op.operands), *part.passed]):
+        if isinstance(constant := value.owner, ConstantOp):
+            block.add_op(constant.clone(inside))
+    for op in part.operations:
+        block.add_op(op.clone(inside))
+    outputs = [*part.outputs(), *part.passed]
+    block.add_op(YieldOp([inside[v] for v in outputs]))
+    operands, types = [values[v] for v in inputs], [v.type for v in outputs]
+    if not part.on_host:
+        return LayerOp(label, operands, types, Region(block))
+    return HostOp(label, operands, types, Region(block), _reasons_text(part))
+
+
+def _label(part: Part) -> str:
+    """What a part is called: the node that ends a layer, the first of a call; `returned` of what is only handed on."""
+    if not part.operations:
+        return "returned"
+    named = part.operations[0 if part.on_host else -1]
+    return node_name(named)
+
+
+def _unique(label: str, taken: set[str]) -> str:
+    """A label that no other part has."""
+    found, n = label, 1
+    while found in taken:
+        found, n = f"{label}.{n}", n + 1
+    taken.add(found)
+    return found
+
+
+def _reasons_text(part: Part) -> str | None:
+    """A sentence for each operation of the host and each reason."""
+    return "; ".join(f"{node_name(op)}: {reason}" for op, found in part.reasons.items() for reason in found) or None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What is refused, and what is recorded
+
+
+def _refuse_nothing(parts: Sequence[Part], device: Device) -> None:
+    """A network of which the device computes nothing is no success."""
+    if any(computes(op) for part in parts if not part.on_host for op in part.operations):
+        return
+    seen = dict.fromkeys(f"{op.name}: {found[0]}" for part in parts for op, found in part.reasons.items())
+    raise PipelineError(
+        QIntToNpuPass.name,
+        f"{device.name} must compute some operation of the network",
+        got="none of them" + (f" ({'; '.join(seen)})" if seen else ""),
+        remedy="quantize the network for the device; `qmlir device check` names the key of the file for each refusal",
+    )
+
+
+def _refuse_fallback(parts: Sequence[Part], device: Device) -> None:
+    """Operations that the device refuses and that the device file leaves to nobody; casts are the caller's."""
+    left = {
+        op: found
+        for part in parts
+        for op, found in part.reasons.items()
+        if not isinstance(op, CastOp) and not _falls_back(op, device)
+    }
+    if left:
+        named = "; ".join(f'{op.name} "{node_name(op)}": {found[0]}' for op, found in left.items())
+        key = "fallback.kind" if device.fallback.kind == "error" else "fallback.operations"
+        raise PipelineError(
+            QIntToNpuPass.name,
+            f"{device.name} must compute every operation that {key} does not leave to the host",
+            got=named,
+            remedy=f"change the network, or {key} of the device file",
+        )
+
+
+def _falls_back(op: Operation, device: Device) -> bool:
+    listed = device.fallback.operations
+    return device.fallback.kind == "host" and (not listed or op.name.partition(".")[2] in listed)
+
+
+def _record(parts: Sequence[Part], device: Device) -> None:
+    """Says of each integer operation where it runs, and of those on the host why; what is float says why itself."""
+    for part in parts:
+        for op in part.operations:
+            if (before := decision_of(op)) is None or before.outcome.data == "float":
+                continue
+            if part.on_host:
+                why = "; ".join(part.reasons[op])
+                decide(op, "quantized", "host", f"{before.reason.data}; the host computes it: {why}")
+            else:
+                decide(op, "quantized", "device", f"{before.reason.data}; {device.name} computes it")

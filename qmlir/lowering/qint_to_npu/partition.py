@@ -1,0 +1,142 @@
+"""Which operations run together: those of a layer on the device, those of one call of the host.
+
+An operation runs on the device unless there is a reason against it (device/reasons.py). Data movement between
+operations of the host stays there too: it would cross twice for nothing. Operations of the host that feed each other
+run in one call where no layer lies between, counted by how often data has crossed before it reaches them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from xdsl.dialects import func
+from xdsl.ir import Block, Operation, SSAValue
+
+from qmlir.device import Device
+from qmlir.device.reasons import partner_of, reasons
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.shape import MovementOp
+
+BETWEEN = "it moves data that no operation of the device reads or writes"
+"""Why the host moves data that the device could move."""
+
+
+@dataclass
+class Part:
+    """Operations that run together, in program order; constants are not among them.
+
+    reasons   why each of them runs on the host; empty of a layer
+    passed    values that go out as they came in: what a network returns of its arguments and constants
+    """
+
+    operations: list[Operation]
+    on_host: bool
+    reasons: dict[Operation, list[str]] = field(default_factory=dict[Operation, list[str]])
+    passed: list[SSAValue] = field(default_factory=list[SSAValue])
+
+    def inputs(self) -> list[SSAValue]:
+        """What comes in, constants apart, each once."""
+        own = {r for op in self.operations for r in op.results}
+        used = [o for op in self.operations for o in op.operands if o not in own] + self.passed
+        return [v for v in dict.fromkeys(used) if not isinstance(v.owner, ConstantOp)]
+
+    def outputs(self) -> list[SSAValue]:
+        """What other parts or the caller read."""
+        inside = set(self.operations)
+        results = [r for op in self.operations for r in op.results]
+        return [r for r in results if any(use.operation not in inside for use in r.uses)]
+
+
+def partition(block: Block, device: Device) -> list[Part]:
+    """The parts of a network, in an order in which they can run."""
+    operations = [op for op in block.ops if not isinstance(op, ConstantOp | func.ReturnOp)]
+    against = {op: found for op in operations if (found := reasons(op, device))}
+    _keep_movement_on_the_host(operations, against)
+    parts = [*_layers(operations, against), *_calls(operations, against)]
+    returned = block.last_op
+    if isinstance(returned, func.ReturnOp) and (values := [v for v in returned.operands if _is_given(v)]):
+        parts.append(Part([], on_host=True, passed=list(dict.fromkeys(values))))
+    return _in_order(parts, operations)
+
+
+def _is_given(value: SSAValue) -> bool:
+    """Whether nothing computes a value: an argument or a constant."""
+    return isinstance(value.owner, Block | ConstantOp)
+
+
+def _keep_movement_on_the_host(operations: Sequence[Operation], against: dict[Operation, list[str]]) -> None:
+    """Adds to the operations of the host the movement that no operation of the device feeds or reads."""
+    kept = dict.fromkeys(op for op in operations if isinstance(op, MovementOp) and op not in against)
+    while leaving := [op for op in kept if any(n not in kept and n not in against for n in _neighbours(op))]:
+        for op in leaving:
+            del kept[op]
+    against |= {op: [BETWEEN] for op in kept}
+
+
+def _neighbours(op: Operation) -> Iterator[Operation]:
+    """What computes the operands of an operation, and what reads its results, but for constants and the caller."""
+    for operand in op.operands:
+        if isinstance(operand.owner, Operation) and not isinstance(operand.owner, ConstantOp):
+            yield operand.owner
+    for result in op.results:
+        yield from (use.operation for use in result.uses if not isinstance(use.operation, func.ReturnOp))
+
+
+def _layers(operations: Sequence[Operation], against: Mapping[Operation, object]) -> Iterator[Part]:
+    """A layer for each operation of the device; what accumulates comes with the change of scale that ends its sums."""
+    taken: set[Operation] = set()
+    for op in operations:
+        if op in against or op in taken:
+            continue
+        partner = partner_of(op)
+        together = [op] if partner is None else [op, partner]
+        taken.update(together)
+        yield Part(together, on_host=False)
+
+
+def _calls(operations: Sequence[Operation], against: Mapping[Operation, list[str]]) -> Iterator[Part]:
+    """The calls of the host: operations with the same number of crossings before them that feed each other."""
+    crossings: dict[Operation, int] = {}
+    group: dict[Operation, list[Operation]] = {}
+    for op in operations:
+        owners = [o.owner for o in op.operands if isinstance(o.owner, Operation) and o.owner in crossings]
+        on_host = op in against
+        crossings[op] = max((crossings[w] + (on_host and w not in against) for w in owners), default=0)
+        if not on_host:
+            continue
+        members = [op]
+        for owner in dict.fromkeys(w for w in owners if w in against and crossings[w] == crossings[op]):
+            if group[owner] is not members:
+                members = [*group[owner], *members]
+                group |= dict.fromkeys(members, members)
+        group[op] = members
+    for members in {id(m): m for m in group.values()}.values():
+        ordered = [op for op in operations if group.get(op) is members]
+        yield Part(ordered, on_host=True, reasons={op: against[op] for op in ordered})
+
+
+def _in_order(parts: Sequence[Part], operations: Sequence[Operation]) -> list[Part]:
+    """The parts, each after those it reads from, and otherwise as their last operations stand in the program."""
+    place = {op: n for n, op in enumerate(operations)}
+    owner = {op: n for n, part in enumerate(parts) for op in part.operations}
+    needs = [
+        {owner[v.owner] for v in part.inputs() if isinstance(v.owner, Operation) and v.owner in owner} for part in parts
+    ]
+    users: list[list[int]] = [[] for _ in parts]
+    for n, needed in enumerate(needs):
+        for other in needed:
+            users[other].append(n)
+    missing = [len(needed) for needed in needs]
+    last = [max((place[op] for op in part.operations), default=len(operations)) for part in parts]
+    ready = [(last[n], n) for n, count in enumerate(missing) if not count]
+    heapify(ready)
+    ordered: list[Part] = []
+    while ready:
+        _, n = heappop(ready)
+        ordered.append(parts[n])
+        for user in users[n]:
+            missing[user] -= 1
+            if not missing[user]:
+                heappush(ready, (last[user], user))
+    assert len(ordered) == len(parts)
+    return ordered
