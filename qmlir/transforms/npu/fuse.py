@@ -1,0 +1,113 @@
+"""`npu-fuse`: layers that work element by element join the layer whose result they read.
+
+Enters and leaves: functions of `npu.layer` and `npu.host`. What joins runs tile by tile on sums that just left the
+array: the residual sum of a block never makes the way to the external memory and back. A layer joins only where nobody
+else reads the result, and where elements stay where they are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+
+from qmlir.device import Device
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.npu.layers import LayerOp, YieldOp
+from qmlir.dialects.qint.contraction import ContractionOp
+from qmlir.transforms.npu.tile import device_of
+
+ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
+"""What may follow in a chain."""
+
+FIRST = (ContractionOp, qint.GlobalSumPoolOp, *ELEMENTWISE)
+"""What a chain may begin with."""
+
+
+@dataclass(frozen=True)
+class NPUFusePass(ModulePass):
+    """Has elementwise layers run tile by tile behind the layer before them.
+
+    ```mlir
+    %1 = npu.layer "conv2" (%0) { … qint.conv2d … qint.requantize … }
+    %2 = npu.layer "add" (%0, %1) { … qint.add … }
+    // becomes
+    %2 = npu.layer "conv2, add" (%0, %0) { … qint.conv2d … qint.requantize … qint.add … }
+    ```
+    """
+
+    name = "npu-fuse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        device = device_of(op)
+        for block in [region.block for function in op.body.block.ops for region in function.regions]:
+            _fuse(block, device)
+
+
+def _fuse(block: Block, device: Device) -> None:
+    """Joins layers until none can, each with the latest of those it could join: the others are computed by then."""
+    place = {op: n for n, op in enumerate(block.ops)}
+    for layer in [op for op in block.ops if isinstance(op, LayerOp)]:
+        before = [owner for v in layer.inputs if isinstance(owner := v.owner, LayerOp) and _joins(layer, owner, device)]
+        if before:
+            joined = _joined(max(before, key=lambda op: place[op]), layer)
+            place[joined] = place[layer]
+
+
+def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
+    """Whether a layer can run tile by tile behind the one whose result it reads."""
+    read, operations = before.outputs[0], layer.operations()
+    inside = layer.block.args[list(layer.inputs).index(read)]
+    chain = [op for op in operations if not isinstance(op, ConstantOp)]
+    return (
+        read.has_one_use()
+        and inside.has_one_use()
+        and isinstance(_first(before), FIRST)
+        and all(isinstance(op, ELEMENTWISE) and _keeps_place(op) for op in chain)
+        and all(_follows(op, before, device) for op in chain)
+        and inside in chain[0].operands
+    )
+
+
+def _first(layer: LayerOp) -> Operation | None:
+    """The operation that a layer begins with."""
+    return next((op for op in layer.operations() if not isinstance(op, ConstantOp)), None)
+
+
+def _keeps_place(op: Operation) -> bool:
+    """Whether every element of the result comes from the elements at its own place."""
+    return all(shape_of(operand) == shape_of(op.results[0]) for operand in op.operands)
+
+
+def _follows(op: Operation, before: LayerOp, device: Device) -> bool:
+    """Whether the device file lets an operation follow what the layer before it begins with."""
+    return not isinstance(op, qint.LookupOp) or not isinstance(_first(before), ContractionOp) or "lut" in device.ops.act
+
+
+def _joined(before: LayerOp, after: LayerOp) -> LayerOp:
+    """One layer in place of two, where the second stands."""
+    read = before.outputs[0]
+    inputs = list(dict.fromkeys([*before.inputs, *(v for v in after.inputs if v is not read)]))
+    block = Block(arg_types=[v.type for v in inputs])
+    arguments = dict(zip(inputs, block.args, strict=True))
+    values: dict[SSAValue, SSAValue] = {a: arguments[v] for a, v in zip(before.block.args, before.inputs, strict=True)}
+    _copy(before.operations(), block, values)
+    result = values[before.yielded[0]]
+    values |= {a: result if v is read else arguments[v] for a, v in zip(after.block.args, after.inputs, strict=True)}
+    _copy(after.operations(), block, values)
+    block.add_op(YieldOp([values[v] for v in after.yielded]))
+    labels = ", ".join(dict.fromkeys((before.label.data, after.label.data)))
+    joined = LayerOp(labels, inputs, [v.type for v in after.outputs], Region(block))
+    PatternRewriter(after).replace(after, joined)
+    PatternRewriter(before).erase(before)
+    return joined
+
+
+def _copy(operations: Sequence[Operation], block: Block, values: dict[SSAValue, SSAValue]) -> None:
+    for op in operations:
+        block.add_op(op.clone(values))
