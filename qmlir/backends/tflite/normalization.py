@@ -40,9 +40,11 @@ def _along_last(op: ExponentialsOp | nn.LpNormalizationOp, axis: int, values: Va
         values.compute(op, kind, [op.x], options)
         return
     order = [*(i for i in range(rank) if i != axis), axis]
-    x = graph.transposed(values.real(op.x), order)
-    y = graph.transposed(graph.operator(kind, [x], x.form, options), [order.index(i) for i in range(rank)])
-    values.define(op.y, y)
+    integers = values.has_integers(kind, op, [op.x])
+    x = graph.transposed(values.stored(op.x) if integers else values.real(op.x), order)
+    form = values.form(op.y).shaped(x.shape) if integers else x.form
+    y = graph.operator(kind, [x], form, options)
+    values.define(op.y, graph.transposed(y, [order.index(i) for i in range(rank)]))
 
 
 def _reduced(graph: Graph, kind: str, x: Tensor, axes: list[int]) -> Tensor:

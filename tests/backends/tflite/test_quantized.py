@@ -262,6 +262,14 @@ def test_functions_that_litert_lacks_are_tables(
 
 
 @pytest.mark.parametrize("element", [I8, U8])
+def test_a_softmax_along_another_axis_stays_in_integers(element: str, tmp_path: Path) -> None:
+    result = "!quant.uniform<i8:f32, 0.00390625:-128>" if element == I8 else "!quant.uniform<u8:f32, 0.00390625>"
+    module = unary(element, "nn.softmax", "{axis = 1 : i64}", result=result)
+    found = check(module, tmp_path / "m.tflite", numbers(2, 3, 4) / 10)
+    assert found == ["QUANTIZE", "TRANSPOSE", "SOFTMAX", "TRANSPOSE", "DEQUANTIZE"]
+
+
+@pytest.mark.parametrize("element", [I8, U8])
 @pytest.mark.parametrize("axes", [[2], [1], [0, 2], [0, 1, 2]])
 def test_sums_are_products_with_ones(element: str, axes: list[int], tmp_path: Path) -> None:
     """Which do not wrap around as LiteRT's SUM of bytes does."""
