@@ -12,10 +12,13 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.backends.npu.stream import DTYPES, Port, Program, Routine, Segment, flat
 from qmlir.device.module import LAYERS, buffers_of, device_of, function_of, steps_of
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.placed import Numbers
 from qmlir.errors import LoweringError
+from qmlir.signature import signature_of
+
+ELEMENTS = {dtype: name for name, dtype in DTYPES.items()}
+"""Types of elements by their dtypes."""
 
 
 def assemble(module: ModuleOp) -> Program:
@@ -57,27 +60,20 @@ def _ports(buffers: Iterable[BufferOp], direction: str, numbers: Numbers) -> lis
 
 def _routine(function: func.FuncOp, call: CallOp, numbers: Numbers) -> Routine:
     """A routine of the host with its tensors where its call has them."""
-    returned = function.get_return_op()
-    assert returned is not None
-    sides = ((call.inputs, function.args), (call.outputs, returned.operands))
+    signature = signature_of(function)
     inputs, outputs = (
-        tuple(_tensor(buffer, value, numbers) for buffer, value in zip(buffers, values, strict=True))
-        for buffers, values in sides
+        tuple(
+            _port(spec.name, buffer, spec.shape, ELEMENTS.get(spec.dtype, spec.dtype.name), numbers)
+            for buffer, spec in zip(buffers, specs, strict=True)
+        )
+        for buffers, specs in ((call.inputs, signature.inputs), (call.outputs, signature.outputs))
     )
     return Routine(function.sym_name.data, inputs, outputs)
 
 
-def _tensor(buffer: SSAValue, value: SSAValue, numbers: Numbers) -> Port:
-    owner = buffer.owner
-    assert isinstance(owner, BufferOp)
-    name = owner.tensor.data if owner.tensor is not None else ""
-    return _port(name, buffer, tuple(shape_of(value)), str(element_of(value)), numbers)
-
-
 def _port(name: str, buffer: SSAValue, shape: tuple[int, ...], element: str, numbers: Numbers) -> Port:
     if element not in DTYPES:
-        need = f"must have elements of a type among {', '.join(DTYPES)}"
-        raise LoweringError("tensor", name, need, got=element)
+        raise LoweringError("tensor", name, f"must have elements of a type among {', '.join(DTYPES)}", got=element)
     return Port(name, numbers.place(buffer), shape, element)
 
 

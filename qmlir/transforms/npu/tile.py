@@ -30,9 +30,9 @@ from qmlir.transforms.npu.movement import copy_tensor, tile_movement
 from qmlir.transforms.npu.vector import tile_elementwise, tile_pool, tile_reduction
 
 ELEMENTS = {"bool": "i1", "float32": "f32", "float64": "f64", "float16": "f16"} | {
-    f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+    f"{sign}int{bits}": f"{sign}i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-"""Types of a port's elements by their dtypes: signed integers are `i`, as in devices' files."""
+"""Types of a port's elements by their dtypes, as a program has them."""
 
 
 @dataclass(frozen=True)
