@@ -1,6 +1,7 @@
 """Real networks out to TFLite: LiteRT's reference kernels on our files against our own integers, bit for bit.
 
-`make conformance` runs 200 inputs of each network and prints the counts, `make test` a few of the small ones.
+`make conformance` runs 200 inputs of each network, 20 of deeplab, and prints the counts, `make test` a few of the
+small ones.
 """
 
 import os
@@ -20,7 +21,7 @@ from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.profiles import Profile
 from qmlir.runtimes import follow
 from tests.backends.tflite.runtime import LiteRT
-from tests.frontends.tflite.trained import FLOAT, LARGE, QUANTIZED, inputs
+from tests.frontends.tflite.trained import FEWER, FLOAT, LARGE, QUANTIZED, inputs
 from tests.models.networks import NETWORKS, Array
 from tests.models.tflite_networks import LABELLED
 
@@ -64,7 +65,7 @@ def test_quantized_files_come_back(name: str, shared: Shared, tmp_path: Path) ->
     path = shared(f"models/tflite/{name}.tflite")
     theirs, original = exported(imported(path), tmp_path), LiteRT(path)
     ours = qmlir.compile(qmlir.load(path, numerics="litert-reference"))
-    samples = inputs(ours.signature.inputs[0], 20 if name in LARGE else INPUTS)
+    samples = inputs(ours.signature.inputs[0], FEWER.get(name, INPUTS))
     found = differing(lambda x: original.run([x]), theirs, samples), differing(ours.run, theirs, samples)
     say(f"{name:34s} {len(samples)} inputs: {found[0]} differ from the original in LiteRT, {found[1]} from ours")
     assert found == (0, 0)

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.frontends.tflite.files import RESOLVERS
-from tests.frontends.tflite.trained import FLOAT, LARGE, QUANTIZED, differing_outputs, differing_tensors, first_of
+from tests.frontends.tflite.trained import (
+    FEWER,
+    FLOAT,
+    LARGE,
+    QUANTIZED,
+    differing_outputs,
+    differing_tensors,
+    first_of,
+)
 
 pytestmark = [
     pytest.mark.models,
@@ -19,9 +27,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="minutes; `make conformance` runs it"),
 ]
-
-INPUTS = {"deeplabv3_mnv2_dm05_pascal_quant": 20}
-"""How many of a model, where not 200."""
 
 SHARE = 1e-4
 """The most outputs that may differ from XNNPACK's, by one step."""
@@ -31,7 +36,7 @@ SHARE = 1e-4
 @pytest.mark.parametrize("name", QUANTIZED)
 def test_the_bits_are_litert_s(name: str, numerics: str, shared: Callable[[str], Path]) -> None:
     path = shared(f"models/tflite/{name}.tflite")
-    count = INPUTS.get(name, 200)
+    count = FEWER.get(name, 200)
     found = differing_outputs(path, numerics, count)
     between = differing_tensors(path, numerics, 2 if name in LARGE else 20)
     sys.stderr.write(f"{name:34s} {numerics:17s} {count:4d} inputs: {found} outputs differ; "
@@ -46,7 +51,7 @@ def test_the_bits_are_litert_s(name: str, numerics: str, shared: Callable[[str],
 
 @pytest.mark.parametrize("name", QUANTIZED)
 def test_default_numerics(name: str, shared: Callable[[str], Path]) -> None:
-    count = INPUTS.get(name, 200)
+    count = FEWER.get(name, 200)
     found = differing_outputs(shared(f"models/tflite/{name}.tflite"), "default", count)
     sys.stderr.write(f"{name:34s} {'default':17s} {count:4d} inputs: {found} outputs differ from XNNPACK's\n")
     assert found.far <= found.compared / 100

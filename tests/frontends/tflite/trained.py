@@ -33,6 +33,9 @@ QUANTIZED = (
 
 LARGE = QUANTIZED[-2:]
 
+FEWER = {"deeplabv3_mnv2_dm05_pascal_quant": 20}
+"""How many inputs `make conformance` runs of a model, where not 200."""
+
 FLOAT = (
     "hello_world_float",
     "ad_fcae_f32",
