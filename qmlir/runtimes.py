@@ -14,18 +14,19 @@ reference kernels (`litert-reference`: BUILTIN_REF), with XNNPACK as it does by 
 optimized kernels (`litert-builtin`: BUILTIN_WITHOUT_DEFAULT_DELEGATES). Of a convolution, also a transposed one, the
 reference rounds twice, half up and then half away from zero; the optimized kernels twice half up; XNNPACK once, half to
 even, in float32. A fully connected layer the reference rounds once, half up. On unsigned integers the optimized
-depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from zero in
-the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all round
-halves away from zero, of stored integers without regard to their zero point. Means round as `double` by a multiplier
-that the count divides, truncated; XNNPACK's, of 8 bits, once by the real factor; the optimized kernel for means of
-images multiplies the sum of stored bytes, twice half up, and adds a rounded zero point (of channels beyond the last
-16, as `double`: that is not followed). Sums round as `double` in the reference, once elsewhere; of signed integers the
-reference adds what is stored and wraps around: neither is that. Quotients by the root of a sum of squares round as
-`double`, of unsigned integers after they were moved left by 7 bits. Logarithms of a softmax the reference takes in
-fixed point and rounds half away from zero; elsewhere they are float32 ones, which the exact ones are but for 1 in
-10,000.
+depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from zero in the
+reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all round halves
+away from zero, of stored integers without regard to their zero point. Means round as `double` by a multiplier that the
+count divides, truncated; XNNPACK multiplies the sum of stored bytes and adds what the zero points make of it, in
+float32, and then rounds; the optimized kernel for means of images multiplies the sum of stored bytes, twice half up,
+and adds a rounded zero point (of channels beyond the last 16, as `double`: that is not followed). Sums round as
+`double` in the reference, once elsewhere; of signed integers the reference adds what is stored and wraps around:
+neither is that. Quotients by the root of a sum of squares round as `double`, of unsigned integers after they were moved
+left by 7 bits. Logarithms of a softmax the reference takes in fixed point and rounds half away from zero; elsewhere
+they are float32 ones, which the exact ones are but for 1 in 10,000.
 A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
-rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products.
+rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products, and no
+matrix products whose right side has a zero point.
 
 Of 16-bit data LiteRT sums products in 64 bits in all three ways: beside an int64 bias or none, but for the optimized
 fully connected layer, which needs the bias for that. Convolutions and matrix products then round by the upper half of
@@ -73,7 +74,9 @@ class Rounding:
     unbiased  whether that holds without a bias too
     narrow    whether a bias of 32 bits means sums of 32; else they are taken in 64 bits whatever the bias
     truncates whether a mean divides the multiplier by its count, truncated, not the real factor
-    stored    whether a mean multiplies the sum of what is stored, and moves its zero point after, rounded by itself
+    stored    whether a mean multiplies the sum of what is stored, and takes what the zero point makes of it off then:
+              before it is rounded under a contract that rounds sums, else rounded by itself
+    asymmetric  the rounding of a matrix product whose right side has a zero point, where that is another
     """
 
     contract: str
@@ -88,6 +91,7 @@ class Rounding:
     narrow: bool = True
     truncates: bool = False
     stored: bool = False
+    asymmetric: "Rounding | None" = None
 
 
 FLOAT = Rounding("float_even", float32=True)
@@ -194,16 +198,16 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.conv2d": FLOAT,
     "nn.depthwise_conv2d": FLOAT,
     "nn.fully_connected": FLOAT,
-    "nn.matmul": FLOAT,
+    "nn.matmul": replace(FLOAT, asymmetric=DOUBLE),
     "nn.add": SHORT,
     "nn.add/i16": Rounding("double", operands="single"),
     "nn.sub": SHORT,
     "nn.sub/i16": THRICE,
     "nn.mul": FLOAT,
     "nn.mul/i16": DOUBLE_FLOAT,
-    "nn.global_average_pool": SINGLE,
+    "nn.global_average_pool": replace(FLOAT, contract="float_sum", stored=True),
     "nn.global_average_pool/i16": MEAN,
-    "nn.reduce_mean": SINGLE,
+    "nn.reduce_mean": replace(FLOAT, contract="float_sum", stored=True),
     "nn.reduce_mean/i16": MEAN,
     "nn.reduce_sum": SINGLE,
     "quant.qcast": Rounding("float32_reciprocal"),

@@ -81,10 +81,10 @@ ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
 }
 
 
-def float_sum(a: int, multiplier: int, shift: int, before: int) -> int:
-    """A product and what is added before rounding, each rounded to 24 bits; that is taken away after."""
+def float_sum(a: int, multiplier: int, shift: int, constant: Fraction) -> int:
+    """A product and what is added before rounding, each rounded to 24 bits."""
     product = float32(float32(Fraction(a)) * real_product(1, multiplier, shift))
-    return round(float32(product + before)) - before
+    return round(float32(product + constant))
 
 
 # Windows.
@@ -230,8 +230,9 @@ def mul(op: qint.MulOp, lhs: Array, rhs: Array) -> Result:
 
 def requantize(op: qint.RequantizeOp, x: Array) -> Result:
     multipliers, shifts = op.multiplier.get_values(), op.shift.get_values()
-    before = 0 if op.before is None else op.before.value.data
-    rounded = ROUNDINGS.get(op.contract.data, lambda a, m, s: float_sum(a, m, s, before))
+    significand, exponent = (0, 0) if op.constant is None else op.constant.get_values()
+    constant = significand * Fraction(2) ** exponent
+    rounded = ROUNDINGS.get(op.contract.data, lambda a, m, s: float_sum(a, m, s, constant))
     result: Result = {}
     for index in indexes(x.shape):
         entry = index[-1] if len(multipliers) > 1 else 0

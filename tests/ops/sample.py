@@ -25,7 +25,7 @@ from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.qint.elementwise import float32_parts
+from qmlir.dialects.qint.requantize import float32_parts
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
 

@@ -11,7 +11,8 @@ from xdsl.ir import Attribute
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.qint.base import int32
+from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.qint.requantize import float32_parts
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
 from tests.ops import (
@@ -249,7 +250,16 @@ QINT_SAMPLES = (
         qint.RequantizeOp,
         "float_sum ties",
         (i(32, 300, most=600),),
-        scaled([HALF], [-1], "float_sum") | narrow(zero_point=3) | {"before": int32(131)},
+        scaled([HALF], [-1], "float_sum") | narrow(zero_point=-128) | {"constant": int32s(float32_parts(131.0))},
+        i8,
+    ),
+    Sample(
+        qint.RequantizeOp,
+        "float_sum of a fraction",
+        (i(32, 300, most=6000),),
+        scaled([(HALF // 128 + 12345) * 128], [-5], "float_sum")
+        | narrow()
+        | {"constant": int32s(float32_parts(np.float32(-3.7)))},
         i8,
     ),
     Sample(

@@ -50,17 +50,25 @@ func.func @r2_as_many(%x: tensor<4x3xi32>) {
 
 // -----
 
-func.func @r4_before_without_a_sum(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'qint.requantize' needs `before` where its contract rounds a sum, and only there}}
-  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", before = 3 : i32, min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+func.func @r4_constant_without_a_sum(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs a constant where its contract rounds a sum, and only there: a significand of 24 bits and an exponent, got [3, 0]}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", constant = array<i32: 3, 0>, min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
   func.return
 }
 
 // -----
 
-func.func @r4_sum_without_before(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'qint.requantize' needs `before` where its contract rounds a sum, and only there}}
+func.func @r4_sum_without_constant(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs a constant where its contract rounds a sum, and only there: a significand of 24 bits and an exponent, got []}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "float_sum", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+func.func @r4_significand(%x: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.requantize' needs a constant where its contract rounds a sum, and only there: a significand of 24 bits and an exponent, got [16777217, 0]}}
+  %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "float_sum", constant = array<i32: 16777217, 0>, min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
   func.return
 }
 

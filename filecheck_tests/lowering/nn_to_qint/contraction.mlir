@@ -204,3 +204,23 @@ func.func @beyond(%x: tensor<1x1x!x>) -> tensor<1x1x!x> {
   %0 = nn.fully_connected %x, %w, %a : tensor<1x1x!x>, tensor<1x1x!w>, tensor<1xf32> -> tensor<1x1x!x>
   func.return %0 : tensor<1x1x!x>
 }
+
+// -----
+
+// XNNPACK leaves products whose right side has a zero point to the other kernels.
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25>
+!s = !quant.uniform<i8:f32, 0.25:-4>
+
+module attributes {qmlir.numerics = "litert-xnnpack"} {
+// CHECK-LABEL: func.func @xnnpack
+// CHECK: qint.matmul
+// CHECK-NEXT: qint.requantize {{.*}}contract = "float_even"
+// CHECK: qint.matmul
+// CHECK-NEXT: qint.requantize {{.*}}contract = "double"
+func.func @xnnpack(%x: tensor<2x3x!a>, %y: tensor<3x2x!b>, %z: tensor<3x2x!a>) -> (tensor<2x2x!s>, tensor<2x2x!s>) {
+  %0 = nn.matmul %x, %y : tensor<2x3x!a>, tensor<3x2x!b> -> tensor<2x2x!s>
+  %1 = nn.matmul %x, %z : tensor<2x3x!a>, tensor<3x2x!a> -> tensor<2x2x!s>
+  func.return %0, %1 : tensor<2x2x!s>, tensor<2x2x!s>
+}
+}

@@ -62,7 +62,7 @@ module attributes {qmlir.numerics = "onnxruntime"} {
 // CHECK-NEXT: %[[X:.*]] = quant.qcast %x {qmlir.quantization = "float32"} : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
 // CHECK: qint.float_add {{.*}} {ratios = array<i32: 8388608, -22, 8388608, -22>, constant = array<i32: -16547840, -15>, offset = 128 : i32, zero_point = -128 : i32, min = -128 : i32, max = 127 : i32}
 // CHECK: qint.mul
-// CHECK-NEXT: qint.requantize {{.*}}contract = "float_sum", before = 7 : i32, zero_point = -121 : i32
+// CHECK-NEXT: qint.requantize {{.*}}contract = "float_sum", constant = array<i32: 14680064, -21>, zero_point = -128 : i32
 // CHECK: qint.lookup
 func.func @onnxruntime(%x: tensor<4xf32>) -> (tensor<4x!v>, tensor<4x!v>, tensor<4x!v>) {
   %0 = quant.qcast %x : tensor<4xf32> to tensor<4x!u>

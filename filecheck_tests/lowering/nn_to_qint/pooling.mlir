@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --nn-to-qint --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --nn-to-qint --elide-weights --split-input-file %s | filecheck %s
 
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<i8:f32, 0.25:-10>
@@ -54,4 +54,25 @@ func.func @islands(%x: tensor<1x3000x3000x1x!a>, %u: tensor<1x2x2x1x!u>) -> (ten
   %0 = nn.global_average_pool %x : tensor<1x3000x3000x1x!a> -> tensor<1x1x1x1x!a>
   %1 = nn.max_pool2d %u {window = array<i64: 2, 2>} : tensor<1x2x2x1x!u> -> tensor<1x1x1x1x!u>
   func.return %0, %1 : tensor<1x1x1x1x!a>, tensor<1x1x1x1x!u>
+}
+
+// -----
+
+// XNNPACK sums stored bytes and adds what the zero points make of it, in float32, before it rounds.
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<u8:f32, 0.5:131>
+!s = !quant.uniform<i8:f32, 0.25:-4>
+!t = !quant.uniform<u8:f32, 0.25:124>
+
+module attributes {qmlir.numerics = "litert-xnnpack"} {
+// CHECK-LABEL: func.func @xnnpack
+// CHECK: %[[A:.*]] = qint.global_sum_pool %{{.*}} : tensor<1x2x2x3xi8>
+// CHECK: qint.requantize %[[A]] {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "float_sum", constant = array<i32: -10485760, -20>, min = -128 : i32, max = 127 : i32}
+// CHECK: %[[B:.*]] = qint.global_sum_pool %{{.*}} {zero_point = -128 : i32} : tensor<1x2x2x3xi8>
+// CHECK: qint.requantize %[[B]] {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "float_sum", constant = array<i32: -9043968, -16>, zero_point = -128 : i32, min = -128 : i32, max = 127 : i32}
+func.func @xnnpack(%x: tensor<1x2x2x3x!a>, %y: tensor<1x2x2x3x!b>) -> (tensor<1x1x1x3x!s>, tensor<1x1x1x3x!t>) {
+  %0 = nn.global_average_pool %x : tensor<1x2x2x3x!a> -> tensor<1x1x1x3x!s>
+  %1 = nn.global_average_pool %y : tensor<1x2x2x3x!b> -> tensor<1x1x1x3x!t>
+  func.return %0, %1 : tensor<1x1x1x3x!s>, tensor<1x1x1x3x!t>
+}
 }

@@ -33,13 +33,12 @@ func.func @float_even(%x: tensor<4xi32>) -> tensor<4xi8> {
   func.return %y : tensor<4xi8>
 }
 
-// What is added before rounding is taken away after.
+// The constant is added in floats, before rounding.
 // CHECK-LABEL: func.func @float_sum
 // CHECK: arith.mulf %{{.*}} : f32
 // CHECK: arith.addf %{{.*}} : f64
 // CHECK: math.roundeven %{{.*}} : f32
-// CHECK: arith.subi
 func.func @float_sum(%x: tensor<4xi32>) -> tensor<4xi8> {
-  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_sum", before = 131 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_sum", constant = array<i32: 8585216, -16>, min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
   func.return %y : tensor<4xi8>
 }

@@ -163,7 +163,7 @@ func.func @main(%x: i32) -> i32 {
 
 func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {
   // expected-error @+1 {{needs a contract of single, shift, double: tosa.rescale rounds in no other way, got float_sum; lower it with one of these}}
-  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_sum", before = 131 : i32, min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
+  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "float_sum", constant = array<i32: 8585216, -16>, min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>
   func.return %y : tensor<4xi8>
 }
 

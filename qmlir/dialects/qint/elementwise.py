@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, StringAttr, TensorType, i32, i64
@@ -11,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference, width_of
-from qmlir.dialects.qint.requantize import NarrowingOp, require_contract, require_multipliers
+from qmlir.dialects.qint.requantize import NarrowingOp, is_float32, require_contract, require_multipliers
 from qmlir.dialects.quant import numerics
 
 
@@ -130,12 +129,6 @@ class RescaledAddOp(NarrowingOp):
             raise VerifyException(f"'{self.name}' of operands up to {reach} cannot move them left by {left} bits")
 
 
-def float32_parts(value: float | np.floating[Any]) -> tuple[int, int]:
-    """(significand, exponent) of a float32: value = significand · 2^exponent, the significand of at most 24 bits."""
-    fraction, exponent = math.frexp(float(value))
-    return int(math.ldexp(fraction, 24)), exponent - 24
-
-
 @irdl_op_definition
 class FloatAddOp(NarrowingOp):
     """y = clamp(zero_point + rint((lhs + offset)·r_l + ((rhs + offset)·r_r + c)), min, max), as onnxruntime adds.
@@ -179,7 +172,7 @@ class FloatAddOp(NarrowingOp):
     def verify_(self) -> None:
         super().verify_()
         parts = [*self.ratios.get_values(), *self.constant.get_values()]
-        floats = all(abs(m) <= 1 << 24 for m in parts[::2]) and all(-256 <= e <= 104 for e in parts[1::2])
+        floats = all(is_float32(*pair) for pair in zip(parts[::2], parts[1::2], strict=False))
         if len(self.ratios) != 4 or len(self.constant) != 2 or not floats:  # A2
             raise VerifyException(
                 f"'{self.name}' needs two ratios and a constant, each a significand of 24 bits and an exponent, "

@@ -1,8 +1,9 @@
 """From accumulators, or from another scale, to narrow integers: multiplier, shift and a named rounding contract."""
 
 import abc
+import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, StringAttr, TensorType, i32
@@ -57,14 +58,16 @@ class RequantizeOp(NarrowingOp):
     """y = clamp(zero_point + round((x − input_zero_point) · multiplier · 2^(shift − 31)), min, max).
 
     multiplier and shift hold one entry, or one for each element of x's last axis; `contract` names the rounding
-    (dialects/quant/numerics.py). A contract that rounds a sum adds `before` first and takes it away after. Data beyond
-    the contract's limit, which only i32 and i64 reach, has no result: `evaluate` raises.
+    (dialects/quant/numerics.py). A contract that rounds a sum adds `constant` first, a float32 that is kept as
+    integers: its significand and its exponent. Data beyond the contract's limit, which only i32 and i64 reach, has no
+    result: `evaluate` raises.
 
     (R1) min ≤ max, and both fit the result's element type
     (R2) multiplier and shift have 1 entry or one for each channel
     (R3) the contract is a known one; multipliers are 0 or in [2^29, 2^31) and multiples of what it asks for; shifts
          are in [−31, 30], or up to what the contract takes
-    (R4) `before` is there if and only if the contract rounds a sum
+    (R4) `constant` is there if and only if the contract rounds a sum, with a significand of 24 bits and an exponent in
+         [−256, 104]
     (R5) i64 data have a contract for sums that 32 bits do not hold
     """
 
@@ -74,7 +77,7 @@ class RequantizeOp(NarrowingOp):
     multiplier = prop_def(DenseArrayBase.constr(i32))
     shift = prop_def(DenseArrayBase.constr(i32))
     contract = prop_def(StringAttr)
-    before = opt_prop_def(IntegerAttr.constr(i32))
+    constant = opt_prop_def(DenseArrayBase.constr(i32))
 
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
@@ -84,8 +87,12 @@ class RequantizeOp(NarrowingOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x = inputs[0].astype(np.int64) - self.input_zero_point.value.data
         multiplier, shift = (np.frombuffer(v.data.data, "<i4") for v in (self.multiplier, self.shift))
-        before = 0 if self.before is None else self.before.value.data
-        return (self.narrow(numerics.requantize(x, multiplier, shift, self.contract.data, before=before)),)
+        rounded = numerics.requantize(x, multiplier, shift, self.contract.data, constant=self.summand())
+        return (self.narrow(rounded),)
+
+    def summand(self) -> float:
+        """What the contract adds before it rounds."""
+        return 0.0 if self.constant is None else math.ldexp(*self.constant.get_values())
 
     def verify_(self) -> None:
         super().verify_()
@@ -96,12 +103,27 @@ class RequantizeOp(NarrowingOp):
                 f"got {len(self.multiplier)} and {len(self.shift)}"
             )
         contract = require_contract(self, self.contract.data)  # R3
-        if (self.before is not None) != contract.sums:  # R4
-            raise VerifyException(f"'{self.name}' needs `before` where its contract rounds a sum, and only there")
+        parts = () if self.constant is None else self.constant.get_values()
+        if len(parts) != (2 if contract.sums else 0) or (parts and not is_float32(*parts)):  # R4
+            raise VerifyException(
+                f"'{self.name}' needs a constant where its contract rounds a sum, and only there: a significand of 24 "
+                f"bits and an exponent, got {list(parts)}"
+            )
         if width_of(self.x) == 64 and contract.limit < numerics.WIDE_LIMIT:  # R5
             wide = ", ".join(name for name, rule in numerics.CONTRACTS.items() if rule.limit >= numerics.WIDE_LIMIT)
             raise VerifyException(f"'{self.name}' needs a contract of {wide} for i64 data, got {self.contract.data}")
         require_multipliers(self, self.contract.data, self.multiplier.get_values(), self.shift.get_values())  # R3
+
+
+def float32_parts(value: float | np.floating[Any]) -> tuple[int, int]:
+    """(significand, exponent) of a float32: value = significand · 2^exponent, the significand of at most 24 bits."""
+    fraction, exponent = math.frexp(float(value))
+    return int(math.ldexp(fraction, 24)), exponent - 24
+
+
+def is_float32(significand: int, exponent: int) -> bool:
+    """Whether a float32 has these parts."""
+    return abs(significand) <= 1 << 24 and -256 <= exponent <= 104
 
 
 def require_contract(op: QIntOp, name: str) -> numerics.Contract:

@@ -189,7 +189,7 @@ class Contract:
     """One way to round a · M.
 
     compute     (a, multiplier, shift), int64 arrays of one shape → int64 array
-    sums        whether it rounds a · M plus an integer that it is given, in place of a · M
+    sums        whether it rounds a · M plus a float32 that it is given, in place of a · M
     limit       the largest |a| for which no step overflows int64, at any multiplier and shift
     step        each multiplier is a multiple of this; 2^30 admits powers of two only
     meaning     the equation, for reports
@@ -281,12 +281,12 @@ def _float_even(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
     return _half_even(product << np.maximum(exponent, 0), np.maximum(-exponent, 0))
 
 
-def _float_sum(a: Int64s, multiplier: Int64s, shift: Int64s, before: int = 0) -> Int64s:
-    # Products of two 24-bit significands, and sums of a float32 and a small integer, are exact in float64.
+def _float_sum(a: Int64s, multiplier: Int64s, shift: Int64s, constant: float = 0.0) -> Int64s:
+    # Products of two 24-bit significands are exact in float64, and sums of two float32 have bits enough to round twice.
     factor = np.ldexp(multiplier.astype(np.float64), shift - MULTIPLIER_BITS)
     product = (_to_significand(a).astype(np.float64) * factor).astype(np.float32)
-    total = (product.astype(np.float64) + before).astype(np.float32)
-    return np.rint(total).astype(np.int64) - before
+    total = (product.astype(np.float64) + constant).astype(np.float32)
+    return np.rint(total).astype(np.int64)
 
 
 def _single64(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
@@ -319,7 +319,7 @@ CONTRACTS: Mapping[str, Contract] = {
         _float_sum,
         1 << 32,
         1 << 7,
-        "rint(float32(float32(a)·float32(M)) + Z) − Z, sum in float32: ONNX Runtime's QLinearMul",
+        "rint(float32(float32(a)·float32(M)) + C), sum in float32: ONNX Runtime's QLinearMul, XNNPACK's means",
         sums=True,
     ),
     "shift": Contract(
@@ -355,7 +355,7 @@ The limits: 3·2^30 · (2^31 − 1) + 2^61 < 2^63 for `single`; the two steps ta
 
 
 def requantize(
-    acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, contract: str = "single", *, before: int = 0
+    acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, contract: str = "single", *, constant: float = 0.0
 ) -> Int64s:
     """acc · M, rounded to integers by a contract; neither zero point nor clamp is applied here.
 
@@ -364,7 +364,7 @@ def requantize(
         multiplier: As (2); a scalar or an array that broadcasts, such as one entry per channel of the last axis.
         shift: As (2), likewise.
         contract: A name in `CONTRACTS`.
-        before: Of a contract that sums, the integer Z that is added before rounding and taken away after.
+        constant: Of a contract that sums, the float32 C that is added before rounding.
 
     Returns:
         int64, the shape of acc and multiplier broadcast together.
@@ -386,7 +386,7 @@ def requantize(
     a, m, s = np.broadcast_arrays(np.asarray(acc, np.int64), m, s)
     if a.size and (a.max() > rule.limit or a.min() < -rule.limit):
         raise NumericsError(f"contract {contract} needs accumulators within ±{rule.limit}", got=str(np.abs(a).max()))
-    return _float_sum(a, m, s, before) if rule.sums else rule.compute(a, m, s)
+    return _float_sum(a, m, s, constant) if rule.sums else rule.compute(a, m, s)
 
 
 def float_addition(lhs: Array, rhs: Array, ratios: tuple[float, float], constant: float) -> Int64s:

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.pointwise import OperandPairOp
 from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.qint.elementwise import float32_parts
+from qmlir.dialects.qint.requantize import float32_parts
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import chooses_integers, factors, uniform, widest

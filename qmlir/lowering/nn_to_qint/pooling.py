@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.legality import uniform
-from qmlir.lowering.nn_to_qint.scales import displaced, mean, requantize
+from qmlir.lowering.nn_to_qint.scales import displaced, mean, summed_from
 from qmlir.runtimes import Rounding
 
 
@@ -37,19 +36,5 @@ def lower_global_average_pool(
 ) -> list[Operation]:
     """acc = Σ (x − z_x), then y = z_y + acc · s_x / (s_y · n)."""
     _, rows, columns, _ = shape_of(op.x)
-    if rounding.stored:
-        return _mean_of_stored(op, operands, rounding)
-    total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(uniform(op.x).zero_point)})
+    total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(summed_from(op, rounding))})
     return [total, mean(total.acc, op, rounding, rows * columns)]
-
-
-def _mean_of_stored(op: nn.GlobalAveragePoolOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """acc = Σ x as the source stores it, then y = z + acc · s_x / (s_y · n) with z = z_y − round(z_x · s_x / s_y).
-
-    The rounded zero point is one of float32, halves away from zero.
-    """
-    data, result, moved = uniform(op.x), uniform(op.y), displaced(op)
-    steps = np.float32(data.zero_point + moved) * np.float32(data.scale) / np.float32(result.scale)
-    zero_point = result.zero_point - int(np.trunc(steps + np.copysign(np.float32(0.5), steps)))
-    total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(-moved)})
-    return [total, requantize(total.acc, op, rounding, zero_point=zero_point)]

@@ -10,7 +10,7 @@ from qmlir.dialects.interfaces import Shape, shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.windows import ints
 from qmlir.legality import uniform
-from qmlir.lowering.nn_to_qint.scales import mean, requantize
+from qmlir.lowering.nn_to_qint.scales import mean, requantize, summed_from
 from qmlir.runtimes import Rounding
 
 
@@ -19,7 +19,8 @@ def lower_reduction(
 ) -> list[Operation]:
     """acc = Σ (x − z_x), then y = z_y + acc · s_x / s_y, or with 1/n in the factor."""
     new, columns = _as_images(operands[0], op.axes.get_values())
-    total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(uniform(op.x).zero_point)})
+    base = summed_from(op, rounding) if isinstance(op, nn.ReduceMeanOp) else uniform(op.x).zero_point
+    total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(base)})
     if isinstance(op, nn.ReduceMeanOp):
         narrow = mean(total.acc, op, rounding, op.count())
     else:

@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.qint.requantize import float32_parts
 from qmlir.dialects.qmlir import UNSIGNED
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
@@ -65,7 +66,7 @@ def source_storage(op: Operation) -> str:
 
 def requantize(
     source: SSAValue, op: Operation, rounding: Rounding, *, bounds: Limits | None = None, input_zero_point: int = 0,
-    multiplier: tuple[int, int] | None = None, zero_point: int | None = None,
+    multiplier: tuple[int, int] | None = None, zero_point: int | None = None, constant: float | None = None,
 ) -> RequantizeOp:  # fmt: skip
     """What brings an operation's integers to its result's scale.
 
@@ -77,6 +78,7 @@ def requantize(
         input_zero_point: Subtracted first.
         multiplier: Multiplier and shift, where they are not those of the operation's factors.
         zero_point: Added last, where it is not the result's.
+        constant: Added first, under a contract that rounds a sum, where it is not the zero point of the source.
     """
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
@@ -85,7 +87,9 @@ def requantize(
     # Where only powers of two are allowed, a scale that is none stays one, for the verifier to refuse.
     step = contract.step if contract.step < 1 << 30 else 1
     multipliers, shifts = numerics.quantize_multipliers(real, step) if multiplier is None else np.array([multiplier]).T
-    summed = result.zero_point + displaced(op) if contract.sums else None
+    if contract.sums:
+        zero_point = -displaced(op)
+        constant = result.zero_point + displaced(op) if constant is None else constant
     return RequantizeOp.make(
         [source],
         {
@@ -93,7 +97,7 @@ def requantize(
             "multiplier": int32s(multipliers.tolist()),
             "shift": int32s(shifts.tolist()),
             "contract": StringAttr(rounding.contract),
-            "before": None if summed is None else int32(summed),
+            "constant": int32s(float32_parts(constant)) if contract.sums and constant is not None else None,
             "zero_point": int32(result.zero_point if zero_point is None else zero_point),
             "min": int32(low),
             "max": int32(high),
@@ -102,8 +106,15 @@ def requantize(
     )
 
 
+def summed_from(op: Operation, rounding: Rounding) -> int:
+    """What is taken off each element that a mean sums: the zero point, or what makes of it what its source stores."""
+    return -displaced(op) if rounding.stored else uniform(op.operands[0]).zero_point
+
+
 def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> RequantizeOp:
     """The requantization that makes sums of `count` elements, whose factor is 1/count of a sum's, means."""
+    if rounding.stored:
+        return _mean_of_stored(total, op, rounding, count)
     if rounding.contract == "shift" and count.bit_count() != 1:
         rounding = replace(rounding, contract="single")  # 1/count is no shift, whatever the scales are
     if not rounding.truncates:
@@ -111,3 +122,22 @@ def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> Requ
     ratio = uniform(op.operands[0]).scale / uniform(op.results[0]).scale
     divided = numerics.divided_multiplier(*numerics.quantize_multiplier(ratio), count)
     return requantize(total, op, rounding, multiplier=divided)
+
+
+def _mean_of_stored(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> RequantizeOp:
+    """acc · s_x / (s_y · n) + c of acc = Σ x as the source stores it, c what its zero points make of that.
+
+    All in float32. A contract that rounds sums adds c first; else z_x · s_x / s_y is rounded by itself, halves away
+    from zero.
+    """
+    data, result, moved = uniform(op.operands[0]), uniform(op.results[0]), displaced(op)
+    ratio = np.float32(data.scale) / np.float32(result.scale)
+    source = np.float32(data.zero_point + moved)
+    if numerics.CONTRACTS[rounding.contract].sums:
+        factor = ratio * (np.float32(1) / np.float32(count))
+        constant = np.float32(result.zero_point + moved) - source * np.float32(count) * factor
+        multiplier = numerics.float_multiplier(float(factor))
+        return requantize(total, op, rounding, multiplier=multiplier, constant=float(constant))
+    steps = source * np.float32(data.scale) / np.float32(result.scale)
+    zero_point = result.zero_point - int(np.trunc(steps + np.copysign(np.float32(0.5), steps)))
+    return requantize(total, op, rounding, zero_point=zero_point)

@@ -16,7 +16,7 @@ from qmlir.lowering.value import Value
 Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
 """(a, multiplier, shift), all i64 → a · multiplier · 2^(shift − 31), rounded."""
 
-FloatRounding: TypeAlias = Callable[[Value, Value, int], Value]
+FloatRounding: TypeAlias = Callable[[Value, Value, float], Value]
 """(a, i64; the factor, f32; what is added before rounding) → a · factor, rounded, i64."""
 
 
@@ -88,15 +88,15 @@ ROUNDINGS: Mapping[str, Rounding] = {
 """Contract → its arithmetic on integers."""
 
 
-def float_even(a: Value, factor: Value, before: int) -> Value:
+def float_even(a: Value, factor: Value, constant: float) -> Value:
     """rint(f32(a) · f32(M)), half to even."""
     return (a.to(f32) * factor).round_even().to(i64)
 
 
-def float_sum(a: Value, factor: Value, before: int) -> Value:
-    """rint(f32(f32(a) · f32(M)) + Z) − Z; the sum in f64, then rounded to f32, as numerics.py has it."""
+def float_sum(a: Value, factor: Value, constant: float) -> Value:
+    """rint(f32(f32(a) · f32(M)) + C); the sum in f64, then rounded to f32, as numerics.py has it."""
     product = (a.to(f32) * factor).to(f64)
-    return (product + float(before)).to(f32).round_even().to(i64) - before
+    return (product + constant).to(f32).round_even().to(i64)
 
 
 FLOAT_ROUNDINGS: Mapping[str, FloatRounding] = {"float_even": float_even, "float_sum": float_sum}
@@ -123,7 +123,7 @@ def _requantize(code: TensorCode, op: RequantizeOp, x: SSAValue) -> SSAValue:
         numbers = [p.to(element) for p in parameters]
         if in_floats is None:
             return narrowed(op, ROUNDINGS[contract](a, numbers[0], numbers[1]))
-        return narrowed(op, in_floats(a, numbers[0], 0 if op.before is None else op.before.value.data))
+        return narrowed(op, in_floats(a, numbers[0], op.summand()))
 
     if len(multiplier) > 1:
         return code.elementwise([x, *map(code.constant, parameters)], tensor_type(op.y), formula)

@@ -133,14 +133,14 @@ class Requantize(Epilogue):
     """y = narrow(round((x − input_zero_point) · multiplier · 2^(shift − 31))); parameters: multiplier, shift, i32.
 
     shrinks   whether every shift is ≤ 0, so that the product of an i32 fits i32 again
-    before    what `float_sum` adds before it rounds
+    constant  what `float_sum` adds before it rounds
     """
 
     contract: str
     input_zero_point: int
     shrinks: bool
     narrow: Narrow
-    before: int = 0
+    constant: float = 0.0
     parameters: int = 2
 
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
@@ -165,15 +165,14 @@ class Requantize(Epilogue):
         """rint(f32(a) · f32(M)): `multiplier` is M as f32.
 
         This is the contract to the last bit: f32(a) and the product round to 24 bits half to even, no step leaves the
-        normal range (|a| ≤ 2^32, M in [2^-32, 2^30)), and bounds below 2^30 commute with rint. `float_sum` adds an
-        integer in f32 before rint; taking it away after is exact below 2^24, and beyond it the bounds hold.
+        normal range (|a| ≤ 2^32, M in [2^-32, 2^30)), and bounds below 2^30 commute with rint. `float_sum` adds its
+        constant in f32 before rint.
         """
         product = a.to(f32) * multiplier
-        if self.before:
-            product = product + float(self.before)
-        rounded = product.round_even() - float(self.before) if self.before else product.round_even()
+        if self.constant:
+            product = product + self.constant
         limit = float(_FLOAT_LIMIT)
-        return self.narrow(rounded.maximum(-limit).minimum(limit).to(i32))
+        return self.narrow(product.round_even().maximum(-limit).minimum(limit).to(i32))
 
 
 def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, list[Array]]:
@@ -194,8 +193,7 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, l
         parameters = [real, shift]
     elif contract not in ROUNDINGS:
         state.refuse(op, f"needs a contract of {', '.join([*ROUNDINGS, *FLOAT_CONTRACTS])}", got=contract)
-    before = 0 if op.before is None else op.before.value.data
-    made = Requantize(contract, op.input_zero_point.value.data, bool((shift <= 0).all()), narrow, before)
+    made = Requantize(contract, op.input_zero_point.value.data, bool((shift <= 0).all()), narrow, op.summand())
     return made, parameters
 
 

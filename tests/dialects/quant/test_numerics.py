@@ -177,10 +177,10 @@ def reduced16(a: int, q: int, s: int) -> int:
     return (a * reduced + (1 << (14 - s))) >> (15 - s)
 
 
-def float_sum(a: int, q: int, s: int, before: int = 0) -> int:
+def float_sum(a: int, q: int, s: int, constant: float = 0.0) -> int:
     """numpy's own float32, where everything fits it."""
     product = np.float32(np.float64(np.float32(a)) * np.float64(math.ldexp(q, s - 31)))
-    return int(np.rint(np.float32(np.float64(product) + before))) - before
+    return int(np.rint(np.float32(Fraction(float(product)) + Fraction(constant))))
 
 
 ORACLES: dict[str, Callable[[int, int, int], int]] = {
@@ -241,12 +241,12 @@ def test_contract_on_ties(contract: str) -> None:
 
 
 def test_float_sum_rounds_with_the_zero_point() -> None:
-    """A half that is even without the zero point is odd with an odd one."""
+    """A half that is even without a zero point is odd with an odd one."""
     a, half = np.arange(-64, 65), numerics.shift_multiplier(-1)
-    for before in (0, 1, 3, 128, 255, 1 << 23):
-        got = numerics.requantize(a, *half, "float_sum", before=before)
-        assert got.tolist() == [float_sum(int(x), *half, before) for x in a]
-    assert numerics.requantize(np.array([1, 3]), *half, "float_sum", before=1).tolist() == [1, 1]
+    for constant in (0.0, 1.0, 3.0, 128.0, 255.0, 2.0**23, float(np.float32(-77.7)), float(np.float32(1e-20))):
+        got = numerics.requantize(a, *half, "float_sum", constant=constant)
+        assert got.tolist() == [float_sum(int(x), *half, constant) for x in a]
+    assert numerics.requantize(np.array([1, 3]), *half, "float_sum", constant=1.0).tolist() == [2, 2]
 
 
 def test_float_addition_rounds_each_bracket_once() -> None:

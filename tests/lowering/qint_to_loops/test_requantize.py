@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType, i32
 
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.qint.requantize import float32_parts
 from qmlir.dialects.quant import numerics
 from qmlir.errors import LoweringError
 from tests.lowering.both import check, network, to_loops
@@ -47,7 +48,7 @@ def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3,
         "multiplier": int32s(multipliers),
         "shift": int32s(shifts),
         "contract": StringAttr(contract),
-        "before": int32(zero_point + 128) if numerics.CONTRACTS[contract].sums else None,
+        "constant": int32s(float32_parts(zero_point + 128.0)) if numerics.CONTRACTS[contract].sums else None,
         "zero_point": int32(zero_point),
         "input_zero_point": int32(input_zero_point),
         "min": int32(-(1 << bits - 1) + 1),

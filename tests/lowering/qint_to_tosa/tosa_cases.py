@@ -52,6 +52,7 @@ REFUSED = {
     "qint.requantize-float_even": "needs a contract of single",
     "qint.requantize-float_even_ties": "needs a contract of single",
     "qint.requantize-float_sum_ties": "needs a contract of single",
+    "qint.requantize-float_sum_of_a_fraction": "needs a contract of single",
     "qint.rescaled_add-broadcast": "rounds each operand by itself",
     "qint.rescaled_add-difference_of_i16,_each_rounded_its_way": "rounds each operand by itself",
     **{str(s): "divides by a sum of 64 bits" for s in ALL if s.op is qint.SoftmaxOp},

@@ -70,13 +70,13 @@ def _single(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation
 
 
 def _float_even(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
-    return _narrowed(op, values, values.graph.node("Round", _product(op, values, x, order)), 0)
+    return _narrowed(op, values, values.graph.node("Round", _product(op, values, x, order)))
 
 
 def _float_sum(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
-    graph, before = values.graph, 0 if op.before is None else op.before.value.data
-    total = graph.node("Add", _product(op, values, x, order), number(graph, before, FLOAT32))
-    return _narrowed(op, values, graph.node("Round", total), before)
+    graph = values.graph
+    total = graph.node("Add", _product(op, values, x, order), number(graph, op.summand(), FLOAT32))
+    return _narrowed(op, values, graph.node("Round", total))
 
 
 CONTRACTS: dict[str, Callable[[qint.RequantizeOp, Values, Tensor, Permutation], Tensor]] = {
@@ -97,12 +97,12 @@ def _product(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutatio
     return graph.node("Mul", cast(graph, data, FLOAT32), graph.constant(_along_channels(op, factor, order)))
 
 
-def _narrowed(op: qint.RequantizeOp, values: Values, y: Tensor, before: int) -> Tensor:
+def _narrowed(op: qint.RequantizeOp, values: Values, y: Tensor) -> Tensor:
     """Whole numbers in float32 as the result: float32 has its bounds exactly, and beyond them the clamp decides."""
     graph, low, high = values.graph, op.lower.value.data, op.upper.value.data
     if max(abs(low), abs(high)) >= 1 << 20:
         raise NoForm("must have results of 16 bits or less", f"{low} to {high}", "keep its result float")
-    y = minus(graph, y, before - op.zero_point.value.data)
+    y = minus(graph, y, -op.zero_point.value.data)
     return cast(graph, graph.node("Clip", y, number(graph, low, FLOAT32), number(graph, high, FLOAT32)),
                 stored_dtype(op.y))  # fmt: skip
 
