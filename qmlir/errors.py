@@ -30,6 +30,10 @@ class QmlirError(Exception):
         super().__init__(text)
 
 
+class QmlirWarning(UserWarning):
+    """What a user should know and what is no error: the result is sound, and may not be what was meant."""
+
+
 class FileError(QmlirError):
     """A file that is missing, truncated, of another format, or that lies about its contents."""
 

@@ -10,18 +10,20 @@ A diagnostic is one paragraph, `error: model.mlir:3:8: what is wrong; what to do
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, TextIO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException, ParseError, UnregisteredConstructException
 from xdsl.utils.lexer import Location
 
-from qmlir.errors import QmlirError
+from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.source import SourceError, location_of, one_line
 
 Severity = Literal["error", "warning", "remark", "note"]
@@ -69,6 +71,30 @@ def diagnose(error: Exception, *, doing: str, debug: bool) -> Diagnostic:
 def report(diagnostics: Sequence[Diagnostic]) -> None:
     """Tell the user."""
     sys.stderr.write("".join(f"{d}\n" for d in diagnostics))
+
+
+@contextmanager
+def reported_warnings() -> Generator[None]:
+    """Makes diagnostics of our warnings, of each as often as it is given; those of others stay Python's affair."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", category=QmlirWarning)
+        pythons = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, QmlirWarning):
+                report([Diagnostic("warning", str(message))])
+            else:
+                pythons(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def _bug_report(error: Exception, doing: str) -> str:

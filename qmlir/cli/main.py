@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmlir.cli import analyzing, device, profiling, quantizing, reading
 from qmlir.cli.data import add_data_options, samples_of
-from qmlir.cli.diagnostics import diagnose, report
+from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
 from qmlir.cli.progress import progress
 from qmlir.errors import FileError, OptionError
@@ -38,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parse(argv)
         doing = f"qmlir {arguments.subcommand}"
         command: Callable[[argparse.Namespace], None] = arguments.command
-        command(arguments)
+        with reported_warnings():
+            command(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -26,9 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return 0
         from qmlir.cli.arguments import parse_arguments
+        from qmlir.cli.diagnostics import reported_warnings
         from qmlir.cli.run import Run
 
-        return Run(parse_arguments(argv), debug=debug).run()
+        with reported_warnings():
+            return Run(parse_arguments(argv), debug=debug).run()
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -39,6 +39,13 @@
 // FIXED-NOT: calib.observe
 // FIXED: nn.fully_connected {{.*}}tensors ["hidden"]{{.*}}qmlir.policy = {parameters = [5.000000e-01 : f64, 3 : i64]}
 
+// Of several settings each operation takes what is about something that it has.
+// RUN: qmlir-opt --apply-policy="rules={regex=relu1|dense. precision=int16 weight-precision=int8 bias=int32}" %s | filecheck %s --check-prefix=OWN
+// OWN: nn.conv2d {{.*}}tensors ["features"]>} :
+// OWN: nn.relu {{.*}}qmlir.policy = {precision = "int16"}
+// OWN: nn.fully_connected {{.*}}tensors ["hidden"]{{.*}}qmlir.policy = {precision = "int16", weight_precision = "int8"}
+// OWN: nn.fully_connected {{.*}}tensors ["scores"]{{.*}}qmlir.policy = {precision = "int16", weight_precision = "int8", bias = "int32"}
+
 // A file: its default holds for all, a later rule for what an earlier one says too, and settings add up.
 // RUN: qmlir-opt --apply-policy="file=%S/Inputs/policy.yaml" %s | filecheck %s --check-prefix=FILE
 // FILE: calib.observe %image {qmlir.policy = {schema = "symmetric"}, name = "image"}

@@ -27,7 +27,7 @@
 // RUN: not qmlir-opt --apply-policy="rules={name=conv1 bias=int16}" %s 2>&1 | filecheck %s --check-prefix=BIAS
 // BIAS: error: {{.*}}rule "name=conv1 bias=int16": nn.conv2d "conv1" cannot have bias int16: it has no bias
 // RUN: not qmlir-opt --apply-policy="rules={name=image keep-float=true}" %s 2>&1 | filecheck %s --check-prefix=INPUT
-// INPUT: error: {{.*}}rule "name=image keep-float=true": input "image" cannot have keep-float True: it is an input of the network, which has no keep-float True
+// INPUT: error: {{.*}}rule "name=image keep-float=true": input "image" cannot have keep-float True: it is an input of the network, which has no keep-float
 // RUN: not qmlir-opt --apply-policy="rules={name=conv1 precision=uint8 schema=symmetric}" %s 2>&1 | filecheck %s --check-prefix=SCHEMA
 // SCHEMA: error: {{.*}}rule "name=conv1 precision=uint8 schema=symmetric": nn.conv2d "conv1" cannot have precision uint8, schema symmetric: schema symmetric needs signed integers, got uint8
 // RUN: not qmlir-opt --apply-policy="rules={name=conv1 keep-float=true precision=int8}" %s 2>&1 | filecheck %s --check-prefix=FLOAT

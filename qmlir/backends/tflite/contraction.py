@@ -15,6 +15,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import QmlirWarning
 from qmlir.rewriting import node_name, tensor_name
 
 GROUPED = 6
@@ -103,7 +104,7 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
         raise NoForm("needs weights of uint8 with one scale", str(element_of(op.w))[:160],
                      "quantize the weights per tensor")  # fmt: skip
     if w.dtype == INT8 and w.data is not None and w.data.min(initial=0) == np.iinfo(INT8).min:
-        warnings.warn(LEAST_WEIGHT.format(node_name(op)), stacklevel=2)
+        warnings.warn(LEAST_WEIGHT.format(node_name(op)), QmlirWarning, stacklevel=2)
     return [x, w]
 
 

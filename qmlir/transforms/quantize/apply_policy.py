@@ -4,10 +4,12 @@ Leaves: `qmlir.policy` attributes, some of a recipe's fields each, which the pas
 their options (recipe.py). What is said of an input of the network stands on its observer.
 
 A rule that matches nothing is an error with near misses, and so is a rule that none of the operations it matches can
-honour; of the operations that a pattern matches, those that cannot are passed over, and the ledger says why.
+honour. Of the operations that a pattern matches, each takes what is about something that it has, such as weights;
+those that cannot honour that are named in a warning, with the reason of each.
 """
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -31,7 +33,7 @@ from qmlir.dialects.quant.schemas import (
     is_symmetric,
     quantization_of_range,
 )
-from qmlir.errors import OptionError
+from qmlir.errors import OptionError, QmlirWarning
 from qmlir.ledger import deciding_operations, decisions
 from qmlir.legality import computed_storage, data_values, target_of
 from qmlir.near_misses import near_misses
@@ -45,7 +47,7 @@ from qmlir.transforms.quantize.choose_scales import storage_type
 WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias")
 """Settings of operations with weights."""
 
-PRECISIONS = {"precision", "weight_precision"}
+OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
 """Settings that only an operation in integers can have."""
 
 RESULT_SETTINGS = ("range", "parameters")
@@ -113,26 +115,41 @@ def apply_policy(
             _write(carrier, policy.default)
     applied: list[Applied] = []
     for rule in policy.rules:
-        matched = network.matching(rule)
-        refusals = {op: _refusal(op, rule.settings, recipe_of(op, base), target) for op in matched}
-        carriers = [op for op, why in refusals.items() if why is None]
-        if not carriers:
-            op, why = next(iter(refusals.items()))
-            others = f", nor can {len(refusals) - 1} others" if len(refusals) > 1 else ""
-            raise PolicyError(
-                f"{_called(op)} cannot have {_said(rule.settings)}: {why}{others}",
-                where=rule.place,
-                remedy="drop the rule, or say something else in it",
-            )
-        for op in carriers:
-            _write(op, rule.settings)
+        carriers = _carriers(rule, network.matching(rule), base, target)
+        for op, settings in carriers.items():
+            _write(op, settings)
         applied.append(Applied(rule, frozenset(node_name(op) for op in carriers if not isinstance(op, ObserveOp))))
     network.drop_unused_observers()
     return applied
 
 
+def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Target) -> dict[Operation, Settings]:
+    """The operations that a rule holds for, each with what it takes of it; warns of those that cannot honour that.
+
+    Raises:
+        PolicyError: None can, or a setting of the rule is about nothing that any of them has.
+    """
+    foreign = {op: _foreign(op, rule.settings) for op in matched}
+    if nobodys := [name for name in rule.settings if all(name in reasons for reasons in foreign.values())]:
+        raise _unhonoured(rule, {_called(op): reasons[nobodys[0]] for op, reasons in foreign.items()})
+    found: dict[Operation, Settings] = {}
+    refusals: dict[str, str] = {}
+    for op in matched:
+        own = {name: value for name, value in rule.settings.items() if name not in foreign[op]}
+        if not own:
+            continue
+        if (why := _refusal(op, own, recipe_of(op, base), target)) is None:
+            found[op] = own
+        else:
+            refusals[_called(op)] = why
+    if not found:
+        raise _unhonoured(rule, refusals)
+    _warn_of(rule, refusals, len(found))
+    return found
+
+
 def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
-    """Refuses a policy of which quantization could honour a rule nowhere, as the ledger says.
+    """Refuses a policy of which quantization could honour a rule nowhere, as the ledger says; warns of where not.
 
     Args:
         applied: The rules, and where they hold.
@@ -142,15 +159,39 @@ def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
         PolicyError: All operations that a rule wanted in some precision stayed float.
     """
     entries = decisions(module) if applied else []
-    for each in applied:
+    for each in (a for a in applied if OF_INTEGERS & a.rule.settings.keys()):
         decided = [e for e in entries if e.node in each.nodes and e.code != "policy"]
-        if PRECISIONS & each.rule.settings.keys() and decided and all(e.outcome == "float" for e in decided):
-            raise PolicyError(
-                f'{decided[0].operation} "{decided[0].node}" cannot have {_said(each.rule.settings)}: '
-                f"{decided[0].reason}",
-                where=each.rule.place,
-                remedy="drop the rule, or say something else in it",
-            )
+        reasons = {f'{e.operation} "{e.node}"': e.reason for e in decided if e.outcome == "float"}
+        honoured = sum(e.outcome != "float" for e in decided)
+        if reasons and not honoured:
+            raise _unhonoured(each.rule, reasons)
+        _warn_of(each.rule, reasons, honoured)
+
+
+def _unhonoured(rule: Rule, reasons: Mapping[str, str]) -> PolicyError:
+    """The error of a rule that none of the operations it matches can honour, by what they are called."""
+    (first, why), *others = reasons.items()
+    more = f", nor can {len(others)} others" if others else ""
+    return PolicyError(
+        f"{first} cannot have {_said(rule.settings)}: {why}{more}",
+        where=rule.place,
+        remedy="drop the rule, or say something else in it",
+    )
+
+
+MOST_NAMED = 6
+"""How many operations a warning names."""
+
+
+def _warn_of(rule: Rule, reasons: Mapping[str, str], honoured: int) -> None:
+    """Warns of a rule that some of the operations it matches cannot honour."""
+    if not reasons:
+        return
+    named = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:MOST_NAMED])
+    more = f"; and {len(reasons) - MOST_NAMED} more" if len(reasons) > MOST_NAMED else ""
+    count = f"{len(reasons)} of the {honoured + len(reasons)} that it matches"
+    text = f"{rule.place}: {count} cannot have {_said(rule.settings)}: {named}{more}"
+    warnings.warn(text, QmlirWarning, stacklevel=3)
 
 
 def _write(carrier: Operation, settings: Settings) -> None:
@@ -295,25 +336,29 @@ def _input_name(argument: BlockArgument) -> str:
 # What can be honoured
 
 
+def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
+    """Those of some settings that are about nothing that an operation or an input has, and why."""
+    if isinstance(op, ObserveOp):
+        foreign = (*WEIGHT_SETTINGS, "keep_float")
+        return {s: f"it is an input of the network, which has no {_spelled(s)}" for s in settings if s in foreign}
+    if not any(map(is_float, data_values(op))):
+        return dict.fromkeys(settings, "it is no operation on floats, so there is nothing to choose")
+    found: dict[str, str] = {}
+    if not isinstance(op, WeightedOp):
+        found.update((s, f"it has no weights, so no {_spelled(s)}") for s in settings if s in WEIGHT_SETTINGS)
+    elif op.b is None and "bias" in settings:
+        found["bias"] = "it has no bias"
+    if op.get_traits_of_type(FixedScale):
+        found.update((s, f"the function itself fixes its {s}") for s in settings if s in RESULT_SETTINGS)
+    return found
+
+
 def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) -> str | None:
     """Why an operation or an input cannot have some settings; None if it can."""
     wanted = recipe.with_settings(settings)
-    if isinstance(op, ObserveOp):
-        unfit = [s for s in settings if s in (*WEIGHT_SETTINGS, "keep_float")]
-        if unfit:
-            return f"it is an input of the network, which has no {_said({s: settings[s] for s in unfit})}"
-        return _refused_parameters(wanted, settings)
-    if not any(map(is_float, data_values(op))):
-        return "it is no operation on floats, so there is nothing to choose"
-    if not isinstance(op, WeightedOp) and (unfit := [s for s in settings if s in WEIGHT_SETTINGS]):
-        return f"it has no weights, so no {unfit[0].replace('_', '-')}"
-    if "bias" in settings and isinstance(op, WeightedOp) and op.b is None:
-        return "it has no bias"
-    if op.get_traits_of_type(FixedScale) and (unfit := [s for s in settings if s in RESULT_SETTINGS]):
-        return f"the function itself fixes its {unfit[0]}"
     if wanted.keep_float:
         return _contradicted(settings)
-    if "precision" in settings:
+    if "precision" in settings and not isinstance(op, ObserveOp):
         reason = target.why_float(op.name, computed_storage(storage_type(wanted.precision)))
         if reason is not None:
             return reason
@@ -321,7 +366,7 @@ def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) 
 
 
 def _contradicted(settings: Settings) -> str | None:
-    others = [name.replace("_", "-") for name in settings if name != "keep_float"]
+    others = [_spelled(name) for name in settings if name != "keep_float"]
     return f"what stays float has no {', '.join(others)}" if others else None
 
 
@@ -352,4 +397,8 @@ def _called(op: Operation) -> str:
 
 
 def _said(settings: Settings) -> str:
-    return ", ".join(f"{name.replace('_', '-')} {value}" for name, value in settings.items())
+    return ", ".join(f"{_spelled(name)} {value}" for name, value in settings.items())
+
+
+def _spelled(setting: str) -> str:
+    return setting.replace("_", "-")

@@ -14,8 +14,9 @@ from qmlir.dialects.nn import NN, ConstantOp, FullyConnectedOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.schemas import SCHEMAS
-from qmlir.errors import PipelineError, QmlirError
+from qmlir.errors import PipelineError, QmlirError, QmlirWarning
 from qmlir.ledger import decision_of, decisions
+from qmlir.policy import Policy, Rule
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import (
     Array,
@@ -250,6 +251,24 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<8x1xf32> {
     with pytest.raises(PipelineError, match=r"must leave no operation float, got 2 \(nn\.rms_norm .*; nn\.transpose"):
         quantized(module, fail_on_float=True)
     quantized(parsed(fully_connected("[1.0, 2.0, 3.0, 4.0]")), fail_on_float=True)
+
+
+def test_a_rule_that_holds_for_some_of_what_it_matches_is_a_warning() -> None:
+    module = parsed("""
+func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
+  calib.observe %x {name = "x", range = [-4.0, 4.0]} : tensor<1x8xf32>
+  %0 = nn.relu %x : tensor<1x8xf32> -> tensor<1x8xf32>
+  calib.observe %0 {name = "r", range = [0.0, 4.0]} : tensor<1x8xf32>
+  %1 = nn.rms_norm %0 {axis = 1 : i64, epsilon = 0.0 : f32} : tensor<1x8xf32> -> tensor<1x8xf32>
+  func.return %1 : tensor<1x8xf32>
+}
+""")
+    rules = [Rule({"precision": "int16"}, glob="*", place="net.yaml:3:5")]
+    with pytest.warns(
+        QmlirWarning, match=r"^net.yaml:3:5: 1 of the 3 that it matches cannot have precision int16: nn.rms"
+    ):
+        result = quantize(module, policy=Policy(rules=rules))
+    assert next((e.outcome, e.reason) for e in decisions(result)) == ("quantized", "i16 activations")
 
 
 def test_sums_too_large_for_32_bits_have_64() -> None:
