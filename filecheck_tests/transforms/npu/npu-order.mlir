@@ -36,8 +36,7 @@ builtin.module attributes {npu.device = "nmp"} {
 
 // -----
 
-// Rows that lie apart meet only where they share a granule; what the host runs comes after everything, and what touches
-// its tensors after it.
+// Rows that lie apart meet only where they share a granule; what the host runs waits like any command.
 
 builtin.module attributes {npu.device = "nmp"} {
   func.func @main() {
@@ -59,5 +58,5 @@ builtin.module attributes {npu.device = "nmp"} {
 // CHECK: npu.issue "load" "move"
 // CHECK-NEXT: npu.issue "store" "move" {{.*}} target_plane = 0{{$}}
 // CHECK-NEXT: npu.issue "store" "move" {{.*}} after load 1{{$}}
-// CHECK-NEXT: npu.call "exec" @host_0({{.*}}) {waits = {}}
+// CHECK-NEXT: npu.call "exec" @host_0({{.*}}) {waits = {store = 2 : i64}}
 // CHECK-NEXT: npu.issue "load" "move" {{.*}} after exec 1{{$}}

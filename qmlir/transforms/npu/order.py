@@ -159,7 +159,5 @@ class _Order:
 
 def _waits_for_all(step: Step) -> bool:
     """Whether a command waits for all before it whatever it touches."""
-    if isinstance(step, CallOp):
-        return True
-    command = step.command.data
+    command = step.command.data if isinstance(step, IssueOp) else None
     return isinstance(command, End) or (isinstance(command, Sync) and bool(command.barrier))
