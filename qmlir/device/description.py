@@ -274,6 +274,14 @@ class Device(Table):
         holding = sorted((m for m in self.memory if role in m.holds), key=lambda m: m.external)
         return holding[0]
 
+    def bus_of(self, queue: Queue) -> str:
+        """The bus of a queue, by the first of the queues that share it."""
+        shared = {queue.id}
+        for _ in self.queue:
+            shared |= {q.id for q in self.queue if q.shares_bus_with in shared}
+            shared |= {q.shares_bus_with for q in self.queue if q.id in shared and q.shares_bus_with is not None}
+        return next(q.id for q in self.queue if q.id in shared)
+
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
         _unique("memory", [m.id for m in self.memory])

@@ -7,13 +7,11 @@ pipelined queue what follows a contraction begins with it and ends, at the earli
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from qmlir.device import Device
 from qmlir.device.blocks import Footprint
 from qmlir.device.costs import Demand, demand
-from qmlir.device.description import Queue
 from qmlir.isa.commands import Arithmetic, End, Host, Pool, Post, Reduce, Sync, Window
 from qmlir.isa.encoding import Command
 
@@ -70,7 +68,8 @@ class Timeline:
 
     def __post_init__(self) -> None:
         self.finished = [[] for _ in self.device.queue]
-        self._buses = _buses(self.device.queue)
+        servers = {queue.id: Server() for queue in self.device.queue}
+        self._buses = [servers[self.device.bus_of(queue)] for queue in self.device.queue]
         self._memories = [Server() for _ in self.device.memory]
 
     def add(self, command: Command, touched: Footprint) -> Interval:
@@ -95,7 +94,7 @@ class Timeline:
         end = max(self._served(command.queue, start, asked), ends[-1] if ends else 0)
         if queue.pipelined and isinstance(command, Window):
             self._pipelines[command.queue] = start
-        elif isinstance(command, _FOLLOWING) and command.queue in self._pipelines:
+        elif isinstance(command, FOLLOWING) and command.queue in self._pipelines:
             self._pipelines[command.queue] = start + asked.busy
         ends.append(end)
         self.now = max(self.now, end)
@@ -103,7 +102,7 @@ class Timeline:
 
     def _leaves(self, command: Command, end: int) -> int:
         """When an earlier command of its queue that ends then makes room for a command."""
-        if isinstance(command, _FOLLOWING):
+        if isinstance(command, FOLLOWING):
             return min(end, self._pipelines.get(command.queue, end))
         return end
 
@@ -115,16 +114,5 @@ class Timeline:
         return max(engine, *times, start)
 
 
-_FOLLOWING = (Post, Arithmetic, Pool, Reduce)
+FOLLOWING = (Post, Arithmetic, Pool, Reduce)
 """What may overlap with the contraction before it on a pipelined queue."""
-
-
-def _buses(queues: Sequence[Queue]) -> list[Server]:
-    """The bus of each queue: its own, or that of the queue with which it shares one."""
-    groups = {queue.id: frozenset({queue.id}) for queue in queues}
-    for queue in queues:
-        if queue.shares_bus_with is not None:
-            joined = groups[queue.id] | groups[queue.shares_bus_with]
-            groups |= dict.fromkeys(joined, joined)
-    servers = {group: Server() for group in groups.values()}
-    return [servers[groups[queue.id]] for queue in queues]

@@ -15,33 +15,44 @@ def convolve(command: Window, machine: Machine) -> None:
     blocks = window_blocks(command, machine.device)
     data = machine.numbers(blocks.data, command.data_bits) - command.zero_point
     weights = _weights(command, blocks.weights, machine)
-    total = np.zeros((command.out_rows, command.out_columns, outputs(command)), np.int64)
+    total = np.zeros((len(data), command.out_rows, command.out_columns, outputs(command)), np.int64)
     for i in range(command.kernel_rows):
         for j in range(command.kernel_columns):
             taken = tap(data, command, i, j)
             if isinstance(command, Convolve):
-                sums = taken.reshape(-1, command.channels).astype(np.float64) @ weights[i, j].astype(np.float64)
-                total += sums.astype(np.int64).reshape(total.shape)
+                total += _multiplied(taken, weights[:, i, j])
             else:
-                total += taken * weights[i, j]
+                total += taken * weights[:, None, None, i, j]
     if command.init is Init.BIAS:
-        total += machine.numbers(blocks.bias, command.sum_bits).reshape(-1)
+        total += machine.numbers(blocks.bias, command.sum_bits)
     elif command.init is Init.ACCUMULATE:
         total += machine.numbers(blocks.sums, command.sum_bits).reshape(total.shape)
-    machine.put(blocks.sums, _overflowed(total, command, machine).reshape(1, 1, -1), command.sum_bits)
+    machine.put(blocks.sums, _overflowed(total, command, machine), command.sum_bits)
+
+
+def _multiplied(taken: Int64s, weights: Int64s) -> Int64s:
+    """[networks, rows, columns, channels] by [networks or 1, channels, output channels]."""
+    networks, rows, columns, channels = taken.shape
+    matrix = taken.astype(np.float64).reshape(len(weights), -1, channels)
+    return (matrix @ weights.astype(np.float64)).astype(np.int64).reshape(networks, rows, columns, -1)
 
 
 def _weights(command: Window, block: Block, machine: Machine) -> Int64s:
-    """int64 [KH, KW, channels, output channels], of a depthwise convolution [KH, KW, channels]."""
-    stored = machine.numbers(block, command.weight_bits).reshape(-1)
+    """int64 [networks, KH, KW, channels, output channels], of a depthwise convolution without the last.
+
+    Networks that have the same have it once.
+    """
+    stored = machine.numbers(block, command.weight_bits)
+    stored = stored[:1] if (stored == stored[:1]).all() else stored
+    networks = len(stored)
     window = (command.kernel_rows, command.kernel_columns, command.channels)
     if not isinstance(command, Convolve):
-        return stored.reshape(window)
+        return stored.reshape(networks, *window)
     terms = command.kernel_rows * command.kernel_columns * command.channels
     n, k = weight_tile(machine.device)
-    tiles = stored.reshape(-(-command.out_channels // n), -(-terms // k), n, k)
-    matrix = tiles.transpose(0, 2, 1, 3).reshape(tiles.shape[0] * n, -1)[: command.out_channels, :terms]
-    return matrix.T.reshape(*window, command.out_channels)
+    tiles = stored.reshape(networks, -(-command.out_channels // n), -(-terms // k), n, k)
+    matrix = tiles.transpose(0, 1, 3, 2, 4).reshape(networks, tiles.shape[1] * n, -1)[:, : command.out_channels, :terms]
+    return matrix.transpose(0, 2, 1).reshape(networks, *window, command.out_channels)
 
 
 def _overflowed(total: Int64s, command: Window, machine: Machine) -> Int64s:

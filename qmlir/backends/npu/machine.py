@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.memories import Memories
+from qmlir.backends.npu.memories import Bytes, Memories
 from qmlir.device import Device
 from qmlir.device.blocks import Block, Fault
-from qmlir.device.footprints import MAX_ELEMENTS, context_of, table_block
+from qmlir.device.footprints import context_of, table_block
 from qmlir.dialects.quant import numerics
 from qmlir.isa.commands import CONTRACTS, SetContext, Step
 from qmlir.isa.encoding import Command
@@ -32,24 +32,14 @@ class Machine:
         return context_of(command, self.contexts)
 
     def numbers(self, block: Block, bits: int) -> Int64s:
-        """A block of integers, int64 [planes, rows, count]."""
-        _require_few(block)
+        """A block of integers, int64 [networks, planes, rows, count]."""
         raw = self.memories.read(block)
         return np.ascontiguousarray(raw).view(f"<i{bits // 8}").astype(np.int64)
 
     def put(self, block: Block, values: Int64s, bits: int) -> None:
-        """Writes integers [planes, rows, count] that fit so many bits."""
-        _require_few(block)
+        """Writes integers [networks, planes, rows, count] that fit so many bits."""
         stored = np.ascontiguousarray(values.astype(f"<i{bits // 8}"))
-        self.memories.write(block, stored.view(np.uint8).reshape(block.planes, block.rows, block.size))
-
-
-def _require_few(block: Block) -> None:
-    if block.planes * block.rows * block.size > 8 * MAX_ELEMENTS:
-        raise Fault(
-            f"a command must work on at most {MAX_ELEMENTS} elements",
-            got=f"{block.size} bytes in {block.rows} · {block.planes} rows",
-        )
+        self.memories.write(block, stored.view(np.uint8).reshape(-1, block.planes, block.rows, block.size))
 
 
 def set_context(command: SetContext, machine: Machine) -> None:
@@ -58,8 +48,16 @@ def set_context(command: SetContext, machine: Machine) -> None:
 
 
 def finish(values: Int64s, context: SetContext, machine: Machine) -> Int64s:
-    """What a context makes of numbers [rows, columns, channels]."""
-    table = machine.memories.read(table_block(context, values.shape[-1]))
+    """What a context makes of numbers [networks, rows, columns, channels]."""
+    tables = machine.memories.read(table_block(context, values.shape[-1]))
+    if (tables == tables[:1]).all():
+        return _finished(values, context, tables[0])
+    pairs = zip(values, tables, strict=True)
+    return np.stack([_finished(network[None], context, table)[0] for network, table in pairs])
+
+
+def _finished(values: Int64s, context: SetContext, table: Bytes) -> Int64s:
+    """What a context whose table has these bytes makes of numbers."""
     if context.step is Step.LOOKUP:
         entries = table.reshape(-1).view(f"<i{context.bits // 8}").astype(np.int64)
         if values.size and not -128 <= values.min() <= values.max() <= 127:

@@ -16,4 +16,4 @@ def move(command: Move, machine: Machine) -> None:
 def fill(command: Fill, machine: Machine) -> None:
     """Fills."""
     block = fill_block(command)
-    machine.memories.write(block, np.full((block.planes, block.rows, block.size), command.value, np.uint8))
+    machine.memories.write(block, np.full((1, block.planes, block.rows, block.size), command.value, np.uint8))

@@ -85,6 +85,11 @@ class Segment:
     place: Place
     data: bytes
 
+    @property
+    def block(self) -> Block:
+        """Its bytes."""
+        return Block(self.place, len(self.data))
+
 
 @dataclass(frozen=True)
 class Program:

@@ -1,7 +1,5 @@
 """What follows the array: changes of scale, tables, sums of tensors, pools, and sums over an image."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from qmlir.backends.npu.machine import Machine, clamped, finish
@@ -49,8 +47,8 @@ def pool(command: Pool, machine: Machine) -> None:
         machine.put(target, greatest, command.bits)
         return
     total = sum((tap(data, command, i, j, _outside(command)) for i, j in taps), np.zeros(1, np.int64))
-    present = np.ones((command.rows, command.columns, 1), np.int64)
-    counts = sum((tap(present, replace(command, channels=1), i, j) for i, j in taps), np.zeros(1, np.int64))
+    present = np.ones((1, command.rows, command.columns, 1), np.int64)
+    counts = sum((tap(present, command, i, j) for i, j in taps), np.zeros(1, np.int64))
     divisor = np.int64(len(taps)) if command.count_padding else np.maximum(counts, 1)
     mean = np.sign(total) * ((np.abs(total) + divisor // 2) // divisor)
     machine.put(target, np.clip(mean, -(1 << command.bits - 1), (1 << command.bits - 1) - 1), command.bits)
@@ -63,7 +61,7 @@ def _outside(command: Pool) -> int:
 def reduce(command: Reduce, machine: Machine) -> None:
     """Sums an image."""
     source, sums = reduce_blocks(command)
-    total = (machine.numbers(source, command.bits) - command.zero_point).sum(axis=(0, 1)).reshape(1, 1, -1)
+    total = (machine.numbers(source, command.bits) - command.zero_point).sum(axis=(1, 2), keepdims=True)
     if command.init is Init.ACCUMULATE:
         total = total + machine.numbers(sums, 32)
     if total.size and not -(1 << 31) <= total.min() <= total.max() < 1 << 31:

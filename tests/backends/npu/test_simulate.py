@@ -1,18 +1,23 @@
 """The simulator: the right bits, the right cycles, and a fault wherever hardware would go wrong."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from qmlir.backends.npu.assembly import assemble
 from qmlir.backends.npu.cycles import predicted_cycles
+from qmlir.backends.npu.races import checked
+from qmlir.backends.npu.serial import serial
 from qmlir.backends.npu.simulate import Function, Simulator
-from qmlir.backends.npu.stream import Port, Program, Routine
+from qmlir.backends.npu.stream import Port, Program, Routine, Segment, flat
 from qmlir.device import load_device
 from qmlir.device.blocks import Fault
-from qmlir.isa.encoding import Place, StreamError
-from tests.backends.npu.programs import DEVICE, DRAM, OUTPUT, Layer, image
+from qmlir.device.costs import busy_cycles
+from qmlir.device.footprints import footprints
+from qmlir.isa.commands import Move
+from qmlir.isa.encoding import Place, StreamError, Wait
+from tests.backends.npu.programs import DEVICE, DRAM, OUTPUT, TABLE, WEIGHTS, Layer, image, tiled
 
 
 def test_a_convolution() -> None:
@@ -42,32 +47,68 @@ def test_what_it_costs() -> None:
 
 
 def test_serial_gives_the_same_bytes() -> None:
-    layer = Layer.random()
-    lines = [line for line in layer.text().splitlines() if line.strip()]
-    serial = "\n".join(step for line in lines for step in (line, "exec sync barrier=1"))
-    serial = serial.rpartition("exec sync")[0]
-    slow = Simulator(layer.program(_with_all_waits(serial)), DEVICE)
-    fast = Simulator(layer.program(), DEVICE)
+    program = Layer.random().program()
+    slow, fast = Simulator(serial(program), DEVICE), Simulator(program, DEVICE)
     assert np.array_equal(slow.run(image())[0], fast.run(image())[0])
     assert slow.report is not None
     assert fast.report is not None
-    assert slow.report.cycles >= fast.report.cycles
+    # The bias and the table come after the sums, instead of while weights come and while sums are computed.
+    assert slow.report.cycles > fast.report.cycles
+    one_by_one = [
+        busy_cycles(command, DEVICE, touched) + (40 if isinstance(command, Move) else 0)
+        for command, touched in footprints(program.commands, DEVICE)
+    ]
+    assert slow.report.cycles == sum(one_by_one)
 
 
-def _with_all_waits(text: str) -> str:
-    """Each command after a barrier waits for it: `exec` counts the barriers."""
-    counts = {"exec": 0}
-    lines: list[str] = []
-    for line in text.splitlines():
-        queue = line.split()[0]
-        waits = line.partition(" after ")[2]
-        if queue != "exec" and counts["exec"] and "exec:" not in waits:
-            line = f"{line} exec:{counts['exec']}" if waits else f"{line} after exec:{counts['exec']}"
-        elif queue != "exec":
-            line = re.sub(r"exec:\d+", f"exec:{counts['exec']}", line)
-        counts["exec"] += queue == "exec"
-        lines.append(line)
-    return "\n".join(lines)
+@pytest.mark.parametrize("number", [n for n, c in enumerate(Layer.random().program().commands) if c.waits])
+def test_every_wait_is_needed(number: int) -> None:
+    program = Layer.random().program()
+    command = program.commands[number]
+    for place, wait in enumerate(command.waits):
+        weaker = list(command.waits)
+        weaker[place] = Wait(wait.queue, wait.finished - 1)
+        commands = list(program.commands)
+        commands[number] = replace(command, waits=tuple(weaker))
+        with pytest.raises(Fault, match=f"^command {number}, .*must wait for command"):
+            checked(replace(program, commands=commands), DEVICE)
+
+
+def test_many_at_once() -> None:
+    """Data, weights, tables and what the host makes of it: each run has its own."""
+    layer = Layer.random()
+    ports = (Port("w", Place(DRAM, WEIGHTS), (1024,), "i8"), Port("t", Place(DRAM, TABLE), (2,), "i32"))
+    program = replace(_with_host(), inputs=(*layer.program().inputs, *ports))
+    rng = np.random.default_rng(5)
+    weights = [np.frombuffer(tiled(Layer.random(seed).weights, 16, 32), np.int8) for seed in range(4)]
+    samples = [(image(n), w, np.array([1 << 30, -rng.integers(4, 9)], np.int32)) for n, w in enumerate(weights)]
+    assert weights[0].size == 1024
+    simulator = Simulator(program, DEVICE, {"halves": lambda y: [y.astype(np.float32) / 2]})
+    together = simulator.run_all(samples)
+    apart = [simulator.run(*sample) for sample in samples]
+    assert all(np.array_equal(a, b) for many, one in zip(together, apart, strict=True) for a, b in zip(many, one))
+    assert len({many[0].tobytes() for many in together}) == 4
+
+
+def test_a_report_of_each_layer() -> None:
+    """nvdla-small: a layer of loads alone is bound by its bus, and reads what it says from dram."""
+    device = load_device("nvdla-small")
+    text = """
+        exec mark layer=1
+        load move source=dram:0x0 target=cbuf:0x0 size=100 rows=1 planes=1 source_row=0 source_plane=0 \
+target_row=0 target_plane=0
+        exec mark layer=0
+        load fill target=cbuf:0x0 size=50 rows=1 planes=1 target_row=0 target_plane=0 value=3
+        exec end status=0
+    """
+    segments = (Segment(Place(2, 0), bytes(100)),)
+    simulator = Simulator(Program(flat(device), assemble(text, device), segments, layers=("b", "a")), device)
+    simulator.run()
+    assert simulator.report is not None
+    first, second = simulator.report.layers
+    assert (first.name, first.cycles, first.bound, first.read, first.written) == ("a", 132, 100, {"dram": 100}, {})
+    assert (second.name, second.cycles, second.bound, second.bound_by) == ("b", 50, 50, "load")
+    assert simulator.report.cycles == 182
 
 
 WRONG = [

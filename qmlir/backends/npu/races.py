@@ -1,0 +1,169 @@
+"""Whether a program is safe to run with its queues beside each other: nothing is executed.
+
+From the waits follows what each command knows to be finished when it starts: what came before it on its queue, what it
+waits for, and what those knew. One that touches what an earlier command, not known to be finished, may still be reading
+or writing is a race. So are blocks beyond their memories, numbers out of range, and waits for what comes later.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.backends.npu.assembly import disassemble
+from qmlir.backends.npu.stream import Program
+from qmlir.device import Device
+from qmlir.device.blocks import Block, Fault, Footprint
+from qmlir.device.description import Memory
+from qmlir.device.footprints import MAX_ELEMENTS, footprint
+from qmlir.isa.commands import End, SetContext, Sync
+from qmlir.isa.encoding import Command
+
+Counts = npt.NDArray[np.int32]
+
+
+def checked(program: Program, device: Device) -> list[Footprint]:
+    """What each command of a program touches.
+
+    Raises:
+        Fault: A command touches what another may be touching at the same time, or cannot be executed; names it.
+    """
+    for port in (*program.inputs, *program.outputs):
+        require_inside(port.block, device)
+    for segment in program.segments:
+        require_inside(segment.block, device)
+    routines = [routine.footprint for routine in program.routines]
+    contexts: dict[int, SetContext] = {}
+    order, touches = _Order(device), [_Touches(memory, len(device.queue)) for memory in device.memory]
+    found: list[Footprint] = []
+    for number, command in enumerate(program.commands):
+        try:
+            known = order.issue(command)
+            touched = footprint(command, device, contexts, routines)
+            for block in (*touched.reads, *touched.writes):
+                require_inside(block, device)
+                if block.bytes > 8 * MAX_ELEMENTS:
+                    raise Fault(f"must touch at most {8 * MAX_ELEMENTS} bytes at once", got=str(block.bytes))
+            _touch(command, touched, known, order, touches)
+        except Fault as fault:
+            raise located(fault, number, command, device) from None
+        if isinstance(command, SetContext):
+            contexts[command.ctx] = command
+        found.append(touched)
+    return found
+
+
+def located(fault: Fault, number: int, command: Command, device: Device) -> Fault:
+    """A fault with the command at which the device stops."""
+    known = command.queue < len(device.queue)
+    text = disassemble([command], device).strip() if known else type(command).__name__
+    return Fault(fault.need, where=f"command {number}, {text}", got=fault.got, remedy=fault.remedy)
+
+
+def require_inside(block: Block, device: Device) -> None:
+    """Raises Fault unless a block lies within a memory."""
+    if block.place.memory >= len(device.memory):
+        raise Fault("must name a memory of the device", got=f"memory {block.place.memory} of {len(device.memory)}")
+    memory = device.memory[block.place.memory]
+    if block.bytes > memory.bytes:
+        raise Fault(
+            "must touch no more bytes than a memory has",
+            got=f"{block.planes} · {block.rows} · {block.size} bytes of {memory.id}, which has {memory.bytes:#x}",
+        )
+    if not block.empty and block.end > memory.bytes:
+        got = f"bytes {block.place.address:#x} to {block.end:#x} of {memory.id}, which has {memory.bytes:#x}"
+        raise Fault("must stay within a memory", got=got)
+
+
+class _Order:
+    """What each command knows to be finished when it starts: for each queue, how many of its commands."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.issued = np.zeros(len(device.queue), np.int32)
+        self.known: list[list[Counts]] = [[] for _ in device.queue]
+        self.numbers: list[list[int]] = [[] for _ in device.queue]
+        self._count = 0
+
+    def issue(self, command: Command) -> Counts:
+        """Takes the next command of the program; returns what it knows."""
+        if command.queue >= len(self.issued):
+            raise Fault("must be for a queue of the device", got=f"queue {command.queue} of {len(self.issued)}")
+        if len(command.waits) > self.device.sync.max_waits:
+            raise Fault(f"must wait for at most {self.device.sync.max_waits} queues", got=str(len(command.waits)))
+        mine = self.known[command.queue]
+        known = mine[-1].copy() if mine else np.zeros_like(self.issued)
+        known[command.queue] = self.issued[command.queue]
+        for wait in command.waits:
+            if wait.queue >= len(self.issued) or wait.finished > self.issued[wait.queue]:
+                raise Fault("must wait for an earlier command", got=f"one for {wait.finished} of queue {wait.queue}")
+            if wait.finished:
+                np.maximum(known, self.known[wait.queue][wait.finished - 1], out=known)
+                known[wait.queue] = max(known[wait.queue], wait.finished)
+        if isinstance(command, End) or (isinstance(command, Sync) and command.barrier):
+            known = self.issued.copy()
+        mine.append(known)
+        self.numbers[command.queue].append(self._count)
+        self.issued[command.queue] += 1
+        self._count += 1
+        return known
+
+    def require_finished(self, counts: Counts, known: Counts) -> None:
+        """Raises Fault unless so many commands of each queue are known to be finished."""
+        late = counts > known
+        if late.any():
+            queue = int(late.argmax())
+            other, name = self.numbers[queue][int(counts[queue]) - 1], self.device.queue[queue].id
+            raise Fault(
+                f"must wait for command {other}, number {counts[queue]} of queue {name}, which touches the same bytes",
+                got=f"a wait for {known[queue]} of it",
+            )
+
+
+class _Touches:
+    """Who touched a memory: for each granule of `align` bytes, which command of each queue was the last, from 1."""
+
+    def __init__(self, memory: Memory, queues: int):
+        self._align = memory.align
+        granules = -(-memory.bytes // memory.align)
+        self.readers, self.writers = (np.zeros((queues, granules), np.int32) for _ in range(2))
+
+    def granules(self, block: Block) -> slice | npt.NDArray[np.int64]:
+        """The granules that a block touches."""
+        runs = _runs(block)
+        if len(runs) == 1:
+            return slice(runs[0, 0] // self._align, (runs[0, 1] - 1) // self._align + 1)
+        first, last = runs[:, 0] // self._align, (runs[:, 1] - 1) // self._align
+        every = first[:, None] + np.arange(int((last - first).max()) + 1)
+        return every[every <= last[:, None]]
+
+
+def _runs(block: Block) -> npt.NDArray[np.int64]:
+    """The bytes of a block as [begin, end) pairs, one where they lie without a gap."""
+    start, size = block.place.address, block.size
+    rows, planes = np.arange(block.rows, dtype=np.int64), np.arange(block.planes, dtype=np.int64)
+    if block.rows == 1 or block.row_pitch == size:
+        size *= block.rows
+        rows = rows[:1]
+        if block.planes == 1 or block.plane_pitch == size:
+            size *= block.planes
+            planes = planes[:1]
+    begins = (start + planes[:, None] * block.plane_pitch + rows * block.row_pitch).reshape(-1)
+    return np.stack([begins, begins + size], axis=1)
+
+
+def _touch(command: Command, touched: Footprint, known: Counts, order: _Order, touches: Sequence[_Touches]) -> None:
+    """Notes what a command touches; raises Fault if it races with an earlier one."""
+    number = int(order.issued[command.queue])
+    reads, writes = (
+        [(touches[b.place.memory], touches[b.place.memory].granules(b)) for b in blocks if not b.empty]
+        for blocks in (touched.reads, touched.writes)
+    )
+    for memory, granules in (*reads, *writes):
+        order.require_finished(memory.writers[:, granules].max(axis=1), known)
+    for memory, granules in writes:
+        order.require_finished(memory.readers[:, granules].max(axis=1), known)
+    for memory, granules in reads:
+        memory.readers[command.queue, granules] = number
+    for memory, granules in writes:
+        memory.writers[command.queue, granules] = number

@@ -1,0 +1,19 @@
+"""The same program with nothing beside anything else: an oracle for what its queues do when they overlap."""
+
+from collections import Counter
+from dataclasses import replace
+
+from qmlir.backends.npu.stream import Program
+from qmlir.isa.encoding import Command, Wait
+
+
+def serial(program: Program) -> Program:
+    """The program with each command waiting for the one before it, and so for all before that."""
+    issued: Counter[int] = Counter()
+    commands: list[Command] = []
+    for command in program.commands:
+        last = commands[-1].queue if commands else None
+        waits = () if last is None else (Wait(last, issued[last]),)
+        commands.append(replace(command, waits=waits))
+        issued[command.queue] += 1
+    return replace(program, commands=commands)
