@@ -6,13 +6,16 @@ concatenation of the tuples below, and can be watched with `qmlir-opt --mlir-pri
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy.typing as npt
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qmlir.context import make_context
+from qmlir.context import QmlirContext, make_context
+from qmlir.device import load_device
+from qmlir.device.requirements import required_options, target_of_device
+from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
 from qmlir.near_misses import near_misses
 from qmlir.pipeline import Pipeline, configured_pass
@@ -22,6 +25,7 @@ from qmlir.verify import verify
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
     from qmlir.backends.reference import Reference
+    from qmlir.backends.simulated import Simulated
     from qmlir.policy import Policy
     from qmlir.profiles import Profile
 
@@ -44,6 +48,12 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 
 TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
+
+TO_LAYERS = ("strip-func-quant-types", "fold-quant-casts", "qint-to-npu", "npu-fuse")
+"""qint → npu: layers of a device and calls of its host; `compile` tells qint-to-npu the device."""
+
+TO_COMMANDS = ("npu-tile", "npu-place", "npu-order")
+"""Layers → commands on buffers, in tiles; with addresses; with waits."""
 
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """What `export` writes."""
@@ -143,28 +153,29 @@ def quantize(
     module: ModuleOp,
     profile: "Profile | None" = None,
     *,
-    schema: str = "asymmetric",
-    precision: str = "int8",
+    schema: str | None = None,
+    precision: str | None = None,
     weight_precision: str = "same",
     calibration: str = "auto",
-    per_channel: bool = True,
+    per_channel: bool | None = None,
     bias: str = "auto",
     glow_exact: bool = False,
     data: Iterable[Array | Mapping[str, Array]] | None = None,
     fail_on_float: bool = False,
     policy: "Policy | str | Path | None" = None,
+    target: str | Path | None = None,
 ) -> ModuleOp:
     """A network on quantized types, from a float one and the ranges of its tensors.
 
     Args:
         module: A float network; it stays as it was.
         profile: The ranges; None if the module's observers hold them.
-        schema: How a range becomes a scale and a zero point.
-        precision: Storage of activations, and of weights unless weight_precision says otherwise.
+        schema: How a range becomes a scale and a zero point; `asymmetric` by default.
+        precision: Storage of activations, and of weights unless weight_precision says otherwise; `int8` by default.
         weight_precision: Storage of weights: int2 to int8, int16; `same` is that of the activations.
         calibration: How histograms narrow ranges: minmax, moving_average, percentile, kl, kl_tvm, mse, aciq; `auto` is
             mse where there are histograms.
-        per_channel: One weight scale for each output channel.
+        per_channel: One weight scale for each output channel, as by default.
         bias: Storage of biases, by default int32, or int64 beside data of 16 bits; weight scales widen where one would
                 not fit.
         glow_exact: Glow's parameters bit for bit.
@@ -172,13 +183,19 @@ def quantize(
             found, and biases are corrected layer by layer; None does none of it.
         fail_on_float: Refuse if an operation stays float.
         policy: Rules for single operations, or the path of a file of them.
+        target: A device, by its name or its file: what it asks for becomes the default, and an option that it does not
+            take an error. The module keeps it, so that `reference` and `compile` round as it does.
     """
     from qmlir.policy import Policy
     from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.quantize import QuantizePass, quantize_by
 
-    context = make_context()
     result = module.clone()
+    required: Mapping[str, object] = {}
+    if target is not None:
+        required = required_options(target, schema=schema, precision=precision, per_channel=per_channel)
+        result.attributes[DEVICE] = StringAttr(str(target))
+    context = context_of(result)
     if profile is not None:
         apply_profile(result, profile)
     options = {
@@ -191,7 +208,8 @@ def quantize(
         "glow_exact": glow_exact,
         "fail_on_float": fail_on_float,
     }
-    step = configured_pass("quantize", options)
+    chosen = {**{name: value for name, value in options.items() if value is not None}, **required}
+    step = configured_pass("quantize", chosen)
     assert isinstance(step, QuantizePass)
     rules = policy if isinstance(policy, Policy) else Policy.load(policy) if policy is not None else Policy()
     quantize_by(rules, step, context, result, data)
@@ -199,45 +217,96 @@ def quantize(
     return result
 
 
-def to_integers(module: ModuleOp) -> ModuleOp:
-    """The network in qint: its exact meaning. Casts that a model came with are folded first."""
+def to_integers(module: ModuleOp, target: str | Path | None = None) -> ModuleOp:
+    """The network in qint: its exact meaning. Casts that a model came with are folded first.
+
+    Args:
+        module: A network; it stays as it was.
+        target: The device that rounds; by default the one it was quantized for, or none.
+    """
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
-    return Pipeline(*(IMPORTED if is_as_imported(module) else ()), *TO_INTEGERS)(module)
+    stages = Pipeline(*(IMPORTED if is_as_imported(module) else ()), *TO_INTEGERS)
+    return stages(module, context_of(module, target))
 
 
-def reference(module: ModuleOp) -> "Reference":
-    """A callable that evaluates the network's exact meaning operation by operation in numpy."""
+def context_of(module: ModuleOp, target: str | Path | None = None) -> QmlirContext:
+    """A context for a module: with its target, if it is for a device.
+
+    Args:
+        module: A network.
+        target: A device; by default the one that the module names.
+    """
+    context = make_context()
+    named = module.attributes.get(DEVICE)
+    if target is None and isinstance(named, StringAttr):
+        target = named.data
+    if target is not None:
+        context.target = target_of_device(load_device(target))
+    return context
+
+
+def reference(module: ModuleOp, target: str | Path | None = None) -> "Reference":
+    """A callable that evaluates the network's exact meaning operation by operation in numpy.
+
+    Args:
+        module: A network; it stays as it was.
+        target: The device that rounds; by default the one it was quantized for, or none.
+    """
     from qmlir.backends.reference import Reference
     from qmlir.frontends.opaque import refuse_opaque
 
     refuse_opaque(module, "the network")
-    return Reference(main_function(to_integers(module)))
+    return Reference(main_function(to_integers(module, target)))
 
 
-def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable":
-    """A callable of machine code for this processor.
+@overload
+def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable": ...
+
+
+@overload
+def compile(module: ModuleOp | str | Path, threads: int = 1, *, target: str | Path) -> "Simulated": ...
+
+
+def compile(
+    module: ModuleOp | str | Path, threads: int = 1, *, target: str | Path | None = None
+) -> "Executable | Simulated":
+    """A callable: of machine code for this processor, or of commands for a device, which is simulated.
 
     Args:
         module: A network, or the path of one; it stays as it was.
         threads: Processors that one call may use; only 1 for now.
+        target: A device, by its name or its file; what it does not compute this processor does.
     """
-    from qmlir.backends.cpu import build, host_features
     from qmlir.frontends.opaque import refuse_opaque
-    from qmlir.signature import signature_of
 
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
     source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
-    lowered = to_integers(source)
-    function = main_function(lowered)
+    lowered = to_integers(source, target)
+    if target is None:
+        return to_machine_code(lowered)
+    from qmlir.backends.simulated import simulated
+
+    *plan, to_npu, fuse = TO_LAYERS
+    layers = Pipeline(*plan, (to_npu, {"device": str(target)}), fuse, *TO_COMMANDS)
+    layers.apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
+    return simulated(lowered, lambda routine: to_machine_code(routine).run_in_order)
+
+
+def to_machine_code(module: ModuleOp) -> "Executable":
+    """Machine code of a network on the qint level, which the passes change."""
+    from qmlir.backends.cpu import build, host_features
+    from qmlir.signature import signature_of
+
+    function = main_function(module)
     entry, signature = function.sym_name.data, signature_of(function)
     *plan, to_llvm = TO_LLVM
     # Thousands of scalar operations: verifying them between passes takes longer than the passes do. The tests verify.
     emission = Pipeline(*TO_LOOPS, *plan, (to_llvm, {"features": host_features()}))
-    emission.apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
-    return build(lowered, signature, entry=entry)
+    emission.apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    return build(module, signature, entry=entry)
 
 
 def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: bool = False) -> None:

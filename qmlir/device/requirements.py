@@ -2,9 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from qmlir.device.description import Device
+from qmlir.device.reading import load_device
+from qmlir.errors import OptionError
 from qmlir.target import Target, load_target
+
+PRECISIONS = {"i8": "int8", "u8": "uint8", "i16": "int16"}
+"""Types of a device file → precisions of the quantizer."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +32,38 @@ class Requirements:
 
 
 def requirements(device: Device, precision: str | None = None) -> Requirements:
-    """What the quantizer has to keep to; `precision` is the device's first type unless given."""
+    """What the quantizer has to keep to; `precision` is the device's first type unless given.
+
+    Raises:
+        OptionError: The device has no data of that precision.
+    """
     if device.quant.scale == "pow2":
         schema = "symmetric_with_power2_scale"
     else:
         schema = "asymmetric" if device.quant.zero_point.activations else "symmetric"
-    first = {"i8": "int8", "u8": "uint8", "i16": "int16"}[device.quant.types[0]]
-    return Requirements(schema, precision or first, device.quant.granularity == "channel")
+    known = [PRECISIONS[type] for type in device.quant.types]
+    if precision is not None and precision not in known:
+        raise OptionError("precision", f"must be one of {', '.join(known)} for {device.name}", got=precision)
+    return Requirements(schema, precision or known[0], device.quant.granularity == "channel")
+
+
+def required_options(target: str | Path, **given: object) -> Mapping[str, object]:
+    """The options of `quantize` that a device fixes.
+
+    Args:
+        target: The device, by its name or its file.
+        given: What the user asks for of them; None where that is nothing.
+
+    Raises:
+        OptionError: The user asks for something else, or for a precision that the device does not have.
+    """
+    device = load_device(target)
+    asked = given.get("precision")
+    fixed = requirements(device, asked if isinstance(asked, str) else None).options()
+    for name, value in given.items():
+        if value is not None and value != fixed[name]:
+            raise OptionError(name, f"must be {fixed[name]} for {device.name}", got=str(value), remedy="leave it out")
+    return fixed
 
 
 def target_of_device(device: Device) -> Target:

@@ -96,7 +96,10 @@ class Executable:
 
     def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
         """As calling does, but returns the outputs in order, also where there is one."""
-        arrays = self.signature.arrays(inputs)
+        return self.run_in_order(self.signature.arrays(inputs))
+
+    def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
+        """The outputs in order, of inputs in order that are as the signature says: nothing is checked."""
         results = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
         with self._arena() as arena:
             self._function(self.weights.ctypes.data, arena.ctypes.data, _table(arrays), _table(results))

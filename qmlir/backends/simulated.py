@@ -1,0 +1,110 @@
+"""A network compiled for a device as a Python callable: commands run in the simulator, the rest on this processor.
+
+    exe = qmlir.compile(q, target="nmp")
+    y = exe(x)
+    exe.report.cycles                   # what the last call cost
+    exe.save("net.npu")                 # the program; what the host runs beside it, as MLIR
+
+It is called as an executable of this processor is, and gives the same bits.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.backends.npu.cycles import predicted_cycles
+from qmlir.backends.npu.simulate import Report, Simulator
+from qmlir.backends.npu.stream import Program
+from qmlir.backends.npu_program import assemble
+from qmlir.device import Device
+from qmlir.device.module import device_of, function_of
+from qmlir.signature import Signature, TensorSpec
+
+Array = npt.NDArray[Any]
+
+Native = Callable[[ModuleOp], Callable[[Sequence[Array]], Sequence[Array]]]
+"""Makes code for this processor of a module with one function on the qint level."""
+
+
+class Simulated:
+    """A network on a simulated device.
+
+    program    what the device is given
+    device     the device
+    routines   a module of the functions that the host runs for it, each by its name
+    signature  inputs and outputs by name
+    """
+
+    def __init__(self, program: Program, device: Device, routines: ModuleOp, native: Native):
+        """Takes a program.
+
+        Args:
+            program: The program.
+            device: The device.
+            routines: The functions of the host.
+            native: What makes code of them; each is compiled when it is first called.
+
+        Raises:
+            StreamError: The program was made for another device.
+        """
+        self.program, self.device, self.routines = program, device, routines
+        self.signature = Signature(*(tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs)))
+        called = {f.sym_name.data: _Routine(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
+        self._simulator = Simulator(program, device, called)
+
+    def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
+        """The only output, or outputs by name.
+
+        Raises:
+            InputError: An input is missing, unknown, or of another shape or dtype than the network's.
+            Fault: A command did what it must not.
+        """
+        return self.signature.result(self.run(inputs))
+
+    def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
+        """The outputs in order."""
+        return self._simulator.run(*self.signature.arrays(inputs))
+
+    @property
+    def report(self) -> Report | None:
+        """What the last call cost; None before the first."""
+        return self._simulator.report
+
+    @property
+    def predicted_cycles(self) -> int:
+        """How long a call takes, from the commands alone."""
+        return predicted_cycles(self.program, self.device)
+
+
+def simulated(module: ModuleOp, native: Native) -> Simulated:
+    """The callable of a module of placed and ordered commands.
+
+    Raises:
+        PipelineError: The module has no commands, or they have no addresses.
+    """
+    program = assemble(module)
+    commands = function_of(module, "simulated")
+    host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not commands])
+    return Simulated(program, device_of(module), host, native)
+
+
+class _Routine:
+    """A function of the host: compiled when it is first called."""
+
+    def __init__(self, function: func.FuncOp, native: Native):
+        self.function, self.native = function, native
+        self.code: Callable[[Sequence[Array]], Sequence[Array]] | None = None
+
+    def __call__(self, *inputs: Array) -> Sequence[Array]:
+        if self.code is None:
+            public = self.function.clone()
+            public.properties.pop("sym_visibility", None)
+            self.code = self.native(ModuleOp([public]))
+        return self.code(inputs)
+
+
+def _spec(port: Any) -> TensorSpec:
+    return TensorSpec(port.name, port.shape, port.dtype)
