@@ -76,7 +76,8 @@ class Rounding:
     truncates whether a mean divides the multiplier by its count, truncated, not the real factor
     stored    whether a mean multiplies the sum of what is stored, and takes what the zero point makes of it off then:
               before it is rounded under a contract that rounds sums, else rounded by itself
-    asymmetric  the rounding of a matrix product whose right side has a zero point, where that is another
+    otherwise of what the runtime has another kernel for: matrix products whose right side has a zero point, and changes
+              of scale by a factor that 8 bits before and behind the point do not hold
     """
 
     contract: str
@@ -91,7 +92,7 @@ class Rounding:
     narrow: bool = True
     truncates: bool = False
     stored: bool = False
-    asymmetric: "Rounding | None" = None
+    otherwise: "Rounding | None" = None
 
 
 FLOAT = Rounding("float_even", float32=True)
@@ -198,7 +199,7 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.conv2d": FLOAT,
     "nn.depthwise_conv2d": FLOAT,
     "nn.fully_connected": FLOAT,
-    "nn.matmul": replace(FLOAT, asymmetric=DOUBLE),
+    "nn.matmul": replace(FLOAT, otherwise=DOUBLE),
     "nn.add": SHORT,
     "nn.add/i16": Rounding("double", operands="single"),
     "nn.sub": SHORT,
@@ -210,6 +211,9 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.reduce_mean": replace(FLOAT, contract="float_sum", stored=True),
     "nn.reduce_mean/i16": MEAN,
     "nn.reduce_sum": SINGLE,
+    "nn.requantize": Rounding("single", function="fixed_point_short", otherwise=UPUP),
+    "nn.requantize/mixed": UPUP,
+    "nn.requantize/i16": DOUBLE,
     "quant.qcast": Rounding("float32_reciprocal"),
 }
 
@@ -234,6 +238,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.reduce_mean": MEAN,
     "nn.reduce_sum": SINGLE,
     "nn.requantize": UPUP,
+    "nn.requantize/i16": DOUBLE,
     "quant.qcast": Rounding("float32_reciprocal"),
 }
 
@@ -259,7 +264,8 @@ def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8"
         operation: Its name.
         runtime: A key of `RUNTIMES`.
         contract: The target's, which holds for what the runtime's table does not list.
-        storage: How the source model stores the operation's data: `i8`, `u8`, `i16`, …
+        storage: How the source model stores the operation's data: `i8`, `u8`, `i16`, …; `mixed` of a change of scale
+            between signed and unsigned bytes.
     """
     table = RUNTIMES[runtime]
     return table.get(f"{operation}/{storage}", table.get(operation, Rounding(contract)))

@@ -52,6 +52,9 @@ INTEGER_OPERATOR = "qmlir.integer_operator"
 UNSIGNED = "qmlir.unsigned"
 """The attribute key, on an operation, of how much larger its stored integers were before they became signed."""
 
+MIXED = "qmlir.mixed"
+"""The attribute key on a change of scale between bytes of which either the operand's or the result's were unsigned."""
+
 
 def _parse_text(parser: AttrParser) -> str:
     """A string literal; xDSL takes one that escapes bytes beyond ASCII, as its own printer does, for bytes."""

@@ -140,3 +140,29 @@ func.func @litert_16_bits(%x: tensor<4x!h>) -> (tensor<4x!e>, tensor<4x!s>) {
   func.return %0, %1 : tensor<4x!e>, tensor<4x!s>
 }
 }
+
+// -----
+
+// XNNPACK changes the scale of bytes by a factor with 8 bits behind the point; other factors, changes of sign and 16
+// bits go to other kernels.
+!a = !quant.uniform<i8:f32, 0.3:3>
+!b = !quant.uniform<i8:f32, 0.2:-4>
+!c = !quant.uniform<i8:f32, 0.002:-4>
+!u = !quant.uniform<u8:f32, 0.2:7>
+!h = !quant.uniform<i16:f32, 0.3>
+
+module attributes {qmlir.numerics = "litert-xnnpack"} {
+// CHECK-LABEL: func.func @xnnpack
+// CHECK: qint.requantize %{{.*}} {input_zero_point = 3 : i32, multiplier = array<i32: 1610612736>, shift = array<i32: 1>, contract = "single", zero_point = -4 : i32
+// CHECK: qint.requantize %{{.*}} {input_zero_point = 3 : i32, multiplier = array<i32: {{.*}}>, shift = array<i32: 8>, contract = "upup"
+// CHECK: qint.requantize %{{.*}} {input_zero_point = 3 : i32, multiplier = array<i32: {{.*}}>, shift = array<i32: 1>, contract = "upup"
+// CHECK: qint.requantize %{{.*}}contract = "double"
+func.func @xnnpack(%x: tensor<4x!a>, %y: tensor<4x!h>) -> (tensor<4x!b>, tensor<4x!c>, tensor<4xf32>, tensor<4x!b>) {
+  %0 = nn.requantize %x : tensor<4x!a> -> tensor<4x!b>
+  %1 = nn.requantize %x : tensor<4x!a> -> tensor<4x!c>
+  %2 = nn.requantize %x : tensor<4x!a> -> tensor<4x!u>
+  %3 = quant.dcast %2 : tensor<4x!u> to tensor<4xf32>
+  %4 = nn.requantize %y : tensor<4x!h> -> tensor<4x!b>
+  func.return %0, %1, %3, %4 : tensor<4x!b>, tensor<4x!c>, tensor<4xf32>, tensor<4x!b>
+}
+}

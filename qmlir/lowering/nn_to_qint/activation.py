@@ -8,7 +8,8 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
-from qmlir.dialects.quant import tables
+from qmlir.dialects.quant import numerics, tables
+from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import NoIntegerForm, uniform
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
@@ -31,7 +32,22 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
     low, high = limits(op)
     if isinstance(op, nn.ReluOp):
         low = stored(0.0, uniform(op.y))
-    return [requantize(operands[0], op, rounding, bounds=(low, high), input_zero_point=uniform(op.x).zero_point)]
+    multiplier = None
+    if rounding.function == "fixed_point_short":
+        multiplier = _short_multiplier(data, uniform(op.y))
+        rounding = rounding if multiplier is not None or rounding.otherwise is None else rounding.otherwise
+    zero_point = data.zero_point
+    return [
+        requantize(operands[0], op, rounding, bounds=(low, high), input_zero_point=zero_point, multiplier=multiplier)
+    ]
+
+
+def _short_multiplier(data: UniformType, result: UniformType) -> tuple[int, int] | None:
+    """s_x / s_y of bytes with 8 bits behind the point, computed in float32; None where it has not as many before it."""
+    factor = np.float32(data.scale) / np.float32(result.scale)
+    if result.storage_width != 8 or not 2.0**-8 <= factor <= 2.0**7:
+        return None
+    return numerics.quantize_multiplier(round(256 * float(factor)) / 256)
 
 
 def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:

@@ -104,8 +104,8 @@ def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, roundin
 def lower_matmul(op: nn.MatMulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """acc = Σ (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
     lhs, rhs = uniform(op.lhs), uniform(op.rhs)
-    if rhs.zero_point and rounding.asymmetric is not None:
-        rounding = rounding.asymmetric
+    if rhs.zero_point and rounding.otherwise is not None:
+        rounding = rounding.otherwise
     accumulator, contract = _sums(op, rounding)
     zero_points = {"lhs_zero_point": int32(lhs.zero_point), "rhs_zero_point": int32(rhs.zero_point)}
     sums = qint.MatMulOp.make(operands, zero_points, element=accumulator)

@@ -12,7 +12,7 @@ integers. The function's own arguments and results, and storage casts, keep thei
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i8, i16, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, f32, i8, i16, i32
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -21,7 +21,7 @@ from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import UNSIGNED
+from qmlir.dialects.qmlir import MIXED, UNSIGNED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.weights import WeightsAttr
@@ -64,6 +64,8 @@ def sign_storage(block: Block) -> None:
     for op in [o for o in block.ops if isinstance(o, Computing)]:
         if _computes(op) and (moved := max(map(_displacement, _activations(op)))):
             op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
+        if isinstance(op, RequantizeOp) and _displacement(op.x) != _displacement(op.y):
+            op.attributes[MIXED] = UnitAttr()
         for result in [r for r in op.results if _changes(r)]:
             if isinstance(op, ConstantOp):
                 _move_constant(op)
