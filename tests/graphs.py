@@ -1,9 +1,11 @@
 """Random networks for hypothesis: a module on the nn level with ranges, and inputs for it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
@@ -19,6 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation, SSAValue
 
+import qmlir
 from qmlir.backends.reference import trace
 from qmlir.context import make_context
 from qmlir.dialects import nn
@@ -28,6 +31,7 @@ from qmlir.dialects.nn.base import bound, is_float
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.dialects.weights import WeightsAttr, WeightsMode, module_text
 from qmlir.dialects.windows import ints
+from qmlir.errors import PipelineError
 from qmlir.transforms.quantize.insert_observers import InsertObserversPass
 
 Array = npt.NDArray[Any]
@@ -247,3 +251,51 @@ def _observe(function: func.FuncOp, samples: list[Array], skip: int | None) -> N
             assert named.range is not None
             observer.range = named.range
             named.erase()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Many of them
+
+
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+
+
+def drawn(examples: int) -> settings:
+    """So many networks, as they come: a smaller one that fails too takes long to find and says little more."""
+    return settings(
+        max_examples=examples,
+        phases=[Phase.generate],
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    )
+
+
+def quantized(schema: str, examples: int, check: Callable[[ModuleOp, Graph], bool], **options: Any) -> int:
+    """Quantizes random networks and checks each.
+
+    Args:
+        schema: One of `SCHEMAS`; each has networks of its own.
+        examples: How many are drawn. Those that are not quantized are passed over: no observer holds a range, or
+            `options` refuse what stays float.
+        check: Says of a quantized network, and of what it was made of, whether it counts.
+        options: Others of `qmlir.quantize`.
+
+    Returns:
+        How many count.
+    """
+    counted = 0
+
+    @seed(SCHEMAS.index(schema))
+    @drawn(examples)
+    @given(graphs(), st.booleans())
+    def draw(graph: Graph, per_channel: bool) -> None:
+        nonlocal counted
+        try:
+            module = qmlir.quantize(graph.module, schema=schema, per_channel=per_channel, **options)
+        except PipelineError:
+            return
+        counted += check(module, graph)
+
+    draw()
+    return counted

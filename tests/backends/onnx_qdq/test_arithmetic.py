@@ -4,8 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, seed
-from hypothesis import strategies as st
 from xdsl.dialects.builtin import i8, i32
 
 import qmlir
@@ -17,13 +15,11 @@ from qmlir.compiler import main_function
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.qint.requantize import NarrowingOp
-from qmlir.errors import LoweringError, PipelineError
+from qmlir.errors import LoweringError
 from qmlir.runtimes import follow
 from tests.backends.onnx_qdq.runtime import exported, kinds, of_sample, run
-from tests.backends.onnx_qdq.stepwise import Steps, compare
 from tests.backends.onnx_qdq.test_qoperator import W8, convolution
-from tests.backends.onnx_qdq.test_quantized import EACH, I8, SCHEMAS, U8, numbers, once, unary
-from tests.graphs import Graph, graphs
+from tests.backends.quantized_text import I8, U8, numbers, unary
 from tests.ops.samples import SAMPLES, Sample
 
 FORMAT = "onnx-integer"
@@ -54,32 +50,6 @@ def test_a_sample_means_the_same_elsewhere(sample: Sample, tmp_path: Path) -> No
         return
     (ours,) = evaluate(function, inputs)
     np.testing.assert_array_equal(run(path, inputs)[0], ours)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("numerics", ["default", "onnxruntime"])
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_random_networks(schema: str, numerics: str, tmp_path: Path) -> None:
-    total, networks = Steps(), 0
-
-    @seed(SCHEMAS.index(schema))
-    @once
-    @given(graphs(), st.booleans())
-    def check(graph: Graph, per_channel: bool) -> None:
-        nonlocal networks
-        try:
-            quantized = qmlir.quantize(graph.module, schema=schema, per_channel=per_channel)
-        except PipelineError:  # no observer of this network holds a range
-            return
-        follow(quantized, numerics)
-        exported(quantized, tmp_path / "whole.onnx", format=FORMAT)
-        total.include(compare(quantized, tmp_path / "graph.onnx", graph.samples, FORMAT))
-        networks += 1
-
-    check()
-    assert networks >= EACH * 4 // 5
-    assert total.compared
-    assert not total.differing, total
 
 
 @pytest.mark.parametrize("element", [I8, U8])

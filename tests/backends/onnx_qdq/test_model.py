@@ -12,7 +12,7 @@ from qmlir.backends.onnx_qdq import model as onnx_model
 from qmlir.compiler import Pipeline
 from qmlir.errors import FileError, LoweringError, OptionError, QmlirError
 from tests.backends.onnx_qdq.runtime import exported, kinds, run
-from tests.backends.onnx_qdq.test_quantized import network, numbers
+from tests.backends.quantized_text import network, numbers
 
 TWICE = """
   func.func @main(%x: tensor<2x3xf32> {qmlir.name = #qmlir.name<tensors ["x"]>})

@@ -5,18 +5,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, seed
-from hypothesis import strategies as st
 from onnx import numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.errors import PipelineError
 from qmlir.runtimes import follow
 from tests.backends.onnx_qdq.runtime import exported, kinds, run
-from tests.backends.onnx_qdq.stepwise import Steps, compare
-from tests.backends.onnx_qdq.test_quantized import EACH, I8, RARE, SCHEMAS, U8, network, numbers, once, unary
-from tests.graphs import Graph, graphs
+from tests.backends.quantized_text import I8, U8, network, numbers, unary
 
 FORMAT = "onnx-qoperator"
 W8 = "!quant.uniform<i8<-127:127>:f32:0, {0.25, 0.125}>"
@@ -34,30 +29,6 @@ def equal(module: ModuleOp, path: Path, *shape: int) -> onnx.ModelProto:
     x = numbers(*shape)
     np.testing.assert_array_equal(run(path, [x])[0], qmlir.reference(module)(x))
     return model
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_random_networks(schema: str, tmp_path: Path) -> None:
-    total, networks = Steps(), 0
-
-    @seed(SCHEMAS.index(schema))
-    @once
-    @given(graphs(), st.booleans())
-    def check(graph: Graph, per_channel: bool) -> None:
-        nonlocal networks
-        try:
-            quantized = onnxruntimes(qmlir.quantize(graph.module, schema=schema, per_channel=per_channel))
-        except PipelineError:  # no observer of this network holds a range
-            return
-        exported(quantized, tmp_path / "whole.onnx", format=FORMAT)
-        total.include(compare(quantized, tmp_path / "graph.onnx", graph.samples, FORMAT))
-        networks += 1
-
-    check()
-    assert networks >= EACH * 4 // 5
-    assert total.most <= 1, total  # means over windows, and what stays on floats
-    assert total.differing <= RARE * total.compared, total
 
 
 # ---------------------------------------------------------------------------------------------------------------

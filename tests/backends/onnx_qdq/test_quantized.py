@@ -1,103 +1,17 @@
 """Quantized networks in onnxruntime: stored integers within one step, and the forms that quantization takes."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 from onnx import numpy_helper
-from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.context import make_context
-from qmlir.errors import LoweringError, PipelineError
-from qmlir.source import parse_text
+from qmlir.errors import LoweringError
 from tests.backends.onnx_qdq.runtime import exported, kinds, run
-from tests.backends.onnx_qdq.stepwise import Steps, compare
-from tests.graphs import Graph, graphs
-
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
-EACH = 25
-RARE = 0.05
-"""The share of stored integers that may differ where only averages of a few integers lie halfway between two."""
-
-once = settings(
-    max_examples=EACH,
-    phases=[Phase.generate],
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
-
-I8, U8, I16 = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<u8:f32, 0.5:125>", "!quant.uniform<i16:f32, 0.015625>"
-
-
-def network(text: str) -> ModuleOp:
-    """A module from the body of its function."""
-    module = parse_text(make_context(), f"builtin.module {{ {text} }}", "test")
-    module.verify()
-    return module
-
-
-def unary(element: str, operation: str, shape: str = "2x3x4", result: str = "", more: str = "") -> ModuleOp:
-    """One operation of one operand on a quantized type, between casts."""
-    x, y = f"tensor<{shape}x{element}>", f"tensor<{shape}x{result or element}>"
-    return network(f"""
-      func.func @main(%x: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
-        %q = quant.qcast %x : tensor<{shape}xf32> to {x}
-        %r = {operation} %q {more} : {x} -> {y}
-        %y = quant.dcast %r : {y} to tensor<{shape}xf32>
-        func.return %y : tensor<{shape}xf32>
-      }}""")
-
-
-def numbers(*shape: int) -> Any:
-    return np.random.default_rng(0).uniform(-40, 40, shape).astype(np.float32)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_random_networks(schema: str, tmp_path: Path) -> None:
-    total, networks = Steps(), 0
-
-    @seed(SCHEMAS.index(schema))
-    @once
-    @given(graphs(), st.booleans())
-    def check(graph: Graph, per_channel: bool) -> None:
-        nonlocal networks
-        try:
-            quantized = qmlir.quantize(graph.module, schema=schema, per_channel=per_channel)
-        except PipelineError:  # no observer of this network holds a range
-            return
-        exported(quantized, tmp_path / "whole.onnx")
-        total.include(compare(quantized, tmp_path / "graph.onnx", graph.samples))
-        networks += 1
-
-    check()
-    assert networks >= EACH * 4 // 5
-    assert total.most <= 1, total
-    if schema != "symmetric_with_power2_scale":  # whose factors are shifts: sums lie halfway too
-        assert total.differing <= RARE * total.compared, total
-
-
-@pytest.mark.slow
-def test_random_float_networks(tmp_path: Path) -> None:
-    @seed(4)
-    @once
-    @given(graphs())
-    def check(graph: Graph) -> None:
-        path = tmp_path / "float.onnx"
-        exported(graph.module, path)  # observers are no operations
-        ours = qmlir.reference(graph.without_observers())
-        for sample in graph.samples:
-            for theirs, expected in zip(run(path, [sample]), ours.run(sample), strict=True):
-                np.testing.assert_allclose(theirs, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max(initial=0))
-
-    check()
-
+from tests.backends.onnx_qdq.stepwise import compare
+from tests.backends.quantized_text import I8, I16, U8, network, numbers, unary
 
 # ---------------------------------------------------------------------------------------------------------------
 # The form of what is quantized

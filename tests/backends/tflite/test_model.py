@@ -12,8 +12,8 @@ from qmlir.backends.tflite import model as tflite_model
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.compiler import Pipeline
 from qmlir.errors import FileError, LoweringError, OptionError, QmlirError
+from tests.backends.quantized_text import I8, I16, network, numbers, unary
 from tests.backends.tflite.runtime import LiteRT, kinds, schema
-from tests.backends.tflite.test_quantized import I8, I16, network, numbers, unary
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -23,6 +23,7 @@ from qmlir.errors import LoweringError, QmlirError
 from qmlir.frontends.tflite import load_tflite
 from qmlir.runtimes import follow
 from qmlir.source import parse_text
+from tests.backends.quantized_text import I8, I16, U8, network, numbers, unary
 from tests.backends.tflite.runtime import Array, LiteRT, kinds, parameters
 from tests.backends.tflite.test_samples import BY_DEFAULT, MISSING, refusal
 from tests.frontends.tflite.cases import CASES, Case
@@ -136,36 +137,11 @@ def refused(module: ModuleOp, path: Path) -> str | None:
 # ---------------------------------------------------------------------------------------------------------------
 # The form of what is quantized
 
-I8, U8, I16 = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<u8:f32, 0.5:125>", "!quant.uniform<i16:f32, 0.015625>"
-
-
-def network(text: str) -> ModuleOp:
-    """A module from the body of its function."""
-    module = parse_text(make_context(), f"builtin.module {{ {text} }}", "test")
-    module.verify()
-    return module
-
-
-def unary(element: str, operation: str, more: str = "", result: str = "", shape: str = "2x3x4") -> ModuleOp:
-    """One operation of one operand on a quantized type, between casts."""
-    x, y = f"tensor<{shape}x{element}>", f"tensor<{shape}x{result or element}>"
-    return network(f"""
-      func.func @main(%x: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
-        %q = quant.qcast %x : tensor<{shape}xf32> to {x}
-        %r = {operation} %q {more} : {x} -> {y}
-        %y = quant.dcast %r : {y} to tensor<{shape}xf32>
-        func.return %y : tensor<{shape}xf32>
-      }}""")
-
 
 def passed_on(element: str) -> ModuleOp:
     """A network that does nothing."""
     x = f"tensor<2x3x{element}>"
     return network(f"func.func @main(%x: {x}) -> {x} {{ func.return %x : {x} }}")
-
-
-def numbers(*shape: int) -> Any:
-    return np.random.default_rng(0).uniform(-40, 40, shape).astype(np.float32)
 
 
 def check(module: ModuleOp, path: Path, x: Array) -> list[str]:

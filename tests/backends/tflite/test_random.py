@@ -5,32 +5,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
+from hypothesis import given, seed
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.errors import LoweringError, PipelineError
+from qmlir.errors import LoweringError
 from qmlir.runtimes import follow
 from tests.backends.tflite.runtime import LiteRT, kinds
-from tests.graphs import Graph, graphs
+from tests.graphs import SCHEMAS, Graph, drawn, graphs, quantized
 
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_power2_scale")
 EACH = 60
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-
-once = settings(
-    max_examples=EACH,
-    phases=[Phase.generate],
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
-
 
 REFUSED = "dilations|constant indices"
 """What the generator makes that TFLite lacks: pools with dilations, scatters to computed places."""
@@ -55,38 +44,29 @@ def is_integer(module: ModuleOp, path: Path) -> bool:
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_random_networks(schema: str, tmp_path: Path) -> None:
-    networks, path = 0, tmp_path / "graph.tflite"
+    path = tmp_path / "graph.tflite"
 
-    @seed(SCHEMAS.index(schema))
-    @once
-    @given(graphs(), st.booleans())
-    def check(graph: Graph, per_channel: bool) -> None:
-        nonlocal networks
-        try:
-            quantized = qmlir.quantize(graph.module, schema=schema, per_channel=per_channel)
-        except PipelineError:  # no observer of this network holds a range
-            return
-        if said := refusal(quantized, path):
+    def check(module: ModuleOp, graph: Graph) -> bool:
+        if said := refusal(module, path):
             assert re.search(REFUSED, said)
-            return
-        if not is_integer(quantized, path):
-            return
-        follow(quantized, "litert-reference")
-        theirs, ours = LiteRT(path), qmlir.reference(quantized)
+            return False
+        if not is_integer(module, path):
+            return False
+        follow(module, "litert-reference")
+        theirs, ours = LiteRT(path), qmlir.reference(module)
         for sample in graph.samples:
             for a, b in zip(theirs.run([sample]), ours.run(sample), strict=True):
                 np.testing.assert_array_equal(a, b)
-        networks += 1
+        return True
 
-    check()
-    assert networks >= EACH // 6
+    assert quantized(schema, EACH, check) >= EACH // 6
 
 
 def test_random_float_networks(tmp_path: Path) -> None:
     path = tmp_path / "graph.tflite"
 
     @seed(4)
-    @once
+    @drawn(EACH)
     @given(graphs())
     def check(graph: Graph) -> None:
         if said := refusal(graph.module, path):

@@ -5,17 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import IntegerType, ModuleOp, i8
 
-import qmlir
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import Array
-from qmlir.errors import LoweringError, PipelineError
-from tests.graphs import Graph, graphs
+from qmlir.errors import LoweringError
+from tests.graphs import SCHEMAS, Graph, quantized
 from tests.interop.cases import ALL, Case, sample_case
 from tests.lowering.qint_to_tosa import specification
 from tests.lowering.qint_to_tosa.tosa_cases import MORE, REFUSED, tosa_cases
@@ -119,35 +118,18 @@ def test_bytes_without_sign_at_every_edge() -> None:
     compare(module, Pipeline("qint-to-tosa")(module), inputs)
 
 
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_random_networks(schema: str) -> None:
     """All but those that have a float island or a softmax."""
-    compared = 0
 
-    @settings(
-        max_examples=40,
-        phases=[Phase.generate],
-        database=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    )
-    @given(graphs(), st.booleans())
-    def check(graph: Graph, per_channel: bool) -> None:
-        nonlocal compared
-        try:
-            module = qmlir.quantize(graph.module, schema=schema, per_channel=per_channel, fail_on_float=True)
-        except PipelineError:  # something stays float, or no observer of this network holds a range
-            return
+    def check(module: ModuleOp, graph: Graph) -> bool:
         integers = to_integers(module)
         if any(isinstance(op, qint.SoftmaxOp) for op in integers.walk()):
-            return  # refused, as its own test says
+            return False  # refused, as its own test says
         lowered = Pipeline("qint-to-tosa")(integers)
         for sample in graph.samples:
             compare(integers, lowered, [sample])
-        compared += 1
+        return True
 
-    check()
-    assert compared >= 20
+    assert quantized(schema, 40, check, fail_on_float=True) >= 20
