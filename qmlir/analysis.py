@@ -21,7 +21,7 @@ from qmlir.compiler import Pipeline, compile, main_function
 from qmlir.errors import QmlirError
 from qmlir.ledger import deciding_operations, decisions
 from qmlir.rewriting import tensor_name
-from qmlir.transforms.quantize.equalize_channels import FACTORS
+from qmlir.transforms.quantize.channel_pairs import FACTORS
 from qmlir.transforms.quantize.taps import isolated, tapped
 
 if TYPE_CHECKING:

@@ -1,66 +1,33 @@
 """Brings the channels of a tensor nearer to one height, so that one scale serves them all.
 
-Between two contractions with nothing but relu and pools in between, a channel can be scaled up before and down after:
-relu(s·x) = s·relu(x) for s > 0. Weights with a scale for each output channel do not mind the first; the second spreads
-the weights of the reader's input channels, which costs it some precision. Less than half of the way serves best:
+A channel between two contractions can be scaled up before and down after (channel_pairs.py). Weights with a scale for
+each output channel do not mind the first; the second spreads the weights of the reader's input channels, which costs it
+some precision. Less than half of the way serves best:
 
     s[c] = (max_k r[k] / r[c])^0.4,   r[c] the largest magnitude of channel c on calibration data
 
-A channel of small values then fills a larger part of the tensor's integers. The function stays the same but for
-rounding; the tensors in between have new values, so their observers learn them anew.
+A channel of small values then fills a larger part of the tensor's integers.
 
 Enters and leaves: a float network with observers that hold ranges.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, f64
-from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import SSAValue
 
-from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
-from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn import (
-    AveragePool2DOp,
-    ConstantOp,
-    Conv2DOp,
-    DepthwiseConv2DOp,
-    FullyConnectedOp,
-    GlobalAveragePoolOp,
-    MaxPool2DOp,
-    ReshapeOp,
-)
-from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.profiles import TensorProfile
-from qmlir.recipe import POLICY
-from qmlir.transforms.quantize.correct_bias import linear_part
+from qmlir.transforms.quantize.channel_pairs import channel_pairs, evaluations, observe_anew
 
 Array = npt.NDArray[Any]
 
 SHARE = 0.4
 """How much of the way to one height the channels go; the rest of it would cost the reader's weights more."""
 
-FACTORS = "qmlir.channel_factors"
-"""The attribute key, on an operation, of what the channels of its result were multiplied with."""
-
 LARGEST_FACTOR = 8.0
 """A channel is scaled up by no more: one that is nearly dead on the data may be alive on other data."""
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """A contraction, the pools and reshapes behind it, and the contraction that reads them."""
-
-    writer: WeightedOp
-    between: tuple[Operation, ...]
-    reader: WeightedOp
 
 
 def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]]) -> int:
@@ -74,141 +41,23 @@ def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]]) 
         Between how many pairs of contractions.
     """
     block = function.body.block
-    pairs = [pair for op in block.ops if isinstance(op, WeightedOp) and (pair := _pair(op)) is not None]
+    pairs = [pair for pair in channel_pairs(block) if pair.scales_singly]
     if not pairs:
         return 0
     highest: dict[SSAValue, Array] = {}
-    for values in _evaluations(block, inputs, {p.writer.y for p in pairs}):
+    for values in evaluations(block, inputs, {p.writer.y for p in pairs}):
         for value, array in values.items():
             largest: Array = np.abs(array).reshape(-1, array.shape[-1]).max(axis=0)
             highest[value] = np.maximum(highest[value], largest) if value in highest else largest
     for pair in pairs:
-        _scale(pair, highest[pair.writer.y])
-    _observe_anew(block, pairs, inputs)
+        pair.scale(_factors(highest[pair.writer.y]))
+    observe_anew(block, pairs, inputs)
     return len(pairs)
 
 
-def _pair(writer: WeightedOp) -> _Pair | None:
-    """The pair that begins with a contraction; None if what follows is not scaled channel by channel."""
-    if not (_is_scalable(writer) and writer.bounds() in ((None, None), (0.0, None))):
-        return None
-    between: list[Operation] = []
-    value: SSAValue = writer.y
-    while (reader := _only_reader(value)) is not None and _keeps_channels(reader):
-        between.append(reader)
-        value = reader.results[0]
-    if not isinstance(reader, WeightedOp) or not _is_scalable(reader) or reader.x is not value:
-        return None
-    if any(_is_spoken_for(v) for v in (writer.y, *(o.results[0] for o in between))):
-        return None
-    whole = isinstance(reader, DepthwiseConv2DOp | FullyConnectedOp) or (
-        isinstance(reader, Conv2DOp) and reader.group_count() == 1
-    )
-    return _Pair(writer, tuple(between), reader) if whole else None
-
-
-def _is_scalable(op: WeightedOp) -> bool:
-    """Whether a contraction is all float, its weights and its bias known."""
-    known = _constant(op.w) is not None and (op.b is None or _constant(op.b) is not None)
-    return known and is_float(op.x) and is_float(op.w) and POLICY not in op.attributes
-
-
-def _keeps_channels(op: Operation) -> bool:
-    """Whether an operation scales as its operand does, channel by channel."""
-    if isinstance(op, ReshapeOp):
-        before, after = shape_of(op.operands[0]), shape_of(op.results[0])
-        return before[-1] == after[-1] == int(np.prod(before))
-    return isinstance(op, MaxPool2DOp | AveragePool2DOp | GlobalAveragePoolOp)
-
-
-def _only_reader(value: SSAValue) -> Operation | None:
-    readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
-    return readers[0] if len(readers) == 1 else None
-
-
-def _is_spoken_for(value: SSAValue) -> bool:
-    """Whether the policy says something about a tensor."""
-    return any(isinstance(u.operation, ObserveOp) and POLICY in u.operation.attributes for u in value.uses)
-
-
-def _constant(value: SSAValue) -> Array | None:
-    """The real values of a constant, or of one that the model stores in integers."""
-    owner = value.owner
-    if isinstance(owner, ConstantOp):
-        return owner.value.array
-    if isinstance(owner, DequantizeCastOp) and isinstance(owner.input.owner, ConstantOp):
-        return owner.evaluate(owner.input.owner.value.array)[0]
-    return None
-
-
-def _scale(pair: _Pair, highest: Array) -> None:
-    """Scales the channels between a pair by s, of the largest magnitudes of each."""
+def _factors(highest: Array) -> Array:
+    """s of the largest magnitudes of each channel."""
     top = float(highest.max(initial=0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(highest > 0, (top / highest.astype(np.float64)) ** SHARE, 1.0)
-    factors = np.minimum(factors, LARGEST_FACTOR)
-    writer, reader = pair.writer, pair.reader
-    for op in (writer, *pair.between):
-        op.attributes[FACTORS] = DenseArrayBase.from_list(f64, factors.tolist())
-    _set(writer, 1, _along(_constant(writer.w), factors, writer.CHANNEL_AXIS))
-    if writer.b is not None:
-        _set(writer, 2, _along(_constant(writer.b), factors, 0))
-    if isinstance(reader, DepthwiseConv2DOp):
-        factors = np.repeat(factors, reader.multiplier())
-    _set(reader, 1, _along(_constant(reader.w), 1 / factors, len(shape_of(reader.w)) - 1))
-
-
-def _along(array: Array | None, factors: Array, axis: int) -> Array:
-    assert array is not None
-    shape = [1] * array.ndim
-    shape[axis] = -1
-    return np.ascontiguousarray((array * factors.reshape(shape)).astype(np.float32))
-
-
-def _set(op: WeightedOp, index: int, array: Array) -> None:
-    """Gives an operation a constant of its own."""
-    old = op.operands[index]
-    attributes = dict(old.owner.attributes) if isinstance(old.owner, ConstantOp) else {}
-    constant = ConstantOp(array, TensorType(f32, array.shape), attributes)
-    constant.y.name_hint = old.name_hint
-    Rewriter.insert_op(constant, InsertPoint.before(op))
-    op.operands[index] = constant.y
-    while isinstance(old.owner, ConstantOp | DequantizeCastOp) and not old.uses:
-        unused = old.owner
-        old = unused.operands[0] if unused.operands else constant.y
-        Rewriter.erase_op(unused)
-
-
-def _observe_anew(block: Block, pairs: Sequence[_Pair], inputs: Sequence[Sequence[Array]]) -> None:
-    """Writes the new values of the tensors between pairs on their observers."""
-    changed = {v for p in pairs for v in (p.writer.y, *(o.results[0] for o in p.between))}
-    observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp) and o.value in changed}
-    seen = {v: TensorProfile(shape_of(v)[1:]) for v in observers}
-    for values in _evaluations(block, inputs, set(seen)):
-        for value, array in values.items():
-            seen[value].update(array)
-    for value, profile in seen.items():
-        observer = observers[value]
-        observer.range = bounds_attribute(profile.lo, profile.hi)
-        observer.histogram = HistogramAttr.of(profile.exponent, profile.first, profile.counts)
-        observer.average = bounds_attribute(*profile.average_range)
-
-
-def _evaluations(
-    block: Block, inputs: Sequence[Sequence[Array]], wanted: set[SSAValue]
-) -> Iterator[Mapping[SSAValue, Array]]:
-    """The values of some tensors on each sample."""
-    operations = [o for o in block.ops if o.results]
-    last = max(i for i, o in enumerate(operations) if any(r in wanted for r in o.results))
-    products = {o: linear_part(o) for o in operations if isinstance(o, WeightedOp)}
-    constants = {o.y: o.value.array for o in operations if isinstance(o, ConstantOp)}
-    for sample in inputs:
-        values: dict[SSAValue, Array] = {**constants, **dict(zip(block.args, sample, strict=True))}
-        for op in operations[: last + 1]:
-            if isinstance(op, WeightedOp):
-                y = products[op](values[op.x], values[op.w])
-                values[op.y] = op.clamp(y if op.b is None else y + values[op.b])
-            elif not isinstance(op, ConstantOp):
-                results = cast(Any, op).evaluate(*(values[v] for v in op.operands))
-                values.update(zip(op.results, results, strict=True))
-        yield {v: values[v] for v in wanted}
+    return np.minimum(factors, LARGEST_FACTOR)
