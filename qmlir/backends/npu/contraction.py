@@ -11,16 +11,17 @@ from qmlir.isa.commands import Convolve, Init, Window
 
 
 def convolve(command: Window, machine: Machine) -> None:
-    """Adds the products of one tap after the other; in float64, which holds sums below 2^53 exactly."""
+    """Adds the products of one tap after the other."""
     blocks = window_blocks(command, machine.device)
     data = machine.numbers(blocks.data, command.data_bits) - command.zero_point
     weights = _weights(command, blocks.weights, machine)
+    dtype = _float_for(command)
     total = np.zeros((len(data), command.out_rows, command.out_columns, outputs(command)), np.int64)
     for i in range(command.kernel_rows):
         for j in range(command.kernel_columns):
             taken = tap(data, command, i, j)
             if isinstance(command, Convolve):
-                total += _multiplied(taken, weights[:, i, j])
+                total += _multiplied(taken, weights[:, i, j], dtype)
             else:
                 total += taken * weights[:, None, None, i, j]
     if command.init is Init.BIAS:
@@ -30,11 +31,17 @@ def convolve(command: Window, machine: Machine) -> None:
     machine.put(blocks.sums, _overflowed(total, command, machine), command.sum_bits)
 
 
-def _multiplied(taken: Int64s, weights: Int64s) -> Int64s:
+def _float_for(command: Window) -> type[np.float32] | type[np.float64]:
+    """Floats that hold every sum of products of one tap exactly, in whatever order they are added."""
+    data, weight = (1 << command.data_bits - 1) + abs(command.zero_point), 1 << command.weight_bits - 1
+    return np.float32 if data * weight * command.channels <= 1 << 24 else np.float64
+
+
+def _multiplied(taken: Int64s, weights: Int64s, dtype: type[np.float32] | type[np.float64]) -> Int64s:
     """[networks, rows, columns, channels] by [networks or 1, channels, output channels]."""
     networks, rows, columns, channels = taken.shape
-    matrix = taken.astype(np.float64).reshape(len(weights), -1, channels)
-    return (matrix @ weights.astype(np.float64)).astype(np.int64).reshape(networks, rows, columns, -1)
+    matrix = taken.astype(dtype).reshape(len(weights), -1, channels)
+    return (matrix @ weights.astype(dtype)).astype(np.int64).reshape(networks, rows, columns, -1)
 
 
 def _weights(command: Window, block: Block, machine: Machine) -> Int64s:

@@ -260,12 +260,8 @@ def _updown(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
 
 def _bit_length(value: Int64s) -> Int64s:
     """Bits of each value ≥ 0: 0 for 0, 1 for 1, 2 for 2 and 3, …"""
-    length = np.zeros_like(value)
-    for step in (32, 16, 8, 4, 2, 1):
-        above = (value >> step) > 0
-        length += np.where(above, step, 0)
-        value = np.where(above, value >> step, value)
-    return length + value
+    # The exponent of the value as float64; without the bit below the first, rounding cannot carry into the next one.
+    return np.frexp((value & ~(value >> 1)).astype(np.float64))[1].astype(np.int64)
 
 
 def _to_significand(value: Int64s) -> Int64s:
