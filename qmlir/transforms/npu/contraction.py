@@ -47,8 +47,9 @@ def tile_contraction(
         )  # fmt: skip
     parts = list(_parts(emitter, layer, op, chain, outer))
     work = _work(op, chain, parts[0], layer)
-    chosen = tiling(work, emitter.device, layer.label.data)
-    loop = _Loop(emitter, op, chain, work, chosen, weights, _bias(emitter, op, bias, work.sum_bits))
+    if work not in emitter.tilings:
+        emitter.tilings[work] = tiling(work, emitter.device)
+    loop = _Loop(emitter, op, chain, work, emitter.tilings[work], weights, _bias(emitter, op, bias, work.sum_bits))
     for part in parts:
         loop.run(part)
 
@@ -133,6 +134,7 @@ def _work(op: Contraction, chain: Sequence[Operation], part: _Part, layer: Layer
         rows, columns, channels, *part.target.shape, data_bits=part.source.bits, weight_bits=width_of(op.w),
         sum_bits=width_of(op.acc), result_bits=max(width_of(step.results[0]) for step in steps),
         posts=len(steps) - len(two), operands=len(two),
+        per_channel=any(isinstance(step, qint.RequantizeOp) and len(step.multiplier) > 1 for step in steps),
     )  # fmt: skip
     if isinstance(op, qint.FullyConnectedOp):
         return work

@@ -27,6 +27,8 @@ from qmlir.dialects.weights import WeightsAttr
 from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
 from qmlir.transforms.npu.engines import Engines
+from qmlir.transforms.npu.tiling import Tiling
+from qmlir.transforms.npu.work import Work
 
 Array = npt.NDArray[Any]
 
@@ -90,12 +92,14 @@ class Emitter:
     tensors    the network's values → the buffer that holds each, dense
     routines   names of what the host runs
     layers     names that `Mark` refers to
+    tilings    of contractions like which there were some
     """
 
     device: Device
     builder: Builder
     tensors: dict[SSAValue, Spot] = field(default_factory=dict[SSAValue, Spot])
     layers: list[str] = field(default_factory=list[str])
+    tilings: dict[Work, Tiling] = field(default_factory=dict[Work, Tiling])
     _constants: dict[tuple[bytes, str], SSAValue] = field(default_factory=dict[tuple[bytes, str], SSAValue])
     _contexts: dict[tuple[Operation, range | None], int] = field(
         default_factory=dict[tuple[Operation, range | None], int]

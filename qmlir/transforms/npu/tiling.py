@@ -6,24 +6,25 @@ combination that fits is judged by the cycles of the very commands it leads to (
 queues at the same time; the judgement is of one image, which begins with nothing in place.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import product
-from math import prod
-from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from qmlir.device import Device
-from qmlir.device.costs import busy_cycles
+from qmlir.device.costs import demand
 from qmlir.device.description import Memory, Queue
 from qmlir.device.values import Role
 from qmlir.errors import LoweringError
-from qmlir.isa.commands import Arithmetic, Convolve, ConvolveDepthwise, Init, Move, Operation, Post
-from qmlir.isa.encoding import Place
+from qmlir.isa.encoding import Command
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.packing import packed_size
 from qmlir.transforms.npu.regions import regions
+from qmlir.transforms.npu.tile_commands import Shape, TileCommands, cut
 from qmlir.transforms.npu.work import Work
 
 
@@ -57,13 +58,12 @@ class Tiling:
     cycles: int
 
 
-def tiling(work: Work, device: Device, layer: str = "") -> Tiling:
+def tiling(work: Work, device: Device) -> Tiling:
     """The best tiling of a contraction that fits a device.
 
     Args:
         work: What is computed.
         device: The device.
-        layer: Its name, for errors.
 
     Raises:
         LoweringError: Not even the smallest tile fits.
@@ -72,7 +72,7 @@ def tiling(work: Work, device: Device, layer: str = "") -> Tiling:
     if found is None:
         smallest = _Search(work, device).smallest()
         raise LoweringError(
-            "npu.layer", layer, f"must have tiles that fit the memories of {device.name}",
+            "npu.layer", "", f"must have tiles that fit the memories of {device.name}",
             got=", ".join(f"{size} bytes of {role} in {room}" for role, (size, room) in smallest.items()),
         )  # fmt: skip
     return found
@@ -82,8 +82,8 @@ def tiling(work: Work, device: Device, layer: str = "") -> Tiling:
 # The grid
 
 
-MOST_STEPS = 1 << 14
-"""More tiles than this are not worth looking at while there are fewer."""
+COMMAND = 4
+"""Cycles that a command is taken to cost besides its own: of tilings as fast, that with the fewest is best."""
 
 
 def _shares(total: int, most: int, unit: int = 1) -> list[int]:
@@ -96,25 +96,8 @@ def _shares(total: int, most: int, unit: int = 1) -> list[int]:
             sizes.append(min(size, total))
         if size <= unit:
             break
-        count = max(count + 1, int(count * 1.1))
+        count = max(count + 1, int(count * 1.25))
     return sizes
-
-
-@cache
-def _cut(total: int, tile: int) -> tuple[tuple[int, int], ...]:
-    """(size, how many) of the tiles that cover a total: full ones, and perhaps a smaller one."""
-    full, rest = divmod(total, tile)
-    return tuple((size, count) for size, count in ((tile, full), (rest, 1)) if size and count)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """A point of the grid."""
-
-    rows: int
-    columns: int
-    outputs: int
-    terms: int
 
 
 class _Search:
@@ -133,9 +116,9 @@ class _Search:
     def smallest(self) -> dict[Role, tuple[int, int]]:
         """Of the smallest tile: role → its bytes, and those there are."""
         lanes = self.device.array.lanes
-        return self.room.of_step(_Shape(1, 1, min(lanes.n, self.work.out_channels), min(lanes.k, self.work.channels)))
+        return self.room.of_step(Shape(1, 1, min(lanes.n, self.work.out_channels), min(lanes.k, self.work.channels)))
 
-    def _shapes(self) -> Iterator[_Shape]:
+    def _shapes(self) -> Iterator[Shape]:
         """The points of the grid whose steps fit, each with the largest slices that do and the next smaller ones."""
         work, lanes = self.work, self.device.array.lanes
         unit = lanes.n
@@ -146,19 +129,19 @@ class _Search:
         for columns in _shares(work.out_columns, 40):
             for rows, n in product(_shares(work.out_rows, 40), outputs):
                 fitting = (
-                    s for k in slices if self.room.fits(s := _Shape(rows, columns, n, n if work.depthwise else k))
+                    s for k in slices if self.room.fits(s := Shape(rows, columns, n, n if work.depthwise else k))
                 )
                 for count, shape in enumerate(fitting):
                     yield shape
                     if count or work.depthwise:
                         break
             if any(
-                self.room.fits(_Shape(1, columns, n, outputs[-1] if work.depthwise else slices[-1])) for n in outputs
+                self.room.fits(Shape(1, columns, n, outputs[-1] if work.depthwise else slices[-1])) for n in outputs
             ):
                 if columns * work.channels >= 64:
                     break
 
-    def _kept(self, shape: _Shape) -> Iterator[Tiling]:
+    def _kept(self, shape: Shape) -> Iterator[Tiling]:
         for outputs_outside in (False, True):
             data, weights = self.room.kept(shape, outputs_outside)
             cycles = self.costs.cycles(shape, outputs_outside, data, weights)
@@ -205,11 +188,11 @@ class _Room:
         region = self._regions.get((memory.id, role))
         return None if region is None else region.size
 
-    def fits(self, shape: _Shape) -> bool:
+    def fits(self, shape: Shape) -> bool:
         """Whether each step of a tile fits."""
         return all(size <= room for size, room in self.of_step(shape).values())
 
-    def of_step(self, shape: _Shape) -> dict[Role, tuple[int, int]]:
+    def of_step(self, shape: Shape) -> dict[Role, tuple[int, int]]:
         """Role → bytes that it needs at a time, and bytes that it has."""
         work = self.work
         elements = shape.rows * shape.columns * shape.outputs
@@ -224,7 +207,7 @@ class _Room:
         }
         return {role: (size, room) for role, (size, room) in needed.items() if room is not None}
 
-    def kept(self, shape: _Shape, outputs_outside: bool) -> tuple[_Stay, _Stay]:
+    def kept(self, shape: Shape, outputs_outside: bool) -> tuple[_Stay, _Stay]:
         """How long data and weights can be kept."""
         work = self.work
         if work.depthwise:
@@ -246,14 +229,14 @@ class _Room:
             return _Stay(Kept.OUTER, 2 * outer <= room)
         return _Stay(Kept.STEP)
 
-    def _data_size(self, shape: _Shape, channels: int) -> int:
+    def _data_size(self, shape: Shape, channels: int) -> int:
         if self._data is None:
             return 0
         seen = self.work.most_seen(0, shape.rows) * self.work.most_seen(1, shape.columns)
         slices = -(-channels // shape.terms)
         return seen * channels * self.work.data_bits // 8 + self._slack(slices)
 
-    def _operands(self, shape: _Shape) -> int:
+    def _operands(self, shape: Shape) -> int:
         """Bytes of the tensors that what follows brings in beside the data."""
         if self.engines.reading(self.engines.post) is None:
             return 0
@@ -266,7 +249,7 @@ class _Room:
             return terms * self.work.weight_bits // 8 + self._slack(1)
         return packed_size(outputs, terms, self.work.weight_bits, self.device) + self._slack(1)
 
-    def _all_data(self, shape: _Shape) -> int:
+    def _all_data(self, shape: Shape) -> int:
         tiles = [
             (size, count)
             for axis, (total, tile) in enumerate(
@@ -279,7 +262,7 @@ class _Room:
         whole = rows * row_tiles * columns * column_tiles * self.work.channels * self.work.data_bits // 8
         return whole + self._slack(slices * row_tiles * column_tiles)
 
-    def _all_weights(self, shape: _Shape) -> int:
+    def _all_weights(self, shape: Shape) -> int:
         work = self.work
         if work.depthwise:
             tiles = -(-work.channels // shape.outputs)
@@ -287,7 +270,7 @@ class _Room:
         return sum(
             n_count * k_count * self._weights_size(n, k)
             for (n, n_count), (k, k_count) in product(
-                _cut(work.out_channels, shape.outputs), _cut(work.channels, shape.terms)
+                cut(work.out_channels, shape.outputs), cut(work.channels, shape.terms)
             )
         )
 
@@ -303,212 +286,135 @@ class _Room:
 # ---------------------------------------------------------------------------------------------------------------
 # What it costs
 
+Usage = npt.NDArray[np.float64]
+"""Cycles of each queue, each bus and each memory."""
+
 
 class _Costs:
     """Cycles of tilings: of the commands they consist of, each judged by device/costs.py."""
 
     def __init__(self, work: Work, device: Device, engines: Engines):
         self.work, self.device, self.engines = work, device, engines
-        self._numbers = {memory.id: n for n, memory in enumerate(device.memory)}
-        self._known: dict[tuple[object, ...], int] = {}
-        self._reading = engines.reading(engines.array)
-        self._operand_reading = engines.reading(engines.post)
-        self._writing = engines.writing(engines.post)
-        self._staging = engines.staging("weights", engines.constants("weights"))
+        self.commands = TileCommands(work, device, engines)
+        self._array, self._post = engines.index(engines.array), engines.index(engines.post)
+        self._known: dict[tuple[object, ...], Usage] = {}
 
-    def cycles(self, shape: _Shape, outputs_outside: bool, data: _Stay, weights: _Stay) -> int:
+    def cycles(self, shape: Shape, outputs_outside: bool, data: _Stay, weights: _Stay) -> int:
         """What a tiling should take.
 
-        The first outer tile cannot overlap with what brings it there, nor the last with what takes it away; between,
-        whatever is slowest decides.
+        The first data cannot overlap with what is done with them, nor the last results with what they come from;
+        between, whatever is used most decides.
         """
         work = self.work
         positions = -(-work.out_rows // shape.rows) * -(-work.out_columns // shape.columns)
         channels = -(-work.out_channels // shape.outputs)
-        outer = channels if outputs_outside else positions
-        array, post, stores, operands = self._totals(shape)
-        data_once, weights_once = self._data_loads(shape), self._weights_loads(shape)
-        data_loads = data_once * (channels if data.kept is Kept.STEP and not work.depthwise else 1)
-        weights_loads = weights_once * (positions if weights.kept is Kept.STEP else 1)
-        if not outputs_outside and data.kept is not Kept.STEP:
-            data_loads = data_once
-        if outputs_outside and data.kept is Kept.STEP and channels == 1:
-            data_loads = data_once
-        loads = data_loads + weights_loads + operands
-        head = self._load_data(shape.rows, shape.columns, shape.terms)
-        bus = loads + stores if self._shared() else max(loads, stores)
-        stages = self._stages(array, post)
-        tail = self._tail(shape)
-        first_loads = (weights_once if weights.kept is Kept.LAYER else 0) + head
-        exposed = 0
-        if not data.doubled:
-            exposed += data_loads
-        if not weights.doubled:
-            exposed += weights_loads
-        steady = max(stages + exposed, bus)
-        return max(steady + head, first_loads + stages // outer) + tail
+        steps = positions * channels * (1 if work.depthwise else -(-work.channels // shape.terms))
+        again = channels if data.kept is Kept.STEP and not work.depthwise else 1
+        data_loads = again * self._data_loads(shape)
+        weights_loads = (positions if weights.kept is Kept.STEP else 1) * self._weights_loads(shape)
+        tiles = self._tiles(shape)
+        exposed = (0 if data.doubled else _longest(data_loads)) + (0 if weights.doubled else _longest(weights_loads))
+        steady = max(_longest(tiles + data_loads + weights_loads), _longest(tiles) + exposed)
+        head = _longest(self._load(shape.rows, shape.columns, shape.terms))
+        if weights.kept is Kept.LAYER:
+            head += _longest(weights_loads)
+        tail = _longest(self._tail(shape))
+        return int(steady + head + tail) + COMMAND * (steps + 2 * positions * channels)
 
-    def _stages(self, array: int, post: int) -> int:
-        return array + post if self.engines.post is self.engines.array else max(array, post)
+    def _tiles(self, shape: Shape) -> Usage:
+        """Of all sums, and of what follows them."""
+        work = self.work
+        return self._sum(
+            count * self._tile(rows, columns, outputs, shape)
+            for (rows, a), (columns, b), (outputs, c) in product(
+                cut(work.out_rows, shape.rows),
+                cut(work.out_columns, shape.columns),
+                cut(work.out_channels, shape.outputs),
+            )
+            for count in [a * b * c]
+        )
 
-    def _shared(self) -> bool:
-        """Whether results leave on the bus on which data come."""
-        if self._reading is None or self._writing is None:
-            return False
-        load, store = self._reading[1], self._writing[1]
-        return load is store or store.shares_bus_with == load.id or load.shares_bus_with == store.id
+    def _tile(self, rows: int, columns: int, outputs: int, shape: Shape) -> Usage:
+        """Of the sums of a tile and what follows them; on a pipelined queue that is done with the last slice."""
+        terms = shape.terms
+        key = ("tile", rows, columns, outputs, terms)
+        if key in self._known:
+            return self._known[key]
+        commands = self.commands
+        slices = ((outputs, 1),) if self.work.depthwise else cut(self.work.channels, terms)
+        sums = self._sum(n * self._usage([commands.sums(rows, columns, outputs, k)]) for k, n in slices)
+        following = self._usage(commands.following(rows, columns, outputs))
+        moved = self._usage(commands.moved(rows, columns, outputs))
+        if self.engines.post is self.engines.array and self.engines.array.pipelined:
+            last = self._usage([commands.sums(rows, columns, outputs, slices[-1][0])])
+            hidden = min(last[self._array], following[self._array])
+            both = sums + following
+            both[self._array] = max(both[self._array] - hidden, both[len(self.device.queue) :].max())
+        else:
+            both = sums + following
+        self._known[key] = both + moved
+        return self._known[key]
 
-    def _tail(self, shape: _Shape) -> int:
+    def _tail(self, shape: Shape) -> Usage:
         """What follows the last sums."""
-        own = 0 if self.engines.post is self.engines.array else self._post(shape.rows, shape.columns, shape.outputs)
-        return own + self._store(shape.rows, shape.columns, shape.outputs)
+        commands, box = self.commands, (shape.rows, shape.columns, shape.outputs)
+        own = self._sum([]) if self.engines.post is self.engines.array else self._usage(commands.following(*box))
+        return own + self._usage(commands.stored(*box))
 
-    def _totals(self, shape: _Shape) -> tuple[int, int, int, int]:
-        """Cycles of all sums, of what follows them, of storing results, and of loading other operands."""
-        work = self.work
-        array = post = stores = operands = 0
-        slices = ((work.channels, 1),) if work.depthwise else _cut(work.channels, shape.terms)
-        for (rows, a), (columns, b), (outputs, c) in product(
-            _cut(work.out_rows, shape.rows),
-            _cut(work.out_columns, shape.columns),
-            _cut(work.out_channels, shape.outputs),
-        ):
-            count = a * b * c
-            post += count * self._post(rows, columns, outputs)
-            stores += count * self._store(rows, columns, outputs)
-            operands += count * work.operands * self._load_operand(rows, columns, outputs)
-            array += count * sum(n * self._convolve(rows, columns, outputs, terms) for terms, n in slices)
-        return array, post, stores, operands
+    def _load(self, rows: int, columns: int, channels: int) -> Usage:
+        key = ("data", rows, columns, channels)
+        if key not in self._known:
+            self._known[key] = self._usage(self.commands.data(rows, columns, channels))
+        return self._known[key]
 
-    def _data_loads(self, shape: _Shape) -> int:
+    def _data_loads(self, shape: Shape) -> Usage:
         work = self.work
-        cut = _cut(work.channels, shape.outputs if work.depthwise else shape.terms)
-        return sum(
-            a * b * c * self._load_data(rows, columns, channels)
-            for (rows, a), (columns, b), (channels, c) in product(
-                _cut(work.out_rows, shape.rows), _cut(work.out_columns, shape.columns), cut
+        channels = cut(work.channels, shape.outputs if work.depthwise else shape.terms)
+        return self._sum(
+            a * b * c * self._load(rows, columns, some)
+            for (rows, a), (columns, b), (some, c) in product(
+                cut(work.out_rows, shape.rows), cut(work.out_columns, shape.columns), channels
             )
         )
 
-    def _weights_loads(self, shape: _Shape) -> int:
+    def _weights_loads(self, shape: Shape) -> Usage:
         work = self.work
-        if work.depthwise:
-            return sum(count * self._load_weights(1, n) for n, count in _cut(work.channels, shape.outputs))
-        return sum(
-            a * b * self._load_weights(n, k)
-            for (n, a), (k, b) in product(_cut(work.out_channels, shape.outputs), _cut(work.channels, shape.terms))
-        )
-
-    # -- commands ---------------------------------------------------------------------------------------------------
-
-    def _convolve(self, rows: int, columns: int, outputs: int, terms: int) -> int:
-        key = ("convolve", rows, columns, outputs, terms)
+        slices = ((1, 1),) if work.depthwise else cut(work.channels, shape.terms)
+        key = ("weights", shape.outputs, shape.terms)
         if key not in self._known:
-            self._known[key] = self._busy(self._sums_command(rows, columns, outputs, terms), self.engines.array)
+            self._known[key] = self._sum(
+                a * b * self._usage(self.commands.weights(n, k))
+                for (n, a), (k, b) in product(cut(work.out_channels, shape.outputs), slices)
+            )
         return self._known[key]
 
-    def _sums_command(self, rows: int, columns: int, outputs: int, terms: int) -> Convolve | ConvolveDepthwise:
-        work = self.work
-        seen = work.most_seen(0, rows), work.most_seen(1, columns)
-        channels = outputs if work.depthwise else terms
-        pixel = channels * work.data_bits // 8
-        fields: dict[str, Any] = dict(
-            queue=self.engines.index(self.engines.array), waits=(), ctx=0,
-            data=self._place(self._reading[0] if self._reading else self.engines.external),
-            weights=self._place(self._staging[0] if self._staging else self.engines.constants("weights")),
-            bias=self._place(self.engines.constants("bias")), sums=self._place(self.engines.sums), init=Init.ZERO,
-            data_bits=work.data_bits, weight_bits=work.weight_bits, sum_bits=work.sum_bits, zero_point=0,
-            rows=seen[0], columns=seen[1], channels=channels, row_pitch=seen[1] * pixel, pixel_pitch=pixel,
-            out_rows=rows, out_columns=columns, kernel_rows=work.kernel[0], kernel_columns=work.kernel[1],
-            stride_rows=work.stride[0], stride_columns=work.stride[1], dilation_rows=work.dilation[0],
-            dilation_columns=work.dilation[1], top=0, left=0,
-        )  # fmt: skip
-        return ConvolveDepthwise(**fields) if work.depthwise else Convolve(**fields, out_channels=outputs)
+    def _sum(self, usages: Iterable[Usage]) -> Usage:
+        return sum(usages, np.zeros(2 * len(self.device.queue) + len(self.device.memory)))
 
-    def _post(self, rows: int, columns: int, outputs: int) -> int:
-        key = ("post", rows, columns, outputs)
-        if key not in self._known:
-            work, queue = self.work, self.engines.post
-            number, pixel = self.engines.index(queue), outputs * work.result_bits // 8
-            between = self._place(self.engines.between[0])
-            target = self._place(self._writing[0] if self._writing else self.engines.external)
-            post = Post(
-                number, (), 0, self._place(self.engines.sums), work.sum_bits, rows, columns, outputs, 0, 0,
-                between if work.operands else target, columns * pixel, pixel,
-            )  # fmt: skip
-            total = work.posts * self._busy(post, queue)
-            if work.operands:
-                operand = self._place(self._operand_reading[0] if self._operand_reading else self.engines.external)
-                arithmetic = Arithmetic(
-                    number, (), 0, Operation.ADD, work.result_bits, between, operand, target, rows, columns, outputs,
-                    columns * pixel, pixel, columns * pixel, pixel, columns * pixel, pixel, 0, 0, 1, 1, 1,
-                )  # fmt: skip
-                total += work.operands * self._busy(arithmetic, queue)
-            self._known[key] = total
-        return self._known[key]
+    def _usage(self, commands: Sequence[Command]) -> Usage:
+        """Of commands one after the other.
 
-    def _load_data(self, rows: int, columns: int, channels: int) -> int:
-        if self._reading is None:
-            return 0
-        work = self.work
-        seen = work.most_seen(0, rows), work.most_seen(1, columns)
-        return self._transfer(
-            self.engines.external, *self._reading, (*seen, channels), (work.columns, work.channels), work.data_bits
-        )
+        Of a queue, until the next can begin: with several outstanding their setups overlap.
+        """
+        queues = len(self.device.queue)
+        total = self._sum([])
+        for command in commands:
+            asked = demand(command, self.device, self.commands.touched(command))
+            queue = self.device.queue[command.queue]
+            total[command.queue] += max(asked.busy, (asked.setup + asked.busy) / queue.outstanding)
+            if queue.engine == "dma":
+                total[queues + self._bus(queue)] += asked.engine
+            for memory, cycles in asked.memories.items():
+                total[2 * queues + memory] += cycles
+        return total
 
-    def _load_operand(self, rows: int, columns: int, outputs: int) -> int:
-        if self._operand_reading is None:
-            return 0
-        work = self.work
-        whole = (work.out_columns, work.out_channels)
-        return self._transfer(
-            self.engines.external, *self._operand_reading, (rows, columns, outputs), whole, work.result_bits
-        )
+    def _bus(self, queue: Queue) -> int:
+        """The number of the first queue on its bus."""
+        ids = [q.id for q in self.device.queue]
+        own = ids.index(queue.id)
+        return own if queue.shares_bus_with is None else min(own, ids.index(queue.shares_bus_with))
 
-    def _store(self, rows: int, columns: int, outputs: int) -> int:
-        if self._writing is None:
-            return 0
-        work = self.work
-        memory, queue = self._writing
-        whole = (work.out_columns, work.out_channels)
-        return self._transfer(memory, self.engines.external, queue, (rows, columns, outputs), whole, work.result_bits)
 
-    def _load_weights(self, outputs: int, channels: int) -> int:
-        if self._staging is None:
-            return 0
-        work = self.work
-        size = work.taps * channels * work.weight_bits // 8
-        if not work.depthwise:
-            size = packed_size(outputs, work.taps * channels, work.weight_bits, self.device)
-        whole = (1, size)
-        return self._transfer(self.engines.constants("weights"), *self._staging, (1, 1, size), whole, 8)
-
-    def _transfer(
-        self,
-        source: Memory,
-        target: Memory,
-        queue: Queue,
-        shape: tuple[int, int, int],
-        whole: tuple[int, int],
-        bits: int,
-    ) -> int:
-        """Cycles to move a box [rows, columns, channels] out of or into a tensor of so many columns and channels."""
-        key = ("move", source.id, target.id, shape, whole)
-        if key not in self._known:
-            rows, columns, channels = shape
-            dense = (columns == whole[0], channels == whole[1])
-            runs = 1 if all(dense) else rows if dense[1] else rows * columns
-            size = prod(shape) // runs * bits // 8
-            move = Move(
-                self.engines.index(queue), (), 0, self._place(source), self._place(target), size, runs, 1,
-                size, 0, size, 0,
-            )  # fmt: skip
-            self._known[key] = self._busy(move, queue)
-        return self._known[key]
-
-    def _busy(self, command: Convolve | ConvolveDepthwise | Post | Arithmetic | Move, queue: Queue) -> int:
-        """Cycles of a command, its setup among them where nothing hides it."""
-        return busy_cycles(command, self.device) + (queue.setup if queue.outstanding == 1 else 0)
-
-    def _place(self, memory: Memory) -> Place:
-        return Place(self._numbers[memory.id], 0)
+def _longest(usage: Usage) -> float:
+    """Cycles of what is used most."""
+    return float(usage.max())

@@ -15,6 +15,7 @@ class Work:
     result_bits                          of an element, and of those between the steps that follow
     posts                                changes of scale and lookups that follow the sums
     operands                             sums and products with another tensor that follow
+    per_channel                          whether a change of scale has a factor for each channel
     """
 
     rows: int
@@ -34,6 +35,7 @@ class Work:
     result_bits: int = 8
     posts: int = 1
     operands: int = 0
+    per_channel: bool = False
 
     @property
     def taps(self) -> int:
