@@ -21,7 +21,8 @@ from qmlir.runtimes import Rounding
 
 def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once, or as a runtime has it."""
-    if rounding.contract == "float_even" and isinstance(op, nn.AddOp):
+    # A runtime adds in float32; a target whose changes of scale round like that has integers for its sums.
+    if rounding.contract == "float_even" and rounding.float32 and isinstance(op, nn.AddOp):
         return [_float_add(op, operands)]
     if rounding.operands is not None and (left := _room(op)) is not None:
         return [_rescaled_add(op, operands, rounding.operands, rounding.contract, left)]
