@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --qint-to-tosa %s | filecheck %s
+// RUN: qmlir-opt --qint-to-tosa=version=1.0 %s | filecheck %s
 
 // One multiplier for each channel. A shift of −4 is a right shift of 35; a multiplier of 0 takes any.
 // CHECK-LABEL: func.func @channels

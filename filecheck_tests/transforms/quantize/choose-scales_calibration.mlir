@@ -2,6 +2,7 @@
 
 // RUN: qmlir-opt --choose-scales="calibration=minmax" %s | filecheck %s --check-prefix=MINMAX
 // RUN: qmlir-opt --choose-scales %s | filecheck %s --check-prefix=AUTO
+// RUN: qmlir-opt --choose-scales="calibration=auto" %s | filecheck %s --check-prefix=AUTO
 // RUN: qmlir-opt --choose-scales="calibration=mse" %s | filecheck %s --check-prefix=MSE
 // RUN: qmlir-opt --choose-scales="calibration=percentile" %s | filecheck %s --check-prefix=PERCENTILE
 // RUN: qmlir-opt --choose-scales="calibration=aciq" %s | filecheck %s --check-prefix=ACIQ

@@ -7,6 +7,7 @@
 // RUN: qmlir-opt --choose-scales="calibration=minmax" %s | filecheck %s --check-prefix=MINMAX
 // RUN: qmlir-opt --choose-scales="calibration=moving_average" %s | filecheck %s --check-prefix=AVERAGE
 // RUN: qmlir-opt --choose-scales="glow-exact=true calibration=minmax" %s | filecheck %s --check-prefix=GLOW
+// RUN: qmlir-opt --choose-scales="bias=int8" %s | filecheck %s --check-prefix=ROOM
 // RUN: qmlir-opt --quantize="bias=int8" %s | filecheck %s --check-prefix=BIAS8
 // RUN: qmlir-opt --quantize="bias=int64" %s | filecheck %s --check-prefix=BIAS64
 // RUN: not qmlir-opt --choose-scales="calibration=kl" %s 2>&1 | filecheck %s --check-prefix=KL
@@ -25,6 +26,8 @@
 // GLOW: quant.qcast %w : {{.*}}!quant.uniform<i8:f32:0, {0.0078740157186985015,3.906250e-03}>>
 
 // A bias of 10 is 10 / (s_x · 127) at least in steps of 8 bits, wide of what the second channel's weights ask for.
+// ROOM: quant.qcast %w : {{.*}}<i8<-127:127>:f32:0, {0.0078740157186985015,10.039379119873047}>>
+// ROOM: qmlir.widened = array<i64: 1>
 // BIAS8: nn.fully_connected
 // BIAS8-SAME: weight scales widened for biases to fit int8 in channel 1
 // BIAS8-SAME: !quant.uniform<i32<-128:127>:f32:0,
