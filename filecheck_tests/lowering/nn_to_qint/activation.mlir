@@ -149,6 +149,7 @@ func.func @litert_16_bits(%x: tensor<4x!h>) -> (tensor<4x!e>, tensor<4x!s>) {
 !b = !quant.uniform<i8:f32, 0.2:-4>
 !c = !quant.uniform<i8:f32, 0.002:-4>
 !u = !quant.uniform<u8:f32, 0.2:7>
+!v = !quant.uniform<u8:f32, 0.3:7>
 !h = !quant.uniform<i16:f32, 0.3>
 
 module attributes {qmlir.numerics = "litert-xnnpack"} {
@@ -157,12 +158,16 @@ module attributes {qmlir.numerics = "litert-xnnpack"} {
 // CHECK: qint.requantize %{{.*}} {input_zero_point = 3 : i32, multiplier = array<i32: {{.*}}>, shift = array<i32: 8>, contract = "upup"
 // CHECK: qint.requantize %{{.*}} {input_zero_point = 3 : i32, multiplier = array<i32: {{.*}}>, shift = array<i32: 1>, contract = "upup"
 // CHECK: qint.requantize %{{.*}}contract = "double"
-func.func @xnnpack(%x: tensor<4x!a>, %y: tensor<4x!h>) -> (tensor<4x!b>, tensor<4x!c>, tensor<4xf32>, tensor<4x!b>) {
+// CHECK: qint.requantize %{{.*}}contract = "single"
+// CHECK: qint.requantize %{{.*}}contract = "single"
+func.func @xnnpack(%x: tensor<4x!a>, %y: tensor<4x!h>, %z: tensor<4x!v>) -> (tensor<4x!b>, tensor<4x!c>, tensor<4xf32>, tensor<4x!b>, tensor<4x!v>) {
   %0 = nn.requantize %x : tensor<4x!a> -> tensor<4x!b>
   %1 = nn.requantize %x : tensor<4x!a> -> tensor<4x!c>
   %2 = nn.requantize %x : tensor<4x!a> -> tensor<4x!u>
   %3 = quant.dcast %2 : tensor<4x!u> to tensor<4xf32>
   %4 = nn.requantize %y : tensor<4x!h> -> tensor<4x!b>
-  func.return %0, %1, %3, %4 : tensor<4x!b>, tensor<4x!c>, tensor<4xf32>, tensor<4x!b>
+  %5 = nn.requantize %z : tensor<4x!v> -> tensor<4x!u>
+  %6 = nn.requantize %5 : tensor<4x!u> -> tensor<4x!v>
+  func.return %0, %1, %3, %4, %6 : tensor<4x!b>, tensor<4x!c>, tensor<4xf32>, tensor<4x!b>, tensor<4x!v>
 }
 }

@@ -61,11 +61,11 @@ def sign_storage(block: Block) -> None:
         (o, i, v, quantized_element(v.type))
         for o in others for i, v in enumerate(o.operands) if _changes(v) and v not in entering
     ]  # fmt: skip
+    for op in [o for o in block.ops if isinstance(o, RequantizeOp) and _displacement(o.x) != _displacement(o.y)]:
+        op.attributes[MIXED] = UnitAttr()
     for op in [o for o in block.ops if isinstance(o, Computing)]:
         if _computes(op) and (moved := max(map(_displacement, _activations(op)))):
             op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
-        if isinstance(op, RequantizeOp) and _displacement(op.x) != _displacement(op.y):
-            op.attributes[MIXED] = UnitAttr()
         for result in [r for r in op.results if _changes(r)]:
             if isinstance(op, ConstantOp):
                 _move_constant(op)
