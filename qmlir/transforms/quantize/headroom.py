@@ -1,69 +1,47 @@
 """Room beyond the values that were observed, for those of data that nobody has seen yet.
 
-The largest value of some samples is a lower bound of what other samples hold. How far it may lie from theirs shows in
-how far it lies from the largest value of an average sample: the extremes of independent samples spread as a Gumbel
-distribution does, whose expected maximum over n samples is the mean of one plus β·ln n. Over m times as many,
+The largest value of some samples is a lower bound of what other samples hold, and what saturates on them costs more
+than all rounding: pictures of another source leave the range of a tensor by a third, or by its double.
 
-    max' = max + (max − average) · ln m / ln n
-
-and with m some multiples of n, half of the distance. What fills its range on every sample, as pixels and clamped
-values do, gets no room; what is clamped gets none beyond its clamp.
-
-Data of 16 bits have bits to spare: their range is twice the observed one, at the price of one bit.
+Data of 16 bits have bits to spare: their range is twice the observed one, at the price of one bit. Data of 8 bits have
+none: on calibration data kept aside, room for them gained on the few samples that need it what it lost on all others.
 
 A range is stretched about zero, and its histogram with it, so that whatever calibration follows weighs saturation
-against resolution on the values that are expected.
+against resolution on the values that are expected. Only calibration `auto` does so; others keep to what was seen.
 """
 
 from dataclasses import replace
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, SSAValue
 
 from qmlir.dialects.calib import Observation
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.quant.histograms import Histogram
-from qmlir.dialects.quant.schemas import Precision
-
-Clamp = tuple[float | None, float | None]
-
-SHARE = 0.5
-"""The room on each side, of the distance between the extreme of all samples and that of an average one."""
+from qmlir.recipe import Recipe
 
 WIDE = 2.0
 """How much larger than the observed range that of 16-bit data is."""
 
 
-def with_headroom(seen: Observation, clamp: Clamp, precision: Precision) -> Observation:
+def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
     """What to expect of a tensor of which something was observed.
 
     Args:
-        seen: The observation; without the extremes of an average sample there is nothing to judge by.
-        clamp: The bounds that its values cannot leave.
-        precision: Of its integers.
+        value: The tensor; an input of the network is as it was seen, and nothing leaves a clamp.
+        seen: The observation; of a tensor without a histogram the range is what somebody said it is.
+        recipe: The options in effect for it.
     """
+    roomy = recipe.calibration == "auto" and recipe.precision == "int16" and not recipe.glow_exact
     lo, hi = seen.bounds
-    if precision == "int16":
-        wide = lo * WIDE, hi * WIDE
-    elif seen.average is not None:
-        wide = lo - SHARE * (seen.average[0] - lo), hi + SHARE * (hi - seen.average[1])
-    else:
+    if not roomy or seen.histogram is None or isinstance(value.owner, Block) or lo == hi:
         return seen
-    least, most = clamp
-    low = wide[0] if least is None else max(wide[0], least)
-    high = wide[1] if most is None else min(wide[1], most)
-    factor = (high - low) / (hi - lo) if lo < hi else 1.0
-    return _stretched(seen, factor) if factor > 1 else seen
+    least, most = value.owner.bounds() if isinstance(value.owner, Clamped) else (None, None)
+    low = lo * WIDE if least is None else max(lo * WIDE, least)
+    high = hi * WIDE if most is None else min(hi * WIDE, most)
+    factor = (high - low) / (hi - lo)
+    return _stretched(seen, seen.histogram, factor) if factor > 1 else seen
 
 
-def clamp_of(maker: Operation | Block) -> Clamp:
-    """The bounds of the clamp fused to what makes a value."""
-    return maker.bounds() if isinstance(maker, Clamped) else (None, None)
-
-
-def _stretched(seen: Observation, factor: float) -> Observation:
-    held = seen.histogram
-    return replace(
-        seen,
-        bounds=(seen.bounds[0] * factor, seen.bounds[1] * factor),
-        histogram=None if held is None else Histogram(held.lo * factor, held.width * factor, held.counts),
-    )
+def _stretched(seen: Observation, held: Histogram, factor: float) -> Observation:
+    bounds = seen.bounds[0] * factor, seen.bounds[1] * factor
+    return replace(seen, bounds=bounds, histogram=Histogram(held.lo * factor, held.width * factor, held.counts))

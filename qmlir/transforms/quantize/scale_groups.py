@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import FloatAttr, IntegerType, Signedness
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from qmlir.dialects.calib import Observation
 from qmlir.dialects.interfaces import element_of
@@ -38,7 +38,7 @@ from qmlir.dialects.quant.schemas import Precision, QuantizationError, quantizat
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands, data_values, is_weight
 from qmlir.recipe import Recipe
-from qmlir.transforms.quantize.headroom import clamp_of, with_headroom
+from qmlir.transforms.quantize.headroom import expected
 from qmlir.transforms.quantize.reasons import called
 
 Bounds = tuple[float, float]
@@ -165,7 +165,7 @@ class ScaleGroups:
         if recipe.range is not None:
             group.ranges.setdefault(recipe.range, name)
         elif value in self._observed:
-            group.seen.append(self._expected(value, recipe))
+            group.seen.append(expected(value, self._observed[value], recipe))
         if (wanted := quantized_as(value)) is not None:
             group.wanted[wanted] = None
         if recipe.parameters is not None:
@@ -204,13 +204,6 @@ class ScaleGroups:
             return True
         shapes = (u.operation for u in value.uses if isinstance(u.operation, ReshapeOp | TransposeOp))
         return any(self._is_observed(op.results[0]) for op in shapes)
-
-    def _expected(self, value: SSAValue, recipe: Recipe) -> Observation:
-        """What is to be expected of a value: what was observed, and under `auto` some room beyond it."""
-        seen = self._observed[value]
-        if recipe.calibration != "auto" or recipe.glow_exact or isinstance(value.owner, Block):
-            return seen
-        return with_headroom(seen, clamp_of(value.owner), recipe.precision)
 
     # Choosing.
 

@@ -1,0 +1,92 @@
+"""Room beyond the observed range: how much of it, for whom, and what it saves on data beyond that."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+import qmlir
+from qmlir.compiler import main_function
+from qmlir.dialects.calib import Observation, ObserveOp
+from qmlir.dialects.quant.histograms import Histogram
+from qmlir.recipe import Recipe
+from qmlir.transforms.quantize.headroom import expected
+from tests.transforms.quantize.calibrated import calibrated, learnt, parsed, sqnr
+
+RNG = np.random.default_rng(17)
+
+TEXT = """
+func.func @main(%x: tensor<1x256xf32>) -> tensor<1x256xf32> {
+  %0 = nn.add %x, %x CLAMP : tensor<1x256xf32>, tensor<1x256xf32> -> tensor<1x256xf32>
+  func.return %0 : tensor<1x256xf32>
+}
+"""
+SEEN = Observation((-1.0, 8.0), Histogram(-1.0, 0.5, np.ones(18)), (-0.5, 6.0))
+INT16 = Recipe(schema="symmetric", precision="int16")
+
+
+def total(clamp: str = "") -> SSAValue:
+    """A sum."""
+    module = calibrated(parsed(TEXT.replace("CLAMP", clamp)), [np.ones((1, 256), np.float32)])
+    *_, observer = (o for o in module.walk() if isinstance(o, ObserveOp))
+    return observer.value
+
+
+def test_data_of_16_bits_have_a_bit_to_spare() -> None:
+    got = expected(total(), SEEN, INT16)
+    assert got.bounds == (-2.0, 16.0)
+    assert got.histogram is not None
+    assert (got.histogram.lo, got.histogram.hi) == (-2.0, 16.0)
+    assert got.histogram.counts.tolist() == [1.0] * 18
+
+
+@pytest.mark.parametrize("high", [8.0, 8.5])
+def test_none_beyond_a_clamp(high: float) -> None:
+    clamped = total(f"{{min = -1.0 : f32, max = {high} : f32}}")
+    factor = (high + 1) / 9
+    assert expected(clamped, SEEN, INT16).bounds == pytest.approx((-factor, 8 * factor))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(schema="symmetric", precision="int16", calibration="minmax"),
+        Recipe(schema="symmetric", precision="int16", calibration="mse"),
+        Recipe(schema="symmetric", precision="int16", glow_exact=True),
+        Recipe(),
+    ],
+)
+def test_who_gets_none(recipe: Recipe) -> None:
+    assert expected(total(), SEEN, recipe) is SEEN
+
+
+def test_inputs_and_what_was_not_counted_get_none() -> None:
+    said = Observation((-1.0, 8.0))
+    assert expected(total(), said, INT16) is said
+    (argument,) = main_function(parsed(TEXT.replace("CLAMP", ""))).body.block.args
+    assert expected(argument, SEEN, INT16) is SEEN
+
+
+def test_data_beyond_the_range_lose_less() -> None:
+    """Others of the same inputs lie together where those that were profiled cancel: their sums leave the range."""
+    weights = np.ones((4, 256), np.float32)
+    module = parsed(f"""
+func.func @main(%x: tensor<1x256xf32>) -> tensor<1x4xf32> {{
+  %w = nn.constant <tensor<4x256xf32>, "0x{weights.tobytes().hex()}"> : tensor<4x256xf32>
+  %0 = nn.fully_connected %x, %w : tensor<1x256xf32>, tensor<4x256xf32> -> tensor<1x4xf32>
+  func.return %0 : tensor<1x4xf32>
+}}
+""")
+    samples = list(RNG.uniform(-1, 1, (20, 1, 256)).astype(np.float32))
+    profile = learnt(module, samples)
+    most = max(float(np.abs(x.sum()) / np.abs(x).sum()) for x in samples)
+    others = [x + np.float32(1.2 * most) * (1 - np.abs(x)) for x in samples]
+    truth = np.concatenate([x @ weights.T for x in others])
+
+    def decibels(calibration: str) -> float:
+        options: dict[str, Any] = {"schema": "symmetric", "precision": "int16", "calibration": calibration}
+        run = qmlir.reference(qmlir.quantize(module, profile, **options))
+        return sqnr(truth, np.concatenate([run(x) for x in others]))
+
+    assert decibels("auto") > decibels("minmax") + 20
