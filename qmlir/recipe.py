@@ -63,6 +63,12 @@ class Recipe:
         return self.schema, self.precision
 
     @property
+    def searches_exponents(self) -> bool:
+        """Whether scales are powers of two, those with the least error."""
+        searched = self.calibration in ("auto", "mse") and not self.glow_exact
+        return searched and self.schema == "symmetric_with_power2_scale"
+
+    @property
     def stored_weights(self) -> WeightPrecision:
         """The storage of weights: that of the activations, but always signed, unless it is said."""
         return weight_precision_beside(self.precision) if self.weight_precision == "same" else self.weight_precision

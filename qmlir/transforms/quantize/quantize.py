@@ -14,6 +14,7 @@ from qmlir.legality import target_of
 from qmlir.passes import option
 from qmlir.policy import Policy, conflicts
 from qmlir.recipe import POLICY, BiasPrecision, Recipe
+from qmlir.transforms.quantize.align_scales import align_scales
 from qmlir.transforms.quantize.apply_policy import apply_policy, policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
@@ -101,9 +102,12 @@ def quantize_by(
     choose = {name: value for name, value in settings.items() if name in ChooseScalesPass.__dataclass_fields__}
     samples = some_samples(module, data) if data is not None else []
     if data is not None:
-        keep_integers(network_of(module), samples, Recipe(**settings))
-        if settings["per_channel"] and not settings["glow_exact"]:
-            equalize_channels(network_of(module), samples)
+        recipe, network = Recipe(**settings), network_of(module)
+        keep_integers(network, samples, recipe)
+        if recipe.per_channel and not recipe.glow_exact:
+            equalize_channels(network, samples)
+        if recipe.searches_exponents:
+            align_scales(network, samples, recipe)
     ChooseScalesPass(**choose).apply(ctx, module)
     if data is not None:
         correct_bias(module, samples)

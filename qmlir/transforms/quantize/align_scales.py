@@ -1,0 +1,70 @@
+"""Scales tensors so that the range that suits each one ends where a power of two puts it.
+
+A scale that must be a power of two is up to √2 off the best one: a step too wide, or values that saturate. Between two
+contractions the whole tensor can be multiplied before and divided after (channel_pairs.py), so the tensor comes to the
+scale where the scale may not come to the tensor:
+
+    g = 2^e / s,   s the scale of least error, 2^e the power of two nearest to it
+
+The writer's weights grow by g and the reader's shrink; their own scales are as near to powers of two as before, on
+average. Clamps at 6, whose range no power of two ends at, gain most.
+
+Enters and leaves: a float network with observers that hold ranges.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.quant.calibration import choose_quantization
+from qmlir.recipe import Recipe
+from qmlir.transforms.quantize.channel_pairs import ChannelPair, channel_pairs, observe_anew
+from qmlir.transforms.quantize.headroom import expected
+
+Array = npt.NDArray[Any]
+
+
+def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipe: Recipe) -> int:
+    """Aligns the tensors between contractions of a float network with powers of two.
+
+    Args:
+        function: The network; its weights, biases, clamps and observers change.
+        inputs: Samples, each an array for each input.
+        recipe: The options in effect.
+
+    Returns:
+        How many pairs of contractions were scaled.
+    """
+    block = function.body.block
+    observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
+    aligned: list[ChannelPair] = []
+    for pair in channel_pairs(block):
+        scales = [s for v in pair.tensors if (s := _best_scale(v, observers.get(v), recipe)) is not None]
+        if scales:
+            # One type for all in between, as pools keep scales: that of the widest.
+            pair.scale(np.full(pair.channels, _towards_power_of_two(max(scales))))
+            aligned.append(pair)
+    if aligned:
+        observe_anew(block, aligned, inputs)
+    return len(aligned)
+
+
+def _best_scale(value: SSAValue, observer: ObserveOp | None, recipe: Recipe) -> float | None:
+    """The scale around zero that has the least error, a power of two or not; None where nothing was observed."""
+    if observer is None or (seen := observer.observation) is None or seen.bounds[0] == seen.bounds[1]:
+        return None
+    seen = expected(value, seen, recipe)
+    scale, _ = choose_quantization(*seen.bounds, "symmetric", recipe.precision, seen.histogram, recipe.calibration)
+    return scale
+
+
+def _towards_power_of_two(scale: float) -> float:
+    """2^e / scale, between 1/√2 and √2."""
+    exponent = math.log2(scale)
+    return 2.0 ** (round(exponent) - exponent)
