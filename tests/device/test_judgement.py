@@ -67,3 +67,17 @@ def test_an_asymmetric_network_on_a_device_without_zero_points() -> None:
     reasons = {v.operation: v.refusals for v in verdicts}
     assert any("zero points are 0" in r for r in reasons["qint.conv2d"])
     assert not any(v.refusals for v in judge(quantized, load_device("ethos-u55-like")))
+
+
+SUM = """
+func.func @main(%x: tensor<1x8x8x4xf32>, %y: tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xf32> {
+  %0 = nn.add %x, %y : tensor<1x8x8x4xf32>, tensor<1x8x8x4xf32> -> tensor<1x8x8x4xf32>
+  func.return %0 : tensor<1x8x8x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+def test_a_sum_is_one_in_integers_however_the_device_changes_scales(name: str) -> None:
+    verdicts = judge(parse_text(make_context(), SUM, "sum"), name)
+    assert [(v.operation, v.refusals) for v in verdicts] == [("qint.add", ())]
