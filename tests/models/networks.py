@@ -30,7 +30,8 @@ class Network:
     labels     the class of each sample, or None where there is none
     profiled   how many of the permuted samples profile
     scored     how many of those after them are scored
-    others     samples to profile on where they are not of that set
+    others     samples without labels, of another set: the first `profiled` of them, drawn at random, profile, and the
+               rest is scored beside all that have labels
     """
 
     name: str
@@ -129,7 +130,7 @@ NETWORKS = {
         Network("cifar", "models/onnx/cifar_imageclassifier.onnx", _cifar, 200, 1800),
         Network("kws", "models/tflite/kws_dscnn_f32.tflite", _kws, 50, 450),
         Network("resnet8", "models/tflite/resnet8_cifar_f32.tflite", _resnet8, 200, 1800),
-        Network("vww", "models/tflite/vww_mbv1_f32.tflite", _vww, 0, 128, _vww_pictures),
+        Network("vww", "models/tflite/vww_mbv1_f32.tflite", _vww, 150, 128, _vww_pictures),
         Network("mobilenet", "models/tflite/mobilenet_v1_0.25_224_f32.tflite", _mobilenet, 25, 225),
         Network("ultraface", "models/onnx/ultraface_RFB-320_simplified.onnx", _ultraface, 25, 100),
         Network("super_resolution", "models/onnx/super_resolution.onnx", _super_resolution, 25, 100),
@@ -137,13 +138,25 @@ NETWORKS = {
 }
 
 
+UNLABELLED = -1
+"""The label of a sample that has none, beside some that have."""
+
+DRAW = 20261121
+"""The seed of the samples without labels that profile: the one the other tools' figures were measured with."""
+
+
 @dataclass(frozen=True)
 class Split:
-    """Samples to profile on, samples to score, and the labels of the latter."""
+    """Samples to profile on, samples to score, and the labels of the latter; those without a label come last."""
 
     profile: Array
     score: Array
     labels: Array | None
+
+    @property
+    def labelled(self) -> int:
+        """How many of the scored samples have a label."""
+        return 0 if self.labels is None else int((self.labels != UNLABELLED).sum())
 
 
 def split(network: Network, find: Find, share: float = 1.0) -> Split:
@@ -154,12 +167,26 @@ def split(network: Network, find: Find, share: float = 1.0) -> Split:
         find: Finds files below $QMLIR_SHARED, or skips the test.
         share: The part of the scored samples to keep, at least 2 of them.
     """
+
+    def part(count: int) -> int:
+        return max(2, round(count * share))
+
     x, labels = network.load(find)
     order = np.random.default_rng(0).permutation(len(x))
-    count = max(2, round(network.scored * share))
-    profile, score = order[: network.profiled], order[network.profiled : network.profiled + count]
-    others = x[profile] if network.others is None else network.others(find)
-    return Split(others, x[score], None if labels is None else labels[score])
+    if network.others is None:
+        profile, score = order[: network.profiled], order[network.profiled :][: part(network.scored)]
+        return Split(x[profile], x[score], None if labels is None else labels[score])
+    assert labels is not None
+    others = network.others(find)
+    another = np.random.default_rng(DRAW).permutation(len(others))
+    score, rest = order[: part(network.scored)], another[network.profiled :]
+    rest = rest[: part(len(rest))]
+    unknown = np.full(len(rest), UNLABELLED)
+    return Split(
+        others[another[: network.profiled]],
+        np.concatenate([x[score], others[rest]]),
+        np.concatenate([labels[score], unknown]),
+    )
 
 
 def logits(module: ModuleOp) -> ModuleOp:
@@ -194,12 +221,15 @@ def sqnr(truth: Array, got: Array) -> float:
 class Score:
     """Classification, against the labels and against float.
 
+    samples      all of them
+    labelled     those with a label
     correct      samples whose arg-max is the label
     lost, won    right in float and wrong now, and the other way round
     agreeing     samples with float's arg-max
     """
 
     samples: int
+    labelled: int
     correct: int
     lost: int
     won: int
@@ -208,12 +238,17 @@ class Score:
     @property
     def points(self) -> float:
         """Top-1 minus float's, in points."""
-        return 100 * (self.won - self.lost) / self.samples
+        return 100 * (self.won - self.lost) / self.labelled
+
+    @property
+    def agreement(self) -> float:
+        """In percent of all samples."""
+        return 100 * self.agreeing / self.samples
 
     def __str__(self) -> str:
-        top, agree = 100 * self.correct / self.samples, 100 * self.agreeing / self.samples
         change = f"{self.points:+.2f} points: {self.lost} lost, {self.won} won"
-        return f"top-1 {top:.2f} % ({change}), agreement {agree:.2f} %"
+        top = f"top-1 {100 * self.correct / self.labelled:.2f} % ({change})"
+        return f"{top}, agreement {self.agreement:.2f} % ({self.agreeing} of {self.samples})"
 
 
 def score(labels: Array, truth: Array, got: Array) -> Score:
@@ -221,6 +256,7 @@ def score(labels: Array, truth: Array, got: Array) -> Score:
     before, after = truth.argmax(1) == labels, got.argmax(1) == labels
     return Score(
         len(labels),
+        int((labels != UNLABELLED).sum()),
         int(after.sum()),
         int((before & ~after).sum()),
         int((~before & after).sum()),
@@ -229,9 +265,11 @@ def score(labels: Array, truth: Array, got: Array) -> Score:
 
 
 def credit(labels: Array, got: Array) -> float:
-    """How many samples are right, each of n outputs that tie for the largest counting 1/n; [n, classes].
+    """How many samples with a label are right, each of n outputs that tie for the largest 1/n; [n, classes].
 
     Integers tie, and which of them an arg-max takes says nothing about the network.
     """
+    known = labels != UNLABELLED
+    labels, got = labels[known], got[known]
     first = got == got.max(axis=1, keepdims=True)
     return float((first[np.arange(len(labels)), labels] / first.sum(axis=1)).sum())

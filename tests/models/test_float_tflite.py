@@ -66,10 +66,10 @@ def test_classes(name: str, shared: Shared) -> None:
     theirs = {numerics: credit(labels, converted(path, numerics, data.score)) for numerics in RESOLVERS}
     own = credit(labels, ours)
     show(f"{name}: SQNR {sqnr(truth, ours):.1f} dB, {score(labels, truth, ours)}; with ties in parts {own:.1f} of "
-         f"{len(labels)} right, in float {credit(labels, truth):.1f}, "
+         f"{data.labelled} right, in float {credit(labels, truth):.1f}, "
          + ", ".join(f"the converter's by {numerics} {right:.1f}" for numerics, right in theirs.items()))  # fmt: skip
-    assert own >= credit(labels, truth) - allowed(BELOW_FLOAT, len(labels))
-    assert own >= theirs["litert-reference"] - allowed(BELOW_CONVERTED, len(labels))
+    assert own >= credit(labels, truth) - allowed(BELOW_FLOAT, data.labelled)
+    assert own >= theirs["litert-reference"] - allowed(BELOW_CONVERTED, data.labelled)
 
 
 def test_the_autoencoder(shared: Shared) -> None:

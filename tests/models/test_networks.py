@@ -104,7 +104,7 @@ def test_integers(prepared: Prepared, schema: str) -> None:
     if prepared.data.labels is not None:
         scored = score(prepared.data.labels, truth, got)
         text += f", {scored}"
-        allowed = max(POINTS.get(schema, 0.5) * scored.samples / 100, 2)
+        allowed = max(POINTS.get(schema, 0.5) * scored.labelled / 100, 2)
         assert scored.lost - scored.won <= allowed
     _show(f"{prepared.network.name:17s} {schema:28s} {text}; CPU unlike reference: {unequal} of {len(outputs)}")
     assert unequal == 0
@@ -120,19 +120,56 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 """Name → options of `quantize`, the same for every network."""
 
-REACHED: dict[str, dict[str, tuple[float, float]]] = {
+
+@dataclass(frozen=True)
+class Least:
+    """What a recipe must reach on a network, over all scored samples.
+
+    decibels   of offset-free SQNR
+    agreement  with float's arg-max, in percent
+    points     of top-1 that may be lost, and never less than two samples
+    """
+
+    decibels: float = 0.0
+    agreement: float = 0.0
+    points: float = 0.5
+
+
+# The figures are what the best tool reaches, or a margin above it. Not reached, and so not here: of the default recipe
+# 99.9 % on mnist-8 (4,895 of 4,900), 24.5 dB and 99 % on vww; of powers of two 99.8 % on mnist-8 (4,890 of 4,900),
+# 97.5 % on kws, 96 % on resnet8.
+REACHED: dict[str, dict[str, Least]] = {
     "default": {
-        "mnist-8": (37.5, 99.85),  # 99.9 is the aim; 4,895 of 4,900 agree, which is 99.898
-        "cifar": (36.5, 98.5),
-        "kws": (30.0, 99.0),
-        "resnet8": (27.0, 97.4),
-        "mobilenet": (19.7, 88.5),
+        "mnist-8": Least(37.5, 99.85),
+        "cifar": Least(36.5, 98.5),
+        "kws": Least(30.0, 99.0),
+        "resnet8": Least(28.4, 97.4),
+        "mobilenet": Least(19.7, 88.5),
+    },
+    "symmetric": {"mnist-8": Least(37.4), "cifar": Least(32.9), "kws": Least(21.5), "resnet8": Least(24.5)},
+    "powers of two": {
+        "cifar": Least(agreement=96.5),
+        "vww": Least(agreement=98.0, points=2.0),
+        "mobilenet": Least(points=2.0),
+    },
+    "int16, powers of two": {
+        "mnist-8": Least(agreement=99.9),
+        "cifar": Least(agreement=99.9),
+        "kws": Least(agreement=99.9),
+        "resnet8": Least(agreement=99.9),
+        "vww": Least(agreement=99.9),
+        "mobilenet": Least(agreement=98.5),
+    },
+    "16x8": {
+        "mnist-8": Least(41.9),
+        "cifar": Least(37.7),
+        "kws": Least(35.6),
+        "resnet8": Least(28.5),
+        "vww": Least(27.3),
+        "mobilenet": Least(26.0),
     },
 }
-"""Recipe → network → the least SQNR in dB and agreement in percent, over all scored samples.
-
-vww is not here: 24.5 dB is the aim, 20.2 are reached, and one picture beyond the profiled ranges is most of the error.
-"""
+"""Recipe → network → what is reached."""
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -143,13 +180,17 @@ def test_recipes(prepared: Prepared, recipe: str) -> None:
     found = sqnr(truth, got)
     left = sum(e.outcome == "float" for e in qmlir.decisions(quantized))
     text = f"SQNR {found:5.1f} dB, {left} operations float"
-    if prepared.data.labels is not None:
-        scored = score(prepared.data.labels, truth, got)
+    labels, labelled = prepared.data.labels, prepared.data.labelled
+    if labels is not None:
+        scored = score(labels, truth, got)
         text += f", {scored}"
+        if labelled < len(labels):
+            text += f"; of those with a label SQNR {sqnr(truth[:labelled], got[:labelled]):.1f} dB"
         least = REACHED.get(recipe, {}).get(prepared.network.name)
         if least is not None and SHARE >= 1:
-            assert found >= least[0]
-            assert 100 * scored.agreeing / scored.samples >= least[1]
+            assert found >= least.decibels
+            assert scored.agreement >= least.agreement
+            assert scored.lost - scored.won <= max(least.points * scored.labelled / 100, 2)
     _show(f"{prepared.network.name:17s} {recipe:28s} {text}")
 
 
