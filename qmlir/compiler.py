@@ -193,7 +193,8 @@ def quantize(
     result = module.clone()
     required: Mapping[str, object] = {}
     if target is not None:
-        required = required_options(target, schema=schema, precision=precision, per_channel=per_channel)
+        asked = {"schema": schema, "precision": precision, "per_channel": per_channel}
+        required = required_options(target, **asked, bias=None if bias == "auto" else bias)
         result.attributes[DEVICE] = StringAttr(str(target))
     context = context_of(result)
     if profile is not None:

@@ -50,7 +50,7 @@ class Simulated:
         Raises:
             StreamError: The program was made for another device.
         """
-        self.program, self.device, self.routines = program, device, routines
+        self.program, self.device, self.routines, self.native = program, device, routines, native
         self.signature = Signature(*(tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs)))
         called = {f.sym_name.data: _Routine(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self._simulator = Simulator(program, device, called)
@@ -66,7 +66,11 @@ class Simulated:
 
     def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
         """The outputs in order."""
-        return self._simulator.run(*self.signature.arrays(inputs))
+        return self.run_all([inputs])[0]
+
+    def run_all(self, samples: Sequence[Array | Mapping[str, Array]]) -> list[list[Array]]:
+        """The outputs in order for each of some inputs, which takes less time than one call for each."""
+        return self._simulator.run_all([self.signature.arrays(inputs) for inputs in samples])
 
     @property
     def report(self) -> Report | None:

@@ -9,6 +9,7 @@ from pydantic_core import PydanticUndefined
 from qmlir.device.description import Device
 from qmlir.device.keys import keys_of, table_of, unit_of
 from qmlir.device.limits import EVERY, limits_of
+from qmlir.device.reasons import RULES
 from qmlir.device.values import Table
 
 
@@ -57,6 +58,11 @@ def _default(field: FieldInfo) -> str:
     if isinstance(default, tuple):
         return ", ".join(map(str, cast(tuple[object, ...], default)))
     return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def rules_page() -> str:
+    """What the commands of every device ask, as Markdown."""
+    return "".join(f"* {sentence}\n" for sentence, _ in RULES)
 
 
 def operations_page(device: Device) -> str:

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.device.description import Device
-from qmlir.device.limits import refusals
+from qmlir.device.reasons import reasons
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import TensorOp, shape_of
 from qmlir.dialects.nn import ConstantOp
@@ -35,7 +35,7 @@ class Verdict:
 
 def verdicts(module: ModuleOp, device: Device) -> list[Verdict]:
     """A verdict on each operation of a network on the qint level, in program order."""
-    return [Verdict(_node(op), op.name, products(op), tuple(refusals(op, device))) for op in _computing(module)]
+    return [Verdict(_node(op), op.name, products(op), tuple(reasons(op, device))) for op in _computing(module)]
 
 
 def _node(op: Operation) -> str:

@@ -16,6 +16,7 @@ from qmlir.device.copies import MOST_TRANSFERS
 from qmlir.device.description import Device
 from qmlir.dialects import qint
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant import numerics
 
 OPERATIONS: dict[type[Operation], str] = {
     qint.Conv2DOp: "conv2d",
@@ -277,7 +278,23 @@ LIMITS = (
         "scales change by the contract {wanted}",
         lambda device, kind: device.quant.contract,
         properties.contract,
-        lambda got, wanted: got == wanted,
+        lambda got, wanted: got in (wanted, numerics.CONTRACTS[wanted].wide),
+    ),
+    Limit(
+        "quant.scale",
+        ["requantize"],
+        "multipliers are {wanted}",
+        lambda device, kind: "powers of two" if device.quant.scale == "pow2" else None,
+        properties.multipliers,
+        _powers_of_two,
+    ),
+    Limit(
+        "quant.bias.type",
+        ("conv2d", "depthwise", "fc"),
+        "a bias has at most {wanted} bits",
+        lambda device, kind: int(device.quant.bias.type.removeprefix("i")),
+        properties.bias_bits,
+        _at_most,
     ),
     Limit(
         "quant.granularity",

@@ -8,6 +8,9 @@ from xdsl.ir import Operation
 from qmlir.device.copies import transfers as transfers_of
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.windows import WindowOp
 
@@ -106,11 +109,32 @@ def scales(op: qint.RequantizeOp) -> int:
     return len(set(zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)))
 
 
+def multipliers(op: qint.RequantizeOp) -> frozenset[int]:
+    """The multipliers but 0, which takes no multiplying."""
+    return frozenset(op.multiplier.get_values()) - {0}
+
+
 def shifts(op: qint.RequantizeOp) -> frozenset[int]:
-    """By how many bits products are shifted to the right, with a multiplier as narrow as the contract allows."""
-    narrow = numerics.CONTRACTS[op.contract.data].step.bit_length() - 1
+    """By how many bits products are shifted to the right, with a multiplier as narrow as the contract allows.
+
+    The contract of 64-bit sums takes any multiplier: one that is a power of two is narrowed to 1 there.
+    """
+    name = op.contract.data
+    narrow = numerics.CONTRACTS[name].step.bit_length() - 1
+    if name == "single64" and all(m.bit_count() == 1 for m in multipliers(op)):
+        narrow = numerics.MULTIPLIER_BITS - 1
     factors = zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)
     return frozenset(numerics.MULTIPLIER_BITS - narrow - shift for multiplier, shift in factors if multiplier)
+
+
+def bias_bits(op: WeightedOp) -> int | None:
+    """How many bits a bias needs, its sign among them: those of its numbers, or of its type where it is computed."""
+    if op.b is None:
+        return None
+    if not isinstance(constant := op.b.owner, ConstantOp):
+        return width_of(op.b)
+    bias = constant.value.array
+    return 1 + max(int(bound).bit_length() for bound in (bias.max(initial=0), -1 - bias.min(initial=0)))
 
 
 def operand_factors(op: qint.AddOp) -> int:

@@ -1,7 +1,7 @@
 """What a device asks of the quantizer, so that what comes out has a place on it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from qmlir.device.description import Device
@@ -20,15 +20,17 @@ class Requirements:
     schema       how ranges become scales and zero points
     precision    storage of data, one of those the device has
     per_channel  whether weights may have a scale for each output channel
+    bias         storage of biases: 32 bits where the device has no wider ones
     """
 
     schema: str
     precision: str
     per_channel: bool
+    bias: str
 
     def options(self) -> Mapping[str, object]:
         """As the pass `quantize` takes them."""
-        return {"schema": self.schema, "precision": self.precision, "per_channel": self.per_channel}
+        return asdict(self)
 
 
 def requirements(device: Device, precision: str | None = None) -> Requirements:
@@ -41,29 +43,31 @@ def requirements(device: Device, precision: str | None = None) -> Requirements:
         schema = "symmetric_with_power2_scale"
     else:
         schema = "asymmetric" if device.quant.zero_point.activations else "symmetric"
+    bias = "int32" if device.quant.bias.type == "i32" else "auto"
     known = [PRECISIONS[type] for type in device.quant.types]
     if precision is not None and precision not in known:
         raise OptionError("precision", f"must be one of {', '.join(known)} for {device.name}", got=precision)
-    return Requirements(schema, precision or known[0], device.quant.granularity == "channel")
+    return Requirements(schema, precision or known[0], device.quant.granularity == "channel", bias)
 
 
 def required_options(target: str | Path, **given: object) -> Mapping[str, object]:
-    """The options of `quantize` that a device fixes.
+    """The options of `quantize` that a device fixes, and those that the user gives within what it allows.
 
     Args:
         target: The device, by its name or its file.
-        given: What the user asks for of them; None where that is nothing.
+        given: What the user asks for; None where that is nothing.
 
     Raises:
-        OptionError: The user asks for something else, or for a precision that the device does not have.
+        OptionError: The user asks for something that the device does not have.
     """
     device = load_device(target)
-    asked = given.get("precision")
-    fixed = requirements(device, asked if isinstance(asked, str) else None).options()
-    for name, value in given.items():
-        if value is not None and value != fixed[name]:
+    precision = given.get("precision")
+    fixed = requirements(device, precision if isinstance(precision, str) else None).options()
+    asked = {name: value for name, value in given.items() if value is not None}
+    for name, value in asked.items():
+        if fixed[name] not in (value, "auto") and value is not False:
             raise OptionError(name, f"must be {fixed[name]} for {device.name}", got=str(value), remedy="leave it out")
-    return fixed
+    return {**fixed, **asked}
 
 
 def target_of_device(device: Device) -> Target:
@@ -74,4 +78,4 @@ def target_of_device(device: Device) -> Target:
     """
     host = load_target("cpu")
     contract = "single" if device.quant.scale == "pow2" else device.quant.contract
-    return Target(device.name, contract, host.integer, host.floating)
+    return Target(device.name, contract, host.integer, host.floating, host.sum_bits)

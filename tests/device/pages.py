@@ -8,7 +8,7 @@ import argparse
 import sys
 
 from qmlir.device import load_device, shipped_devices
-from qmlir.device.document import keys_page, operations_page
+from qmlir.device.document import keys_page, operations_page, rules_page
 from qmlir.files import write_whole
 from tests.conftest import ROOT
 
@@ -33,14 +33,15 @@ OPERATIONS = """\
 # What the devices compute
 
 Each sentence is a limit of the device file; an operation that breaks one stays with the host, and the sentence is its
-reason.
+reason. So it is with what the commands of every device ask:
+
 """
 
 
 def page() -> str:
     """The page as it should be."""
     devices = "\n".join(operations_page(load_device(name)) for name in shipped_devices())
-    return f"{HEADER}{keys_page()}\n{OPERATIONS}\n{devices}"
+    return f"{HEADER}{keys_page()}\n{OPERATIONS}{rules_page()}\n{devices}"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -167,6 +167,21 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
         "zero points are 0, got 3",
     ),
     ("quant.round", device(), requantize([HALF + 9], [0]), requantize([HALF], [0], "double"), "single, got double"),
+    ("quant.round", device(), requantize([HALF + 9], [0], "single64"), requantize([HALF], [0], "upup"), "got upup"),
+    (
+        "quant.scale",
+        with_quant(scale="pow2"),
+        requantize([HALF], [0], "single64"),
+        requantize([HALF, HALF + 9], [0, 0], "single64"),
+        "multipliers are powers of two",
+    ),
+    (
+        "quant.bias.type",
+        with_quant(bias={"type": "i32"}),
+        Sample(qint.FullyConnectedOp, "", (i(16, 1, 4), i(8, 2, 4), i(32, 2))),
+        Sample(qint.FullyConnectedOp, "", (i(16, 1, 4), i(8, 2, 4), i(64, 2)), {}, i(64).element),
+        "a bias has at most 32 bits, got 64",
+    ),
     (
         "quant.granularity",
         with_quant(granularity="tensor"),
