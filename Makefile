@@ -14,7 +14,7 @@ JOBS   ?= 2
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint models conformance tables bench clean
+.PHONY: help demo test check lint models npu conformance tables bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 
 models: $(READY) ## accuracy of real trained models (QMLIR_SHARED, default ../shared), with the figures
 	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} $(BIN)/python -m pytest tests/models -q -s
+
+npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
+	$(BIN)/python -m tests.models.accelerators
 
 conformance: $(READY) ## every test case of ONNX and of others, with a table of what passes (QMLIR_SHARED as above)
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest tests/conformance -q
