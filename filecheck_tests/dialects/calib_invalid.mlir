@@ -55,3 +55,11 @@ func.func @histogram(%x: tensor<2xf32>) {
   calib.observe %x {name = "x", histogram = #calib.histogram<k = 0, first = 0, counts = [-1]>} : tensor<2xf32>
   func.return
 }
+
+// -----
+
+func.func @bytes_that_are_no_text(%x: tensor<2xf32>) {
+  // expected-error@+1 {{should be of base attribute string}}
+  calib.observe %x {name = "\FF\00"} : tensor<2xf32>
+  func.return
+}
