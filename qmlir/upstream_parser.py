@@ -1,4 +1,4 @@
-"""A parser of what upstream's tools print and xDSL's parser does not read, or reads too slowly.
+r"""A parser of what upstream's tools print and xDSL's parser does not read, or reads too slowly.
 
     loc(#loc3), with `#loc3 = loc("net.py":7:1)` behind the module    read ahead when it is met
     loc(fused<"cse">[…]), loc("net.py":7:1 to 9:20)                    metadata and the end of a range are dropped:
@@ -7,7 +7,7 @@
     dense<1.0> : tensor<25000000xf32>                                  i4 and i24 are in upstream's bytes
     dense_resource<conv1> : tensor<…>, the `{-# … #-}` behind it       the same (resources.py)
     "llvm.getelementptr"(%p, %i) <{…}>, as LLVM 19 prints it           what LLVM 19 does not know yet is added
-    name = "gr\\C3\\B6\\C3\\9Fe"                                       escaped text is text, not bytes
+    name = "gr\C3\B6\C3\9Fe"                                           escaped text is text, not bytes
     "func.call"(%x) <{callee = @f, no_inline}>                         `no_inline` becomes an attribute: it is no
                                                                        property of xDSL's calls and functions
 
