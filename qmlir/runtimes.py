@@ -221,7 +221,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
     "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
     "nn.resize": Rounding("double", function="fixed_places"),
-    "nn.resize/u8": Rounding("single", function="float32"),
+    "nn.resize/u8": Rounding("single", function="float32_product"),
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),

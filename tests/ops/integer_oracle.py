@@ -8,6 +8,7 @@ from index to int; `tensor` makes an array of it.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import reduce
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -477,7 +478,10 @@ def resize(op: qint.ResizeOp, x: Array) -> Result:
 
 def interpolate(op: qint.InterpolateOp, x: Array) -> Result:
     tables, result = op.tables(), dict[Index, int]()
-    bits, offset, rounding = op.bits.get_values(), op.offset.value.data, op.rounding.data
+    bits, offset, rounding = list(op.bits.get_values()), op.offset.value.data, op.rounding.data
+    floats = rounding.startswith("float32")
+    if rounding == "float32_product":
+        tables, bits = tables[::-1], bits[::-1]
     for index in indexes(op.infer_shapes()[0]):
         total = Fraction(0)
         for way in product(*(range(taps.shape[1]) for _, taps, _ in reversed(tables))):
@@ -486,10 +490,12 @@ def interpolate(op: qint.InterpolateOp, x: Array) -> Result:
                 place[axis] = at(taps, index[axis], tap)
                 weights.append(Fraction(at(w, index[axis], tap), 1 << b))
             term = Fraction(at(x, *place) + offset)
+            if rounding == "float32_product":
+                weights = [reduce(lambda a, b: float32(a * b), weights)]
             for weight in weights:
-                term = float32(term * weight) if rounding == "float32" else term * weight
-            total = float32(total + term) if rounding == "float32" else total + term
-        if rounding == "float32":
+                term = float32(term * weight) if floats else term * weight
+            total = float32(total + term) if floats else total + term
+        if floats:
             result[index] = math.floor(float32(total + Fraction(1, 2))) - offset
         else:
             result[index] = (half_up if rounding == "half_up" else half_away)(total) - offset

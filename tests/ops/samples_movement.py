@@ -138,6 +138,12 @@ QINT_SAMPLES = (
     Sample(qint.InterpolateOp, "half up", (i(8, 2, 5, 3),), parts({1: (5, 7)}, 15, "half_up", 128)),
     Sample(qint.InterpolateOp, "half away", (i(16, 1, 4, 5, 9),), parts({1: (4, 8), 2: (5, 3)}, 10, "half_away")),
     Sample(qint.InterpolateOp, "in floats", (i(8, 1, 4, 5, 3),), parts({1: (4, 7), 2: (5, 9)}, 24, "float32", 128)),
+    Sample(
+        qint.InterpolateOp,
+        "in floats, weights first",
+        (i(8, 1, 4, 5, 3),),
+        parts({1: (4, 7), 2: (5, 9)}, 24, "float32_product", 128),
+    ),
     Sample(qint.ResizeOp, "one axis", (i(8, 2, 5, 3),), fixed({1: (5, 7)}, 14)),
     Sample(qint.ResizeOp, "rows and columns", (i(8, 1, 4, 5, 18),), fixed({1: (4, 7), 2: (5, 3)}, 10) | zero(-128)),
     Sample(qint.ResizeOp, "i16, channels first", (i(16, 1, 2, 4, 5),), fixed({3: (5, 9), 2: (4, 8)}, 6) | zero(5)),

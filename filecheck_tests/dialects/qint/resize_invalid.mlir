@@ -51,7 +51,7 @@ func.func @p2_negative(%x: tensor<1x2x3xi8>) {
 // -----
 
 func.func @p3(%x: tensor<1x2x3xi8>) {
-  // expected-error@+1 {{'qint.interpolate' rounds half_up, half_away, float32, got down}}
+  // expected-error@+1 {{'qint.interpolate' rounds half_up, half_away, float32, float32_product, got down}}
   %0 = qint.interpolate %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xi32>, [3, 1]>], bits = array<i32: 2>, rounding = "down"} : tensor<1x2x3xi8> -> tensor<1x1x3xi8>
   func.return
 }

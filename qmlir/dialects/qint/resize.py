@@ -1,7 +1,9 @@
 """Integer interpolation."""
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import product
+from operator import mul
 from typing import ClassVar
 
 import numpy as np
@@ -40,18 +42,26 @@ class ResizeOp(AccumulatingOp, InterpolationOp):
         return (self.interpolated(inputs[0].astype(np.int32) - np.int32(self.zero_point.value.data)),)
 
 
-ROUNDINGS = ("half_up", "half_away", "float32")
+IN_FLOATS = ("float32", "float32_product")
+ROUNDINGS = ("half_up", "half_away", *IN_FLOATS)
 
 
 def round_mean(total: N, rounding: str, bits: int) -> N:
     """total · 2^−bits as an integer, rounded as `InterpolateOp` says; a float32 total is what it is."""
-    if rounding == "float32":
+    if rounding in IN_FLOATS:
         return (total + 0.5).floor().to(i32)
     half = (1 << bits) >> 1
     if rounding == "half_up":
         return (total + half) >> bits
     sign = total >> 63
     return ((((total ^ sign) - sign + half) >> bits) ^ sign) - sign
+
+
+def weighted(x: N, weights: Sequence[N], rounding: str) -> N:
+    """x times its weights, one after another or multiplied with each other first."""
+    if rounding == "float32_product":
+        return x * reduce(mul, weights)
+    return reduce(mul, weights, x)
 
 
 @irdl_op_definition
@@ -61,17 +71,20 @@ class InterpolateOp(QIntOp, InterpolationOp):
     An element's weight is the product of those of its axes, which are multiples of 2^−`bits`, one entry for each axis.
     `rounding` is R and what comes before it:
 
-        half_up      the exact sum, halves up
-        half_away    the exact sum, halves away from zero
-        float32      (x + offset) times the first axis' weight, times the next one's, each product rounded to float32;
-                     the sum likewise, the last axis' taps outermost; then floor(sum + 1/2), that sum rounded too
+        half_up          the exact sum, halves up
+        half_away        the exact sum, halves away from zero
+        float32          (x + offset) times the first axis' weight, times the next one's, each product rounded to
+                         float32; the sum likewise, the last axis' taps outermost; then floor(sum + 1/2), that sum
+                         rounded too
+        float32_product  the same, but (x + offset) times the product of the weights, that of the last axis times the
+                         one before, and with the first axis' taps outermost
 
     As for every interpolation, I1 to I3 (dialects/interpolation.py)
     (P1) x has 8 or 16 bits
     (P2) one entry of bits for each axis, from 0 to 30; each element's weights along an axis are not negative and add
-         up to 1; for float32 they are between −2 and 2 only
-    (P3) the rounding is one of the three; of float32, weights have 24 significant bits
-    (P4) the sums fit 62 bits, of float32 24
+         up to 1; in floats they are between −2 and 2 only
+    (P3) the rounding is one of the four; in floats, weights have 24 significant bits
+    (P4) the sums fit 62 bits, in floats 24
     """
 
     name = "qint.interpolate"
@@ -97,25 +110,33 @@ class InterpolateOp(QIntOp, InterpolationOp):
         bits = self.bits.get_values()
         return [np.ldexp(w.astype(np.float32), -b) for (_, _, w), b in zip(self.tables(), bits, strict=True)]
 
-    def _neighbours(self, x: Array, weights: Sequence[Array]) -> Iterator[tuple[Array, list[Array]]]:
-        """For each tap, the last axis' outermost: the elements there, and their weights along each axis."""
-        tables = self.tables()
-        for way in product(*(range(taps.shape[1]) for _, taps, _ in reversed(tables))):
+    def computed_in_floats(self) -> bool:
+        """Whether sums are in float32."""
+        return self.rounding.data in IN_FLOATS
+
+    def steps(self) -> list[tuple[int, Array, Array]]:
+        """(axis, taps, weights in i64 or f32) in the order in which weights multiply; the last taps are outermost."""
+        weights = [w.astype(np.int64) for _, _, w in self.tables()]
+        own = self.float_weights() if self.computed_in_floats() else weights
+        steps = [(axis, taps, w) for (axis, taps, _), w in zip(self.tables(), own, strict=True)]
+        return steps[::-1] if self.rounding.data == "float32_product" else steps
+
+    def _neighbours(self, x: Array) -> Iterator[tuple[Array, list[Array]]]:
+        """For each tap: the elements there, and their weights along each axis."""
+        steps = self.steps()
+        for way in product(*(range(taps.shape[1]) for _, taps, _ in reversed(steps))):
             found, factors = x, list[Array]()
-            for (axis, taps, _), own, tap in zip(tables, weights, reversed(way), strict=True):
+            for (axis, taps, own), tap in zip(steps, reversed(way), strict=True):
                 found = np.take(found, taps[:, tap], axis=axis)
                 factors.append(own[:, tap].reshape(-1, *[1] * (x.ndim - axis - 1)))
             yield found, factors
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        offset, floats = self.offset.value.data, self.rounding.data == "float32"
-        weights = self.float_weights() if floats else [w.astype(np.int64) for _, _, w in self.tables()]
-        total = np.zeros(self.infer_shapes()[0], np.float32 if floats else np.int64)
-        for term, factors in self._neighbours((inputs[0].astype(np.int64) + offset).astype(total.dtype), weights):
-            for factor in factors:
-                term = term * factor
-            total = total + term
-        return ((self.rounded(Lanes(total)).array - offset).astype(inputs[0].dtype),)
+        offset, dtype = self.offset.value.data, np.float32 if self.computed_in_floats() else np.int64
+        total = Lanes(np.zeros(self.infer_shapes()[0], dtype))
+        for x, factors in self._neighbours((inputs[0].astype(np.int64) + offset).astype(dtype)):
+            total = total + weighted(Lanes(x), [Lanes(factor) for factor in factors], self.rounding.data)
+        return ((self.rounded(total).array - offset).astype(inputs[0].dtype),)
 
     def rounded(self, total: N) -> N:
         """A sum, f32 or i64, as an integer; i32 or i64."""
@@ -123,7 +144,7 @@ class InterpolateOp(QIntOp, InterpolationOp):
 
     def verify_(self) -> None:
         super().verify_()
-        width, floats = width_of(self.x), self.rounding.data == "float32"
+        width, floats = width_of(self.x), self.computed_in_floats()
         if width not in (8, 16):  # P1
             raise VerifyException(f"'{self.name}' needs integers of 8 or 16 bits, got {element_of(self.x)}")
         if self.rounding.data not in ROUNDINGS:  # P3

@@ -52,6 +52,7 @@ _FORMS: Mapping[str, tuple[int, str, Callable[[Places], Table | None]]] = {
     "fixed_places": (PLACE_BITS, "half_away", Places.fixed),
     "fixed_weights": (WEIGHT_BITS, "half_up", lambda places: places.rounded(WEIGHT_BITS)),
     "float32": (FLOAT_BITS, "float32", _float_table),
+    "float32_product": (FLOAT_BITS, "float32_product", _float_table),
 }
 """`Rounding.function` → bits behind the point, rounding, and what makes neighbours and weights of places."""
 

@@ -1,11 +1,10 @@
 """Integer interpolation: a sum over the taps along one axis after another, in i32."""
 
-import numpy as np
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
-from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp
+from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp, weighted
 from qmlir.lowering.qint_to_linalg.contraction import centred
 from qmlir.lowering.qint_to_linalg.indexing import element_at, position
 from qmlir.lowering.qint_to_linalg.structured import TensorCode, loops, tensor_of
@@ -40,15 +39,13 @@ def _along(code: TensorCode, x: SSAValue, axis: int, taps: Array, weights: Array
 
 
 def _interpolate(code: TensorCode, op: InterpolateOp, x: SSAValue) -> SSAValue:
-    """One loop nest: a tap of the last axis outermost; sums in i64 or f32."""
-    shape, tables, offset = shape_of(op.y), op.tables(), op.offset.value.data
-    floats = op.rounding.data == "float32"
-    wide = f32 if floats else i64
-    own = op.float_weights() if floats else [weights.astype(np.int64) for _, _, weights in tables]
+    """One loop nest: a tap of the last step's axis outermost; sums in i64 or f32."""
+    shape, tables, offset = shape_of(op.y), op.steps(), op.offset.value.data
+    wide = f32 if op.computed_in_floats() else i64
     written, ways = loops(len(shape) + len(tables))[: len(shape)], loops(len(shape) + len(tables))[len(shape) :]
     read = [
         (code.constant(table), [written[axis], way])
-        for (axis, taps, _), weights, way in zip(tables, own, reversed(ways), strict=True)
+        for (axis, taps, weights), way in zip(tables, reversed(ways), strict=True)
         for table in (taps, weights)
     ]
 
@@ -58,9 +55,7 @@ def _interpolate(code: TensorCode, op: InterpolateOp, x: SSAValue) -> SSAValue:
         for (axis, _, _), place in zip(tables, found[::2], strict=True):
             here[axis] = place.to(INDEX)
         term = (element_at(total.code, x, here).to(i32) + offset).to(wide)
-        for weight in found[1::2]:
-            term = term * weight
-        return total + term
+        return total + weighted(term, found[1::2], op.rounding.data)
 
     def rounded(total: Value) -> Value:
         return (op.rounded(total) - offset).to(element_of(op.y))

@@ -5,12 +5,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp, round_mean
+from qmlir.dialects.qint.resize import IN_FLOATS, InterpolateOp, ResizeOp, round_mean, weighted
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.kernels.resize import lower_resize, merged_around
@@ -42,7 +41,7 @@ class Interpolate(Kernel):
     @property
     def wide(self) -> Attribute:
         """What sums are taken in."""
-        return f32 if self.rounding == "float32" else i64
+        return f32 if self.rounding in IN_FLOATS else i64
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, *tables, y = buffers
@@ -68,9 +67,7 @@ class Interpolate(Kernel):
         left = len(self.axes) - len(weights)
         if left == 0:
             term = (x.load(*place).to(i32) + self.offset).to(self.wide)
-            for weight in weights:
-                term = term * weight
-            return total + term
+            return total + weighted(term, weights, self.rounding)
         axis = self.axes[left - 1]
         taps, own = tables[2 * left - 2 : 2 * left]
 
@@ -84,12 +81,11 @@ class Interpolate(Kernel):
 
 
 def _interpolate(state: MainLowering, op: InterpolateOp) -> None:
-    shape, result, place = merged_around(shape_of(op.x), shape_of(op.y), list(op.axes.get_values()))
+    steps = op.steps()
+    shape, result, place = merged_around(shape_of(op.x), shape_of(op.y), [axis for axis, _, _ in steps])
     buffer = state.allocate_result(op.y)
     if prod(result):
-        floats = op.rounding.data == "float32"
-        weights = op.float_weights() if floats else [w.astype(np.int64) for _, _, w in op.tables()]
-        constants = [state.constant(t) for (_, taps, _), w in zip(op.tables(), weights, strict=True) for t in (taps, w)]
+        constants = [state.constant(table) for _, taps, weights in steps for table in (taps, weights)]
         kernel = Interpolate(tuple(place), op.rounding.data, sum(op.bits.get_values()), op.offset.value.data)
         views = [state.view(state.buffer(op.x), shape), *constants, state.view(buffer, result)]
         state.call(kernel, views, result[0] if len(result) > 1 else 1)
