@@ -6,9 +6,14 @@
 
 Both in dB of signal to quantization noise, 10·log10(Σ f² / Σ (q − f)²), and as the cosine of the angle between q and
 f; sums are over all elements of all samples. Where quantization has equalized the channels of a tensor, f is too.
+
+A tensor may have one layout in the float network as it came and another once that is simplified; what was quantized is
+one of the two, and is compared with that one. What still differs in shape is named in a warning.
 """
 
 import math
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +23,8 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType
 
 from qmlir.compiler import Pipeline, compile, main_function
-from qmlir.errors import QmlirError
+from qmlir.dialects.interfaces import shape_of
+from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.ledger import deciding_operations, decisions
 from qmlir.rewriting import tensor_name
 from qmlir.transforms.quantize.channel_pairs import FACTORS
@@ -107,15 +113,18 @@ def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Map
     Raises:
         QmlirError: They have no tensor in common, or there is no sample.
     """
-    simplified = Pipeline("simplify")(module)
-    float_module, float_names = tapped(simplified, main_function(simplified))
+    origin = _origin(module, quantized)
+    float_module, float_names = tapped(origin, main_function(origin))
     quantized_module, quantized_names = tapped(quantized, main_function(quantized))
-    shapes = _shapes(float_module, float_names)
-    shared = [n for n, shape in _shapes(quantized_module, quantized_names).items() if shapes.get(n) == shape]
+    shapes, others = _shapes(float_module, float_names), _shapes(quantized_module, quantized_names)
+    shared = [n for n in others if shapes.get(n) == others[n]]
     if not shared or not decisions(quantized):
         got = "none in common" if decisions(quantized) else "one that was never quantized"
         remedy = "give the network that was quantized, and what `quantize` wrote"
         raise QmlirError("the networks must have tensors of the same names", got=got, remedy=remedy)
+    if moved := [n for n in others if n in shapes and n not in shared]:
+        text = f"not compared, as their shapes differ between the two networks: {', '.join(moved)}"
+        warnings.warn(text, QmlirWarning, stacklevel=2)
     alone_module, inputs, outputs = isolated(main_function(quantized), shared)
     floats, quants = compile(float_module), compile(quantized_module)
     alone = compile(alone_module) if outputs else None
@@ -136,6 +145,19 @@ def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Map
     if not count:
         raise QmlirError("an analysis needs at least one sample", got="none")
     return _rows(sums, quantized)
+
+
+def _origin(module: ModuleOp, quantized: ModuleOp) -> ModuleOp:
+    """The float network as it is, or simplified: the one that has more of the quantized one's operations."""
+    made = _operations(quantized)
+    return max((Pipeline("simplify")(module), module), key=lambda each: (made & _operations(each)).total())
+
+
+def _operations(module: ModuleOp) -> Counter[tuple[str, str, tuple[int, ...]]]:
+    """The operations of a network by kind, tensor and shape."""
+    return Counter(
+        (op.name, tensor_name(result), shape_of(result)) for op in deciding_operations(module) for result in op.results
+    )
 
 
 def _shapes(module: ModuleOp, names: list[str]) -> dict[str, tuple[int, ...]]:

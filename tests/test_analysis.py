@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.analysis import RANKINGS, Distance, TensorError, analyze, ranked
 from qmlir.cli.analyzing import RANKINGS as OPTIONS
-from qmlir.errors import QmlirError
+from qmlir.compiler import Pipeline
+from qmlir.errors import QmlirError, QmlirWarning
 from tests.cli.small import write_small
 from tests.transforms.quantize.calibrated import parsed
 
@@ -51,27 +52,47 @@ def test_the_error_of_each_operation_and_of_all_before_it() -> None:
     assert rows["p"].isolated_sqnr is None  # no operation on integers makes it
 
 
-def test_tensors_of_another_layout_are_not_compared() -> None:
-    """Simplifying the float network takes the transposes around a relu away; the quantized one still has them."""
-    relu = "tensor<1x4xf32> -> tensor<1x4xf32>"
-    moved = (
-        TEXT.replace("RANGE", "1.0")
-        .replace(
-            "%2 = nn.relu %0",
-            "%1 = nn.transpose %0 {permutation = array<i64: 1, 0>} : "
-            "tensor<1x4xf32> -> tensor<4x1xf32>\n  %t = nn.relu %1",
-        )
-        .replace(
-            f'["r"]>}} : {relu}',
-            '["r"]>} : tensor<4x1xf32> -> tensor<4x1xf32>\n  %2 = nn.transpose %t '
-            "{permutation = array<i64: 1, 0>} : tensor<4x1xf32> -> tensor<1x4xf32>",
-        )
+def moved(relu: str) -> str:
+    """The network with a relu between transposes, which simplifying takes away."""
+    old = """%2 = nn.relu %0 {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<1x4xf32> -> tensor<1x4xf32>
+  calib.observe %2 {name = "r", range = [0.0, 1.0]} : tensor<1x4xf32>"""
+    assert old in relu
+    return relu.replace(
+        old,
+        """%1 = nn.transpose %0 {permutation = array<i64: 1, 0>} : tensor<1x4xf32> -> tensor<4x1xf32>
+  %t = nn.relu %1 {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<4x1xf32> -> tensor<4x1xf32>
+  calib.observe %t {name = "r", range = [0.0, 1.0]} : tensor<4x1xf32>
+  %2 = nn.transpose %t {permutation = array<i64: 1, 0>} : tensor<4x1xf32> -> tensor<1x4xf32>""",
     )
-    moved = moved.replace(
-        'calib.observe %2 {name = "r", range = [0.0, 1.0]} : tensor<1x4xf32>',
-        'calib.observe %t {name = "r", range = [0.0, 1.0]} : tensor<4x1xf32>',
-    )
-    rows = analyze(parsed(moved), qmlir.quantize(parsed(moved)), SAMPLES)
+
+
+def test_what_was_quantized_as_it_came_is_compared_so() -> None:
+    text = moved(TEXT.replace("RANGE", "100.0"))
+    rows = {r.tensor: r for r in analyze(parsed(text), qmlir.quantize(parsed(text)), SAMPLES)}
+    assert rows == analyzed("100.0")
+
+
+def test_a_square_tensor_is_compared_in_the_layout_that_was_quantized() -> None:
+    """Its shape is the same in both layouts, so only what computes it says which one it has."""
+    text = """
+func.func @main(%x: tensor<2x2xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) -> tensor<2x2xf32> {
+  calib.observe %x {name = "x", range = [-1.0, 0.9921875]} : tensor<2x2xf32>
+  %0 = nn.transpose %x {permutation = array<i64: 1, 0>} : tensor<2x2xf32> -> tensor<2x2xf32>
+  %1 = nn.tanh %0 {qmlir.name = #qmlir.name<tensors ["t"]>} : tensor<2x2xf32> -> tensor<2x2xf32>
+  %2 = nn.transpose %1 {permutation = array<i64: 1, 0>} : tensor<2x2xf32> -> tensor<2x2xf32>
+  func.return %2 : tensor<2x2xf32>
+}
+"""
+    sample = np.array([[0.5, -0.75], [0.125, 0.25]], np.float32)
+    for original in (parsed(text), Pipeline("simplify")(parsed(text))):
+        rows = {r.tensor: r for r in analyze(parsed(text), qmlir.quantize(original), [sample])}
+        assert rows["t"].cumulative_sqnr > 35
+
+
+def test_tensors_whose_shapes_differ_are_named() -> None:
+    text = TEXT.replace("RANGE", "1.0")
+    with pytest.warns(QmlirWarning, match="^not compared, as their shapes differ between the two networks: r$"):
+        rows = analyze(parsed(text), qmlir.quantize(parsed(moved(text))), SAMPLES)
     assert [row.tensor for row in rows] == ["x", "same", "p"]
 
 
