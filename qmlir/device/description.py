@@ -143,11 +143,15 @@ class Queue(Table):
         default=(), description="steps that are part of this queue's commands instead of commands of their own"
     )
     elements_per_cycle: ElementsPerCycle | None = Field(
-        default=None, description="vector, or array with `post` fused: results in a cycle"
+        default=None, description="vector, or array with `post` or `pool` fused: results in a cycle"
     )
     pipelined: Flag = Field(
         default=False, description="array: what follows a contraction on it overlaps with it, and the longer counts"
     )
+
+    def executes(self, step: Literal["post", "pool"]) -> bool:
+        """Whether it does a step that follows contractions: every vector engine does, an array that has it fused."""
+        return self.engine == "vector" or (self.engine == "array" and step in self.fused)
 
 
 class Sync(Table):
@@ -290,13 +294,19 @@ class Device(Table):
             _check_queue(queue, self)
         for memory in self.memory:
             _check_memory(memory)
-        for role in ("ifm", "ofm", "weights"):
+        for role in ("ifm", "ofm", "weights", "acc"):
             if not any(role in m.holds for m in self.memory):
                 raise PydanticCustomError("role", "some memory must hold {role}", {"role": role})
         if not any(m.external and not m.read_only for m in self.memory):
             raise PydanticCustomError("external", "a memory must be external, where networks begin and end", {})
         if not any(q.engine == "array" for q in self.queue):
             raise PydanticCustomError("array", "some queue must have the engine array", {})
+        pools = self.ops.maxpool is not None or self.ops.avgpool is not None
+        for step in ("post", "pool") if pools else ("post",):
+            if not any(q.executes(step) for q in self.queue):
+                raise PydanticCustomError(
+                    "step", "some queue must have the engine vector, or array with {step} fused", {"step": step}
+                )
         if "lut" in self.ops.act and self.ops.lut is None:
             raise PydanticCustomError("lut", "ops.act names lut, but there is no table ops.lut", {})
         if self.ops.depthwise is not None and self.array.depthwise is None:
@@ -352,7 +362,7 @@ def _check_queue(queue: Queue, device: Device) -> None:
     needed = {
         "dma": ("from", "to", "bytes_per_cycle"),
         "vector": ("elements_per_cycle",),
-        "array": ("elements_per_cycle",) if "post" in queue.fused else (),
+        "array": ("elements_per_cycle",) if {"post", "pool"} & set(queue.fused) else (),
     }[queue.engine]
     given = {
         "from": queue.source,

@@ -54,6 +54,17 @@ REJECTED = [
     ('shares_bus_with = "load"', 'shares_bus_with = "loud"', "there is no other queue loud; did you mean load?"),
     ("elements_per_cycle = 16.0", "", "queue post: the engine vector needs elements_per_cycle"),
     ('engine = "array"', 'engine = "vector"\nelements_per_cycle = 1.0', "some queue must have the engine array"),
+    ('holds = ["acc", "bias"]', 'holds = ["bias"]', "some memory must hold acc"),
+    (
+        'engine = "vector"\nelements_per_cycle = 16.0',
+        'engine = "array"',
+        "some queue must have the engine vector, or array with post fused",
+    ),
+    (
+        'engine = "vector"\nelements_per_cycle = 16.0',
+        'engine = "array"\nfused = ["post"]\nelements_per_cycle = 16.0',
+        "some queue must have the engine vector, or array with pool fused",
+    ),
     ("external = true", "", "a memory must be external, where networks begin and end"),
     ('round = "half-up"', 'round = "half-even"', "a pow2 scale rounds half-up, got half-even with 32 bits"),
     ("min = 0, max = 47", "min = 9, max = 7", "shift.min must be at most shift.max"),

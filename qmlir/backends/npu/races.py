@@ -2,7 +2,8 @@
 
 From the waits follows what each command knows to be finished when it starts: what came before it on its queue, what it
 waits for, and what those knew. One that touches what an earlier command, not known to be finished, may still be reading
-or writing is a race. So are blocks beyond their memories, numbers out of range, and waits for what comes later.
+or writing is a race. Found beside races: what a queue does not execute, memories that it does not reach, blocks beyond
+a memory, numbers out of range, and waits for what comes later.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from qmlir.backends.npu.assembly import disassemble
 from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
+from qmlir.device.access import require_access
 from qmlir.device.blocks import Block, Fault, Footprint
 from qmlir.device.description import Memory
 from qmlir.device.footprints import MAX_ELEMENTS, footprint
@@ -39,6 +41,7 @@ def checked(program: Program, device: Device) -> list[Footprint]:
     for number, command in enumerate(program.commands):
         try:
             known = order.issue(command)
+            require_access(command, device)
             touched = footprint(command, device, contexts, routines)
             for block in (*touched.reads, *touched.writes):
                 require_inside(block, device)

@@ -90,6 +90,18 @@ def test_many_at_once() -> None:
     assert len({many[0].tobytes() for many in together}) == 4
 
 
+def test_loops_of_a_transfer() -> None:
+    """ethos-u55-like: its transfers are runs of bytes."""
+    device = load_device("ethos-u55-like")
+    text = """
+        dma move source=flash:0x0 target=sram:0x0 size=16 rows=2 planes=1 source_row=32 source_plane=0 \
+target_row=16 target_plane=0
+        kernel end status=0
+    """
+    with pytest.raises(Fault, match="a transfer of queue dma must have at most 1 loops, got 2"):
+        Simulator(Program(flat(device), assemble(text, device)), device)
+
+
 def test_a_report_of_each_layer() -> None:
     """nvdla-small: a layer of loads alone is bound by its bus, and reads what it says from dram."""
     device = load_device("nvdla-small")
@@ -133,6 +145,13 @@ WRONG = [
     ("contract=4", "contract=77", "a contract must be one of single"),
     ("lower=0", "lower=200", "bounds must be in order and fit 8 bits"),
     ("target=act:0x0", "target=dram:0x0", "queue load must move data between its memories, got memory 3"),
+    ("exec convolve", "post convolve", "must be for a queue with an array, got queue post, engine vector"),
+    ("post post ctx=1", "exec post ctx=1", "must be for a vector engine, or an array with post fused, got queue exec"),
+    ("weights=wgt:0x0", "weights=act:0x0", "weights must be in a memory that holds weights, got act"),
+    ("data=act:0x0", "data=dram:0x0", "data must be brought in by a transfer, got a place in dram"),
+    ("bias=acc:0x4000 sums", "bias=dram:0x2000 sums", "bias must be brought in by a transfer, got a place in dram"),
+    ("target=act:0x1000 target_row", "target=dram:0x3000 target_row", "target must be taken out by a transfer, got"),
+    ("table=acc:0x4040", "table=act:0x4040", "table must be in a memory that holds scales or lut or bias, got act"),
     ("out_rows=6 out_columns=5", "out_rows=60000 out_columns=50000", "must meet at most"),
     ("exec mark layer=0", "exec host routine=0 read=0 written=0", "must call a routine of the host, got number 0 of 0"),
 ]
