@@ -202,7 +202,7 @@ class Graph:
         return self.operator("TRANSPOSE", [x, self.indices(permutation)], form)
 
     def converted(self, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-        """Plain elements as numbers of another type."""
+        """Elements as plain numbers of another type; of a quantized tensor the stored integers."""
         codes: Any = vars(tflite.TensorType)
         options = {"InDataType": codes[x.dtype.name.upper()], "OutDataType": codes[dtype.name.upper()]}
         return self.operator("CAST", [x], x.form.typed(dtype), options)

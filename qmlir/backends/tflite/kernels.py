@@ -149,7 +149,7 @@ KERNELS: Mapping[str, Kernel] = {
     # Casts
     "QUANTIZE": Kernel("QuantizeOptions", "float32", ALL, versions={"int16": 2}),
     "DEQUANTIZE": Kernel("DequantizeOptions", "float16", ALL, versions={"int8": 2, "int16": 3, "float16": 3}),
-    "CAST": Kernel("CastOptions", ANYTHING),
+    "CAST": Kernel("CastOptions", ANYTHING, ALL),
     "BITCAST": Kernel("BitcastOptions", ANYTHING),
 }  # fmt: skip
 """Operator → its kernel."""

@@ -3,7 +3,7 @@
 import numpy as np
 from xdsl.ir import Operation
 
-from qmlir.backends.tflite.graph import INDEX, Form, Tensor
+from qmlir.backends.tflite.graph import INDEX, Tensor
 from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp
@@ -51,8 +51,6 @@ def _results(op: FunctionOp, values: Values) -> Array:
 
 def _places(x: Tensor, values: Values) -> Tensor:
     """Where in a table the result for each byte stands."""
-    graph = values.graph
-    bits = graph.operator("RESHAPE", [x, graph.indices(x.shape)], Form(x.shape, x.dtype), {"NewShape": list(x.shape)})
-    places = graph.converted(bits, INDEX)
+    graph, places = values.graph, values.graph.converted(x, INDEX)
     least = int(np.iinfo(x.dtype).min)
     return graph.pointwise("ADD", places, graph.number(-least, places)) if least else places

@@ -1,7 +1,7 @@
 """Operators on single elements: arithmetic, functions, comparisons, logic, casts."""
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerType, Signedness, f32
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerType, Signedness, f32, i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
@@ -255,10 +255,7 @@ def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -
     dtype = node.tensors[0].dtype
     if dtype is None or node.output_type() is not None:
         raise Refusal("it casts to a quantized type" if dtype is not None else f"it casts to {node.tensors[0].kind}")
-    type = node.type_of(x)
-    if type is not None and not type.is_signed:
-        raise Refusal("it casts unsigned integers that stand for real numbers")
-    value: SSAValue = node.stored(x)
+    value = _numbers(node, x)
     # The options say again what the tensors say; a file whose two accounts differ lies.
     for code, own in ((out_data_type, dtype), (in_data_type, None)):
         if code not in DTYPES:
@@ -266,6 +263,15 @@ def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -
         if own is not None and operator_says(code) != own and out_data_type != in_data_type:
             raise node.error(f"its options must name {own}", type_name(code))
     return node.compute(nn.CastOp, [value], element=element_type_of(dtype))
+
+
+def _numbers(node: TFLiteNode, x: Value) -> SSAValue:
+    """The stored integers of a quantized tensor; unsigned ones, which `stored` moves, in 32 bits."""
+    value, type = node.stored(x), node.type_of(x)
+    if type is None or type.is_signed:
+        return value
+    wide = node.insert(nn.CastOp, [value], element=i32)
+    return node.insert(nn.AddOp, [wide, Constant(np.array(1 << type.storage_width - 1, np.int32))])
 
 
 def operator_says(code: int) -> np.dtype[np.generic]:

@@ -411,7 +411,9 @@ def _casts() -> Iterator[Case]:
         yield Case("QUANTIZE", [IMAGE], [IMAGE], formats=made, source=source, label=f"of {source}")
     yield Case("DEQUANTIZE", [IMAGE], [IMAGE], formats=("int8", "uint8", "int16"), result=np.float32)
     for source, target in (("float32", "int32"), ("int32", "float32"), ("float32", "int8"), ("int32", "bool"),
-                           ("bool", "float32"), ("float32", "bool"), ("int32", "int16")):  # fmt: skip
+                           ("bool", "float32"), ("float32", "bool"), ("int32", "int16"), ("int8", "int32"),
+                           ("uint8", "int32"), ("uint8", "float32"), ("uint8", "bool"),
+                           ("int16", "int32")):  # fmt: skip
         codes = {"InDataType": CODES[source], "OutDataType": CODES[target]}
         yield Case("CAST", [ROWS], [ROWS], ("CastOptions", codes), formats=(source,), result=np.dtype(target),
                    label=f"to {target}")  # fmt: skip
