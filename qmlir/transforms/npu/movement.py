@@ -11,7 +11,6 @@ from qmlir.dialects.nn.shape import ConstantOp, PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.quant.ops import StorageCastOp
-from qmlir.errors import LoweringError
 from qmlir.isa.commands import Fill, Pool, Pooling
 from qmlir.transforms.npu.emission import Emitter, Spot, View
 from qmlir.transforms.npu.vector import pieces
@@ -26,7 +25,7 @@ def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[S
     target = emitter.tensors[layer.outputs[0]]
     bits = width_of(layer.outputs[0])
     if isinstance(op, PadOp):
-        _fill(emitter, op, target, bits)
+        _fill(emitter, op, target)
     for copy in copies(op):
         source = emitter.views(copy.source, outer)[0].spot
         for box in _boxes(copy, source, target, bits, emitter):
@@ -93,14 +92,17 @@ def _pool_of_one(emitter: Emitter, source: View, target: View) -> None:
     )  # fmt: skip
 
 
-def _fill(emitter: Emitter, op: PadOp, target: Spot, bits: int) -> None:
-    """Fills a result with its padding, before the rest is copied over it."""
-    stored = set(op.stored_value().reshape(1).view(np.uint8).tolist())
-    if len(stored) > 1:
-        raise LoweringError(op.name, emitter.layers[-1], "must pad with a number of equal bytes", got=str(op.value))
+def _fill(emitter: Emitter, op: PadOp, target: Spot) -> None:
+    """Fills a result with its padding, before the rest is copied over it; bytes that differ one after the other."""
+    stored: list[int] = op.stored_value().reshape(1).view(np.uint8).tolist()
     way = emitter.engines.writing(emitter.engines.pool)
-    size = prod(shape_of(op.y)) * bits // 8
-    emitter.issue(
-        emitter.engines.pool if way is None else way[1], Fill, target=target, size=size, rows=1, planes=1,
-        target_row=0, target_plane=0, value=stored.pop(),
-    )  # fmt: skip
+    queue = emitter.engines.pool if way is None else way[1]
+    count = prod(shape_of(op.y))
+    if len(set(stored)) == 1:
+        count, stored = count * len(stored), stored[:1]
+    for n, value in enumerate(stored):
+        size, rows = (count, 1) if len(stored) == 1 else (1, count)
+        emitter.issue(
+            queue, Fill, target=Spot(target.buffer, target.offset + n), size=size, rows=rows, planes=1,
+            target_row=len(stored) if rows > 1 else 0, target_plane=0, value=value,
+        )  # fmt: skip

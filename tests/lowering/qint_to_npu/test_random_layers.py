@@ -1,0 +1,78 @@
+"""1,000 random layers on each device: legal ones give the reference's bits, illegal ones are refused by name.
+
+`make test` draws a few of each; the slow tests draw the rest.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from qmlir.backends.npu.serial import serial
+from qmlir.backends.npu.simulate import Simulator
+from qmlir.backends.npu_program import assemble
+from qmlir.backends.reference import evaluate
+from qmlir.compiler import Pipeline, main_function
+from qmlir.device import Device, load_device, shipped_devices
+from qmlir.errors import PipelineError
+from tests.lowering.qint_to_npu.layers import Layer, illegal, legal
+
+BATCHES, EACH = 14, 50
+"""Of legal layers; of illegal ones there are 6 such batches."""
+
+ILLEGAL_BATCHES = 6
+QUICK = 12
+
+
+def drawn(count: int) -> settings:
+    return settings(
+        max_examples=count,
+        phases=[Phase.generate],
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    )
+
+
+def commands(device: str) -> Pipeline:
+    return Pipeline(("qint-to-npu", {"device": device}), "npu-fuse", "npu-tile", "npu-place", "npu-order")
+
+
+def computes(layer: Layer, device: Device) -> None:
+    """The layer runs on the device alone, and gives the reference's bits, in order and beside each other."""
+    program = assemble(commands(device.name)(layer.module))
+    assert not program.routines, "the host computes a part"
+    (expected,) = evaluate(main_function(layer.module), layer.inputs)
+    for each in (program, serial(program)):
+        (got,) = Simulator(each, device).run(*layer.inputs)
+        np.testing.assert_array_equal(got, expected)
+
+
+def refuses(layer: Layer, device: Device) -> None:
+    """The layer is refused in words that name the key."""
+    assert layer.flaw is not None
+    with pytest.raises(PipelineError) as refused:
+        commands(device.name)(layer.module)
+    assert layer.flaw in str(refused.value)
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+def test_some_layers(name: str) -> None:
+    device = load_device(name)
+    drawn(QUICK)(seed(0)(given(legal(device))(lambda layer: computes(layer, device))))()
+    drawn(QUICK)(seed(0)(given(illegal(device))(lambda layer: refuses(layer, device))))()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("name", shipped_devices())
+def test_legal_layers_are_exact(name: str, batch: int) -> None:
+    device = load_device(name)
+    drawn(EACH)(seed(1 + batch)(given(legal(device))(lambda layer: computes(layer, device))))()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(ILLEGAL_BATCHES))
+@pytest.mark.parametrize("name", shipped_devices())
+def test_illegal_layers_are_refused(name: str, batch: int) -> None:
+    device = load_device(name)
+    drawn(EACH)(seed(1 + batch)(given(illegal(device))(lambda layer: refuses(layer, device))))()
