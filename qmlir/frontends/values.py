@@ -49,6 +49,18 @@ class Constant:
         return Constant(np.flip(self.array, tuple(axes)), self.name)
 
 
+class Wide(Constant):
+    """A constant of 64-bit integers and the scales of what they stand for, of which no quantized type can speak."""
+
+    def __init__(self, array: Array, scales: Floats, name: str = ""):
+        super().__init__(array, name)
+        self.scales = scales
+
+    def reshaped(self, shape: Sequence[int]) -> Constant:
+        """The same elements, and scales, under another shape."""
+        return Wide(self.array.reshape(shape), self.scales, self.name)
+
+
 class Dequantized(Constant):
     """A constant that the model stores as integers.
 

@@ -14,7 +14,7 @@ from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import Properties, TFLiteNode
 from qmlir.frontends.tflite.shape import pad_value
 from qmlir.frontends.tflite.windows import SAME, same_padding, window_properties
-from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
+from qmlir.frontends.values import Constant, Dequantized, Refusal, Value, Wide
 
 
 def _weighted(
@@ -47,23 +47,26 @@ BIAS_STEPS = 0.02
 def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
     """A bias in steps of exactly s_x · s_w, which is what kernels take its integers for.
 
-    The file's own scale is that product rounded to float32.
+    The file's own scale is that product rounded to float32; one of 64 bits has no other type than its integers.
     """
     own, data, weights, out = (node.type_of(b), node.type_of(x), node.type_of(w), node.output_type())
-    if own is None or not isinstance(b, Dequantized):
+    scales = b.scales if isinstance(b, Wide) else own.scales if own is not None else ()
+    if not scales or not isinstance(b, Wide | Dequantized):
         return node.quantized(b)
     assert data is not None
     assert weights is not None
     assert out is not None
     if data.axis is not None or out.axis is not None:
         raise Refusal("its input or output is quantized per axis")
-    if any(own.zero_points) or own.storage_width != 32 or b.stored.ndim != 1:
+    if own is not None and (any(own.zero_points) or own.storage_width != 32 or len(b.shape) != 1):
         raise node.error("its bias must be int32 [O] with zero point 0", str(own)[:80])
     steps = data.scale * np.array(weights.scales)
-    if len(own.scales) not in (1, len(steps)) and len(steps) > 1:
-        raise node.error(f"its bias must have {len(steps)} scales, as its weights have", str(len(own.scales)))
-    if (np.abs(steps - np.array(own.scales)) > BIAS_STEPS * out.scale).any():
-        raise node.error("its bias must count in steps of its input's scale times its weights'", str(own.scales[0]))
+    if len(scales) not in (1, len(steps)) and len(steps) > 1:
+        raise node.error(f"its bias must have {len(steps)} scales, as its weights have", str(len(scales)))
+    if not (np.abs(steps - np.array(scales)) <= BIAS_STEPS * out.scale).all():
+        raise node.error("its bias must count in steps of its input's scale times its weights'", str(scales[0]))
+    if isinstance(b, Wide):
+        return node.quantized(b)
     if weights.axis is None:
         return node.quantized(Dequantized(b.stored, UniformType.per_tensor(i32, float(steps[0])), b.name))
     if b.stored.shape != steps.shape:

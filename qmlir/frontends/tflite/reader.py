@@ -68,6 +68,7 @@ class Tensor:
     dtype     None for a type that is not read, which `kind` names
     constant  its elements; None for one that is computed
     type      its quantized type, None for plain numbers
+    scales    of 64-bit integers that stand for real numbers: for these there is no quantized type
     dynamic   whether the file leaves dimensions open, so that `shape` is only an example
     variable  whether what it holds stays from call to call
     """
@@ -78,6 +79,7 @@ class Tensor:
     kind: str
     constant: Array | None
     type: UniformType | None
+    scales: tuple[float, ...]
     dynamic: bool
     variable: bool
 
@@ -212,7 +214,8 @@ class _Reader:
         # Without a rank of its own an empty shape is one that the converter did not know.
         unknown = (not shape and not tensor.HasRank()) or any(int(d) < 0 for d in signature)
         type = self.quantized(tensor, name, shape, dtype)
-        return Tensor(name, shape, dtype, kind, constant, type, unknown, bool(tensor.IsVariable()))
+        scales = self.wide_scales(tensor) if dtype == np.int64 else ()
+        return Tensor(name, shape, dtype, kind, constant, type, scales, unknown, bool(tensor.IsVariable()))
 
     def constant(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None, kind: str) -> Array | None:
         if tensor.Buffer() >= self.root.BuffersLength():
@@ -277,6 +280,13 @@ class _Reader:
         except VerifyException as error:
             raise self.error(f'the scales of tensor "{name}" must make a quantized type',
                              " ".join(str(error).split())) from None  # fmt: skip
+
+    @staticmethod
+    def wide_scales(tensor: Any) -> tuple[float, ...]:
+        """The scales of 64-bit integers; none where the file leaves them out, or says 0."""
+        parameters = tensor.Quantization()
+        scales = _array(parameters.ScaleAsNumpy()) if parameters is not None else np.zeros(0)
+        return tuple(scales.tolist()) if scales.all() else ()
 
     # Operators
 

@@ -28,7 +28,7 @@ from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.opaque import import_opaque
 from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
 from qmlir.frontends.tflite.unconverted import reason_against
-from qmlir.frontends.values import LIMIT, Constant, Dequantized, Refusal, Value
+from qmlir.frontends.values import LIMIT, Constant, Dequantized, Refusal, Value, Wide
 
 SMALL = 1 << 16
 """The most elements, operands and results together, of what is computed at import."""
@@ -99,9 +99,10 @@ class Walk:
             if constant.shape != tensor.shape:
                 raise Refusal(f'its constant "{tensor.name}" is sparse or of type {tensor.kind.lower()}')
             name = self.prefix + tensor.name
-            self.values[index] = (
-                Constant(constant, name) if tensor.type is None else Dequantized(constant, tensor.type, name)
-            )
+            if tensor.type is not None:
+                self.values[index] = Dequantized(constant, tensor.type, name)
+            else:
+                self.values[index] = Wide(constant, tensor.scales, name) if tensor.scales else Constant(constant, name)
         return self.values[index]
 
     def node(self, kind: str, tensors: Sequence[Tensor]) -> TFLiteNode:

@@ -136,12 +136,28 @@ def test_weights_quantized_along_another_axis() -> None:
     refused(model([x, w, y], [op], [0], [2]), "along axis 0, got axis 1", NodeError)
 
 
-def test_bias_on_another_scale() -> None:
-    x, y = T("x", (2, 3), **QUANTIZED), T("y", (2, 4), **QUANTIZED)
-    w = constant("w", np.ones((4, 3), np.int8), scale=[0.5], zero=[0])
-    b = constant("b", np.ones(4, np.int32), scale=[0.75], zero=[0])
+@pytest.mark.parametrize(("data", "bias"), [(np.int8, np.int32), (np.int16, np.int64)])
+@pytest.mark.parametrize("scale", [[0.75], [0.25, 0.25, 0.25, 0.75]], ids=["one", "per channel"])
+def test_bias_on_another_scale(data: type, bias: type, scale: list[float]) -> None:
+    stored = {"dtype": data, "scale": [0.5], "zero": [0]}
+    x, y = T("x", (2, 3), **stored), T("y", (2, 4), **stored)
+    w = constant("w", np.ones((4, 3), np.int8), scale=[0.5] * len(scale), zero=[0] * len(scale))
+    b = constant("b", np.ones(4, bias), scale=scale, zero=[0] * len(scale))
     op = Op("FULLY_CONNECTED", [0, 1, 2], [3], "FullyConnectedOptions", {ACT: 0})
     refused(model([x, w, b, y], [op], [0], [3]), "input's scale times its weights'", NodeError)
+
+
+def test_a_wide_bias_without_a_scale_counts_in_the_accumulators() -> None:
+    stored = {"dtype": np.int16, "scale": [0.5], "zero": [0]}
+    x, y = T("x", (2, 3), **stored), T("y", (2, 4), **stored)
+    w = constant("w", np.ones((4, 3), np.int8), scale=[0.5], zero=[0])
+    op = Op("FULLY_CONNECTED", [0, 1, 2], [3], "FullyConnectedOptions", {ACT: 0})
+    found = []
+    for given in ({}, {"scale": [0.25], "zero": [0]}, {"scale": [0.0], "zero": [0]}):
+        b = constant("b", np.arange(4, dtype=np.int64), **given)
+        found.append(qmlir.reference(load_tflite(model([x, w, b, y], [op], [0], [3])))(np.ones((2, 3), np.int16)))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
 
 
 def test_what_is_not_known_is_listed_at_once(tmp_path: Path) -> None:
