@@ -1,6 +1,7 @@
 """When each command starts and ends, in cycles: queues in order, waits, and what they share.
 
-A command begins when its queue is free and what it waits for is done. First comes its setup, which a queue with
+Commands are given out in the order of the program, each as soon as its queue holds fewer than `sync.depth`. A command
+begins when its queue is free and what it waits for is done. First comes its setup, which a queue with
 several commands outstanding hides behind those before; then it is busy for as long as costs.py says. Buses and memories
 serve one command at a time and earlier ones of the program first; later ones take the time that is left between. On a
 pipelined queue what follows a contraction begins with it and ends, at the earliest, with it.
@@ -62,6 +63,7 @@ class Timeline:
     device: Device
     finished: list[list[int]] = field(init=False)
     now: int = field(init=False, default=0)
+    _given: int = field(init=False, default=0)
     _buses: list[Server] = field(init=False)
     _memories: list[Server] = field(init=False)
     _pipelines: dict[int, int] = field(init=False, default_factory=dict[int, int])
@@ -81,9 +83,13 @@ class Timeline:
         """
         queue, ends = self.device.queue[command.queue], self.finished[command.queue]
         asked = demand(command, self.device, touched)
+        if self.device.sync.depth <= len(ends):
+            self._given = max(self._given, ends[-self.device.sync.depth])
         ready = max(
-            (self.finished[wait.queue][wait.finished - 1] for wait in command.waits if wait.finished), default=0
+            (self.finished[wait.queue][wait.finished - 1] for wait in command.waits if wait.finished),
+            default=0,
         )
+        ready = max(ready, self._given)
         if isinstance(command, End) or (isinstance(command, Sync) and command.barrier):
             ready = max(ready, self.now)
         outstanding = 1 if isinstance(command, Host) else queue.outstanding

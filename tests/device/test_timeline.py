@@ -109,6 +109,18 @@ def test_setups_hide_behind_so_many() -> None:
     assert slower[-1].end == 20 * (20 + 4) + 4
 
 
+def test_a_full_queue_holds_up_the_program() -> None:
+    """gemmini with room for two commands in a queue: the third load waits for the first to end, and so does the sum."""
+    data = load_device("gemmini").model_dump(by_alias=True)
+    data["sync"]["depth"] = 2
+    spad, acc, dram = Place(0, 0), Place(1, 0), Place(2, 0)
+    commands = *[move(0, 640, dram, spad)] * 3, convolve(1, (spad, spad, acc, acc))
+    *loads, summed = intervals(Device.model_validate(data), *commands)
+    assert [load.start for load in loads] == [20, 60, 100]
+    assert summed.start == loads[0].end
+    assert intervals(load_device("gemmini"), *commands)[-1].start == 0
+
+
 def test_the_host() -> None:
     found = intervals(load_device("nmp"), Host(1, (), 0, 0, 0, 0), Host(1, (Wait(1, 1),), 0, 0, 0, 0))
     assert found == [Interval(500, 500), Interval(1000, 1000)]
