@@ -162,7 +162,7 @@ class Sync(Table):
         "counts in descriptors, or everything waits for everything"
     )
     max_waits: Count = Field(default=3, description="queues that one command may wait for")
-    depth: Count = Field(default=64, description="commands a queue holds; where there is no room the whole program waits")
+    depth: Count = Field(default=64, description="commands a queue holds; the program waits for room")
 
 
 # ---------------------------------------------------------------------------------------------------------------
