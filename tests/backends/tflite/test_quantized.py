@@ -67,6 +67,7 @@ QUANTIZED = [s for s in NN_SAMPLES if takes_quantized(s.op) and s.op not in OTHE
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
 @pytest.mark.parametrize("sample", QUANTIZED, ids=str)
 def test_a_sample_has_litert_s_integers(sample: Sample, schema: Schema, tmp_path: Path) -> None:
+    """And its file, read again, means what LiteRT computes of it."""
     path, float_op = tmp_path / "sample.tflite", sample.build()
     for seed, per_channel in enumerate([False, True] if issubclass(sample.op, WeightedOp) else [False]):
         operands = quantized_operands(float_op, sample.arrays(seed), schema, per_channel)
@@ -80,6 +81,8 @@ def test_a_sample_has_litert_s_integers(sample: Sample, schema: Schema, tmp_path
         assert (theirs.shape, theirs.dtype) == (ours.shape, ours.dtype)
         off = np.abs(theirs.astype(int) - ours.astype(int)).max(initial=0)
         assert off <= (1 if str(sample) in BETWEEN_CASTS else 0)
+        again = to_integers(qmlir.load(path, numerics=NUMERICS))
+        np.testing.assert_array_equal(evaluate(main_function(again), inputs)[0], theirs)
 
 
 # ---------------------------------------------------------------------------------------------------------------
