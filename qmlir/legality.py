@@ -374,18 +374,18 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *,
                 found = scales(op.lhs) * scales(op.rhs) / scales(op.y)
             case nn.AddOp() | nn.SubOp():
                 found = np.concatenate([scales(op.lhs), scales(op.rhs)]) / scales(op.y)
-            case nn.ReluOp() | nn.ClampOp() | nn.RequantizeOp():
+            case nn.ReluOp() | nn.ClampOp() | nn.RequantizeOp() | nn.ReduceSumOp():
                 found = scales(op.x) / scales(op.y)
             case nn.ResizeOp() if not rounds_itself(op):
                 bits, weights = interpolation_weights(op)
                 found = scales(op.x) / (scales(op.y) * dtype(1 << bits * len(weights)))
-            case nn.ReduceSumOp():
-                found = scales(op.x) / scales(op.y)
             case nn.ReduceMeanOp():
                 found = scales(op.x) / (scales(op.y) * dtype(op.count()))
             case nn.GlobalAveragePoolOp():
                 _, rows, columns, _ = shape_of(op.x)
                 found = scales(op.x) / (scales(op.y) * dtype(rows * columns))
+            case nn.DivOp() if any(uniform(v).storage_width > 8 for v in (op.lhs, op.rhs, op.y)):
+                found = scales(op.lhs) / (scales(op.rhs) * scales(op.y))
             case nn.LogSoftmaxOp():
                 found = dtype(2.0**-LOGARITHM_BITS) / scales(op.y)
             case _:

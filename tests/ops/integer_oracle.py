@@ -248,6 +248,36 @@ def lookup(op: qint.LookupOp, x: Array) -> Result:
     return {index: entries[at(x, *index) + half] for index in indexes(x.shape)}
 
 
+def div(op: qint.DivOp, lhs: Array, rhs: Array) -> Result:
+    left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+    result: Result = {}
+    for index in indexes(op.infer_shapes()[0]):
+        x, y = broadcast(lhs, index) - left, broadcast(rhs, index) - right
+        result[index] = clamped(fixed_quotient(x, y, op.multiplier.value.data, op.shift.value.data), op)
+    return result
+
+
+def fixed_quotient(x: int, y: int, multiplier: int, shift: int) -> int:
+    """x / y · multiplier · 2^(shift − 31), gemmlowp's way: a reciprocal of 31 bits, products of the upper halves."""
+    if y == 0:
+        return (x > 0) - (x < 0) << 31
+    x = -x if y < 0 else x
+    zeros = 32 - abs(y).bit_length()
+    inverse = fixed_reciprocal((abs(y) << zeros) - (1 << 31))
+    spare = 31 - (x if x >= 0 else ~x).bit_length()
+    scaled = high(high(x << spare, inverse), multiplier)
+    return half_away(scaled * Fraction(2) ** (shift - spare - (31 - zeros)))
+
+
+def fixed_reciprocal(x: int) -> int:
+    """1 / (1 + x) in Q(0) of an x in [0, 1), Q(0): three steps of Newton's method."""
+    divisor = (x + (1 << 31)) // 2
+    y = 1515870810 + high(divisor, -1010580540)
+    for _ in range(3):
+        y += min(max(high(y, (1 << 29) - high(divisor, y)) << 2, INT32_MIN), INT32_MAX)
+    return min(y << 1, INT32_MAX)
+
+
 def high(a: int, b: int) -> int:
     """a · b in Q(0): the upper half of twice their product, half up."""
     return half_up(Fraction(a * b, 1 << 31))
@@ -257,11 +287,7 @@ def newton_share(e: int, terms: Sequence[int], bits: int) -> int:
     """e / Σ terms in steps of 2^−bits, gemmlowp's way; a reciprocal in 31 bits by three steps of Newton's method."""
     total = sum(half_up(Fraction(term, 1 << 12)) for term in terms)
     zeros = 32 - total.bit_length()
-    divisor = ((total << zeros) - (1 << 31) + INT32_MAX + 1) // 2
-    y = 1515870810 + high(divisor, -1010580540)
-    for _ in range(3):
-        y += min(max(high(y, (1 << 29) - high(divisor, y)) << 2, INT32_MIN), INT32_MAX)
-    share = high(min(y << 1, INT32_MAX), e)
+    share = high(fixed_reciprocal((total << zeros) - (1 << 31)), e)
     return half_away(Fraction(share, 1 << (12 - zeros + 31 - bits)))
 
 
@@ -321,11 +347,7 @@ def fixed_logarithm(total: int, integer_bits: int) -> int:
     square = high(q, q)
     over = high(q, r) + high(high(q, square), 117049297)
     under = high(mean, q + 1057819769 + high(square, 127690142)) + high(q, 638450708)
-    divisor, y = (under + (1 << 31)) // 2, 0
-    y = 1515870810 + high(divisor, -1010580540)
-    for _ in range(3):
-        y += min(max(high(y, (1 << 29) - high(divisor, y)) << 2, INT32_MIN), INT32_MAX)
-    quotient = high(half_away(Fraction(over, 64)), min(y << 1, INT32_MAX))
+    quotient = high(half_away(Fraction(over, 64)), fixed_reciprocal(under))
     return min(2 * (high(steps << 23, 1488522236) + quotient), INT32_MAX)
 
 
@@ -522,6 +544,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.RescaledAddOp: rescaled_add,
     qint.FloatAddOp: float_add,
     qint.MulOp: mul,
+    qint.DivOp: div,
     qint.SoftmaxOp: softmax,
     qint.LogSoftmaxOp: log_softmax,
     qint.L2NormalizationOp: l2_normalization,

@@ -163,6 +163,11 @@ def scaled(multipliers: Sequence[int], shifts: Sequence[int], contract: str = "s
     return {"multiplier": int32s(multipliers), "shift": int32s(shifts), "contract": StringAttr(contract)}
 
 
+def quotients(multiplier: int, shift: int) -> dict[str, Any]:
+    """The factor of a quotient."""
+    return {"multiplier": int32(multiplier), "shift": int32(shift)}
+
+
 def summed(multipliers: Sequence[int], shift: int) -> dict[str, Any]:
     """The multipliers of a sum."""
     return {"multipliers": DenseArrayBase.from_list(i64, list(multipliers)), "shift": int32(shift)}

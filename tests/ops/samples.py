@@ -35,6 +35,7 @@ from tests.ops.sample import (
     i,
     narrow,
     pads,
+    quotients,
     rescaled,
     scaled,
     shares,
@@ -319,6 +320,13 @@ QINT_SAMPLES = (
     ),
     Sample(qint.MulOp, "same shape", (i(8, 3, 40), i(8, 3, 40))),
     Sample(qint.MulOp, "broadcast", (i(8, 3, 1, 4), i(8, 2, 1)), zeros(-128, 3)),
+    Sample(
+        qint.DivOp, "bytes", (i(8, 300), i(8, 300)), quotients(3 * HALF // 2, 5) | zeros(-100, 3) | narrow(8, 7), i8
+    ),
+    Sample(qint.DivOp, "broadcast", (i(16, 40, 1), i(16, 30)), quotients(HALF, -3) | narrow(16, 0, -3000), i16),
+    Sample(
+        qint.DivOp, "by small numbers", (i(16, 40, 1), i(16, 9, most=4)), quotients(1518500250, 12) | narrow(16), i16
+    ),
     Sample(qint.SoftmaxOp, "exact", (i(8, 5, 7),), axis(1) | shares(FALLING, 256 << 12) | narrow(8, -128), i8),
     Sample(
         qint.SoftmaxOp, "of columns", (i(8, 2, 9, 3),), axis(1) | shares(FALLING, 1000003) | narrow(8, 5, -9, 90), i8

@@ -38,3 +38,12 @@ func.func @rescaled_add(%x: tensor<2x3xi8>, %y: tensor<3xi8>) {
   %0 = qint.rescaled_add %x, %y {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "single", contract = "double", min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<3xi8> -> tensor<2x3xi8>
   func.return
 }
+
+// CHECK-LABEL: func.func @div
+func.func @div(%x: tensor<2x3xi16>, %y: tensor<3xi8>) {
+  // CHECK: qint.div %x, %y {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<2x3xi16>, tensor<3xi8> -> tensor<2x3xi16>
+  %0 = qint.div %x, %y {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<2x3xi16>, tensor<3xi8> -> tensor<2x3xi16>
+  // CHECK: qint.div %y, %y {lhs_zero_point = 3 : i32, rhs_zero_point = -4 : i32, multiplier = 1073741824 : i32, shift = 3 : i32, zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  %1 = qint.div %y, %y {lhs_zero_point = 3 : i32, rhs_zero_point = -4 : i32, multiplier = 1073741824 : i32, shift = 3 : i32, zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  func.return
+}

@@ -143,3 +143,43 @@ func.func @r1_rescaled_add(%x: tensor<3xi8>) {
   %0 = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -129 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
   func.return
 }
+
+// -----
+
+func.func @div_r1(%x: tensor<2x3xi8>, %y: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.div' clamps to [-129, 127], which is no range of i8}}
+  %0 = qint.div %x, %y {multiplier = 1073741824 : i32, shift = 3 : i32, min = -129 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @div_r3_multiplier(%x: tensor<2x3xi8>, %y: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.div' needs multipliers in [2^29, 2^31) and shifts in [-31, 30], got 3 and 3}}
+  %0 = qint.div %x, %y {multiplier = 3 : i32, shift = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @div_r3_shift(%x: tensor<2x3xi8>, %y: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.div' needs multipliers in [2^29, 2^31) and shifts in [-31, 30], got 1073741824 and 31}}
+  %0 = qint.div %x, %y {multiplier = 1073741824 : i32, shift = 31 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @div_a1(%x: tensor<2x3xi8>, %y: tensor<2x4xi8>) {
+  // expected-error@+1 {{'qint.div'}}
+  %0 = qint.div %x, %y {multiplier = 1073741824 : i32, shift = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8>, tensor<2x4xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @div_a3(%x: tensor<2x3xi32>, %y: tensor<2x3xi32>) {
+  // expected-error@+1 {{'qint.div' divides numbers of 31 bits, got up to 2147483648}}
+  %0 = qint.div %x, %y {multiplier = 1073741824 : i32, shift = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi32>, tensor<2x3xi32> -> tensor<2x3xi8>
+  func.return
+}

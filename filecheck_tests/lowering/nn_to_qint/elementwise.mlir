@@ -163,3 +163,19 @@ func.func @choices(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>, %v: ten
   %4 = nn.minimum %w, %v : tensor<4x!w>, tensor<4x!v> -> tensor<4x!w>
   func.return %0, %1, %2, %5, %6, %3, %4 : tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!w>, tensor<4x!w>
 }
+
+// -----
+
+// Quotients of bytes are a table of pairs; of words one division, whatever the numerics.
+!a = !quant.uniform<i8:f32, 0.5:3>
+!h = !quant.uniform<i16:f32, 0.5>
+!q = !quant.uniform<i16:f32, 0.25>
+
+// CHECK-LABEL: func.func @quotients
+// CHECK: qint.pair_lookup
+// CHECK: qint.div %{{.*}} {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
+func.func @quotients(%x: tensor<4x!a>, %y: tensor<4x!h>) -> (tensor<4x!a>, tensor<4x!q>) {
+  %0 = nn.div %x, %x : tensor<4x!a>, tensor<4x!a> -> tensor<4x!a>
+  %1 = nn.div %y, %y : tensor<4x!h>, tensor<4x!h> -> tensor<4x!q>
+  func.return %0, %1 : tensor<4x!a>, tensor<4x!q>
+}

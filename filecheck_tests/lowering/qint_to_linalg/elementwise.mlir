@@ -36,3 +36,11 @@ func.func @rescaled_add(%x: tensor<4xi8>) -> tensor<4xi8> {
   %y = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", subtract = true, min = -128 : i32, max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>
   func.return %y : tensor<4xi8>
 }
+
+// CHECK-LABEL: func.func @div
+// CHECK-COUNT-3: arith.muli
+// CHECK: arith.trunci %{{.*}} : i64 to i16
+func.func @div(%x: tensor<4xi16>) -> tensor<4xi16> {
+  %y = qint.div %x, %x {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
+  func.return %y : tensor<4xi16>
+}

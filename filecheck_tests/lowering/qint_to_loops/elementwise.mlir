@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --qint-to-loops %s | filecheck %s
+// RUN: qmlir-opt --qint-to-loops --split-input-file %s | filecheck %s
 
 // CHECK-LABEL: func.func @main
 func.func @main(%a: tensor<6x24xi8>, %b: tensor<24xi8>) -> (tensor<6x24xi8>, tensor<6x24xi8>) {
@@ -15,3 +15,15 @@ func.func @main(%a: tensor<6x24xi8>, %b: tensor<24xi8>) -> (tensor<6x24xi8>, ten
 // CHECK: func.func private @qint_mul_0
 // CHECK: arith.muli {{.*}} : vector<16xi32>
 // CHECK: simd.mul_shift_round {{.*}} : vector<16xi32>
+
+// -----
+
+// A quotient has choices, so elements are divided one at a time.
+// CHECK: func.call @qint_div_0
+// CHECK: func.func private @qint_div_0
+// CHECK-NOT: vector
+// CHECK: arith.muli {{.*}} : i64
+func.func @main(%x: tensor<4xi16>) -> tensor<4xi16> {
+  %y = qint.div %x, %x {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
+  func.return %y : tensor<4xi16>
+}

@@ -56,6 +56,21 @@ def reciprocal_of_sum(total: N, integer_bits: int) -> tuple[N, N]:
     return reciprocal_of_one_plus(fraction), integer_bits - zeros
 
 
+def quotient(x: N, y: N, multiplier: int, shift: int) -> N:
+    """x / y · M for 32-bit integers and M = multiplier · 2^(shift − 31): 1 / y by three steps of Newton's method.
+
+    x is moved left as far as it goes; its product with 1 / y is rounded half up, and so is that one's with the
+    multiplier; what is left of the shifts rounds half away from zero. By 0 it is ±2^31 with the sign of x, and 0 of 0.
+    """
+    dividend = y.less(0).choose(x.negative(), x)
+    inverse, bits = reciprocal_of_sum(y.magnitude().maximum(1), 31)
+    spare = leading_zeros((dividend ^ (dividend >> 63)) * 2 + 1)
+    scaled = product(product(dividend << spare, inverse), multiplier)
+    down = spare + bits - shift
+    found = half_away(scaled, down.maximum(0).minimum(62)) << down.negative().maximum(0).minimum(31)
+    return y.equals(0).choose(x.maximum(-1).minimum(1) << 31, found)
+
+
 def inverse_root(x: N) -> tuple[N, N]:
     """(r, b) with 1 / √x = r · 2^(−31 − b), b ≥ 0, for an x in [1, 2^31): five steps of Newton's method from 1.
 

@@ -9,7 +9,7 @@ from qmlir.dialects.qint.contraction import (
     MatMulOp,
     SaturatingFullyConnectedOp,
 )
-from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
+from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
 from qmlir.dialects.qint.normalization import L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
@@ -29,6 +29,7 @@ QINT = Dialect(
         FloatAddOp,
         RescaledAddOp,
         MulOp,
+        DivOp,
         MaxPool2DOp,
         AveragePool2DOp,
         GlobalSumPoolOp,

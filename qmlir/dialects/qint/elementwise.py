@@ -1,4 +1,4 @@
-"""Integer sums and products of two tensors."""
+"""Integer sums, products and quotients of two tensors."""
 
 import math
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, StringA
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elementary.fixed_point import quotient
+from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference, width_of
 from qmlir.dialects.qint.requantize import NarrowingOp, is_float32, require_contract, require_multipliers
@@ -206,3 +208,48 @@ class MulOp(AccumulatingOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs = inputs[0].astype(np.int32) - np.int32(self.lhs_zero_point.value.data)
         return (lhs * (inputs[1].astype(np.int32) - np.int32(self.rhs_zero_point.value.data)),)
+
+
+@irdl_op_definition
+class DivOp(NarrowingOp):
+    """y = clamp(zero_point + (lhs − z_l) / (rhs − z_r) · M, min, max), as TFLite divides.
+
+    M = multiplier · 2^(shift − 31). The quotient has 31 bits, each product is rounded, and the last bits half away from
+    zero (`quotient` of dialects/elementary/fixed_point.py). By 0 it is the greatest or the least with the sign of lhs,
+    and 0 of 0.
+
+    (R1) min ≤ max, and both fit the result's element type
+    (R3) the multiplier is 0 or in [2^29, 2^31), the shift in [−31, 30]
+    (A1) the shapes broadcast
+    (A3) no operand of these types minus its zero point exceeds 2^30
+    """
+
+    name = "qint.div"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    multiplier = prop_def(IntegerAttr.constr(i32))
+    shift = prop_def(IntegerAttr.constr(i32))
+
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+
+    def quotient(self, lhs: N, rhs: N) -> N:
+        """The result for stored i64 operands, without zero point and clamp."""
+        x, y = lhs - self.lhs_zero_point.value.data, rhs - self.rhs_zero_point.value.data
+        return quotient(x, y, self.multiplier.value.data, self.shift.value.data)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        lhs, rhs = np.broadcast_arrays(*(x.astype(np.int64) for x in inputs))
+        return (self.narrow(self.quotient(Lanes(lhs), Lanes(rhs)).array),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        require_multipliers(self, "double", [self.multiplier.value.data], [self.shift.value.data])  # R3
+        zero_points = self.lhs_zero_point.value.data, self.rhs_zero_point.value.data
+        reach = max(largest_difference(x, z) for x, z in zip((self.lhs, self.rhs), zero_points, strict=True))
+        if reach > 1 << 30:  # A3
+            raise VerifyException(f"'{self.name}' divides numbers of 31 bits, got up to {reach}")

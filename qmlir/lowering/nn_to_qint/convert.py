@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr, TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -22,8 +23,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, NAME
+from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
@@ -31,7 +34,7 @@ from qmlir.ledger import decide
 from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, target_of, uniform
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
-from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_mul, lower_pair, lower_sum
+from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_div, lower_mul, lower_pair, lower_sum
 from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_normalization, lower_softmax
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
 from qmlir.lowering.nn_to_qint.reduction import lower_reduction
@@ -56,7 +59,7 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
     nn.MinimumOp: lower_choice,
     nn.PReluOp: lower_pair,
     nn.SquaredDifferenceOp: lower_pair,
-    nn.DivOp: lower_pair,
+    nn.DivOp: lower_div,
     nn.ReluOp: lower_linear,
     nn.ClampOp: lower_linear,
     nn.RequantizeOp: lower_linear,
@@ -211,11 +214,14 @@ class _Converter:
         """An operand as f32.
 
         Raises:
-            LoweringError: It stands for floats of another width, or for nothing: a plain integer bias.
+            LoweringError: It stands for floats of another width, or is a bias of plain integers that is computed.
         """
         element = element_of(value)
         if element == f32:
             return value
+        if isinstance(reader, WeightedOp) and value is reader.b and (bias := _float_bias(reader)) is not None:
+            Rewriter.insert_op(bias, InsertPoint.before(reader))
+            return bias.y
         if not isinstance(element, UniformType) or element.expressed != f32:
             raise LoweringError(
                 reader.name, node_name(reader), "cannot be computed in f32 instead of integers",
@@ -230,6 +236,15 @@ class _Converter:
             casts = StorageCastOp | DequantizeCastOp | QuantizeCastOp | nn.ConstantOp
             if isinstance(op, casts) and not any(r.uses for r in op.results):
                 Rewriter.erase_op(op)
+
+
+def _float_bias(op: WeightedOp) -> nn.ConstantOp | None:
+    """The real numbers that a constant bias of plain integers stands for, in steps of s_x · s_w; None for others."""
+    constant = op.b.owner if op.b is not None else None
+    if not isinstance(constant, nn.ConstantOp) or not isinstance(element_of(constant.y), IntegerType):
+        return None
+    steps = uniform(op.x).scale * np.array(uniform(op.w).scales)
+    return nn.ConstantOp(numerics.dequantize(constant.value.array, steps, np.zeros(1)), None, _kept(constant))
 
 
 def _kept(op: Operation) -> dict[str, Attribute]:

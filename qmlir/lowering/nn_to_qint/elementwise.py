@@ -1,4 +1,4 @@
-"""Sums, differences and products of two tensors."""
+"""Sums, differences, products and quotients of two tensors."""
 
 import math
 from collections.abc import Sequence
@@ -118,6 +118,26 @@ def lower_choice(op: nn.MaximumOp | nn.MinimumOp, operands: Sequence[SSAValue], 
 def lower_pair(op: OperandPairOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """A table of all pairs of bytes."""
     return [qint.PairLookupOp.make(operands, {"table": WeightsAttr(pair_table(op, rounding))})]
+
+
+def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """A table of all pairs of bytes; else y = z_y + (a − z_a) / (b − z_b) · s_a / (s_b · s_y)."""
+    lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
+    if lhs.storage_width == rhs.storage_width == result.storage_width == 8:
+        return lower_pair(op, operands, rounding)
+    real = factors(op, np.float32 if rounding.float32 else np.float64)
+    multiplier, shift = numerics.quantize_multiplier(float(real[0]))
+    low, high = limits(op)
+    properties = {
+        "lhs_zero_point": int32(lhs.zero_point),
+        "rhs_zero_point": int32(rhs.zero_point),
+        "multiplier": int32(multiplier),
+        "shift": int32(shift),
+        "zero_point": int32(result.zero_point),
+        "min": int32(low),
+        "max": int32(high),
+    }
+    return [qint.DivOp.make(operands, properties, element=result.storage_type)]
 
 
 def lower_mul(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:

@@ -213,19 +213,10 @@ def _squared_difference(op: nn.SquaredDifferenceOp, x: Array, y: Array, contract
 
 
 def _quotient(op: nn.DivOp, x: Array, y: Array, contract: str) -> Array:
-    """x moved left as far as it goes, times 1 / y by Newton's method, then the factor between the scales.
-
-    By 0 it is the greatest or least, as LiteRT leaves it open; so it does results far below one step, which are 0 here.
-    """
+    """x / y times the factor between the scales; results far below one step are 0 here, and others in LiteRT."""
     lhs, rhs, result = (np.float32(uniform(v).scale) for v in (op.lhs, op.rhs, op.y))
     multiplier, shift = numerics.quantize_multiplier(float(lhs / (rhs * result)))
-    dividend = np.where(y < 0, -x, x)
-    inverse, bits = (n.array for n in fixed_point.reciprocal_of_sum(Lanes(np.maximum(np.abs(y), 1)), 31))
-    spare = fixed_point.leading_zeros(Lanes(2 * np.where(dividend < 0, ~dividend, dividend) + 1)).array
-    scaled = fixed_point.product(Lanes(fixed_point.product(Lanes(dividend << spare), Lanes(inverse)).array), multiplier)
-    down = spare + bits - int(shift)
-    quotient = fixed_point.half_away(scaled, Lanes(np.clip(down, 0, 62))).array << np.clip(-down, 0, 31)
-    return np.where(y == 0, np.sign(x) << 31, quotient)
+    return fixed_point.quotient(Lanes(x), Lanes(y), multiplier, shift).array
 
 
 FIXED_POINT_PAIRS: Mapping[type[OperandPairOp], Callable[..., Array]] = {

@@ -1,10 +1,10 @@
-"""Integer sums and products of two tensors."""
+"""Integer sums, products and quotients of two tensors."""
 
 from xdsl.dialects.builtin import f32, f64, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import tensor_type
-from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
+from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.lowering.qint_to_linalg.contraction import centred
 from qmlir.lowering.qint_to_linalg.requantize import ROUNDINGS, narrowed
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
@@ -59,4 +59,11 @@ def _mul(code: TensorCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return code.elementwise([lhs, rhs], tensor_type(op.acc), formula)
 
 
-RULES = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul}
+def _div(code: TensorCode, op: DivOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    def formula(lhs: Value, rhs: Value) -> Value:
+        return narrowed(op, op.quotient(lhs.to(i64), rhs.to(i64)))
+
+    return code.elementwise([lhs, rhs], tensor_type(op.y), formula)
+
+
+RULES = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul, DivOp: _div}

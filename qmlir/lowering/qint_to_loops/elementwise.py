@@ -1,4 +1,4 @@
-"""Integer sums and products of two tensors."""
+"""Integer sums, products and quotients of two tensors."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,10 @@ import numpy as np
 from xdsl.dialects.builtin import f32, f64, i32, i64
 from xdsl.ir import Attribute
 
+from qmlir.dialects.elementary.fixed_point import quotient
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.loops import is_integer
-from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
+from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import lower_elementwise
 from qmlir.lowering.qint_to_loops.requantize import (
@@ -135,4 +136,23 @@ def _mul(state: MainLowering, op: MulOp) -> None:
     lower_elementwise(state, "qint_mul", Mul(zero_points, requantize), operands, fused.y)
 
 
-RULES: Rules = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul}
+@dataclass(frozen=True)
+class Div:
+    """narrow((lhs − z_l) / (rhs − z_r) · M) in i64, one element at a time."""
+
+    zero_points: tuple[int, int]
+    factor: tuple[int, int]
+    narrow: Narrow
+
+    def __call__(self, lhs: Value, rhs: Value) -> Value:
+        x, y = (v.to(i64) - z for v, z in zip((lhs, rhs), self.zero_points, strict=True))
+        return self.narrow(quotient(x, y, *self.factor))
+
+
+def _div(state: MainLowering, op: DivOp) -> None:
+    zero_points = (op.lhs_zero_point.value.data, op.rhs_zero_point.value.data)
+    formula = Div(zero_points, (op.multiplier.value.data, op.shift.value.data), narrowing(op))
+    lower_elementwise(state, "qint_div", formula, [state.buffer(op.lhs), state.buffer(op.rhs)], op.y, widths=())
+
+
+RULES: Rules = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul, DivOp: _div}

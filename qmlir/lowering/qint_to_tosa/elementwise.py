@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.qint.base import largest_difference
-from qmlir.dialects.qint.elementwise import AddOp, FloatAddOp, MulOp, RescaledAddOp
+from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.lowering.qint_to_tosa.requantize import narrowed
 from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode
 
@@ -91,4 +91,10 @@ def _mul(code: TosaCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return code.product(centred(code, lhs, zero_points[0]), centred(code, rhs, zero_points[1]))
 
 
-RULES = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul}
+def _div(code: TosaCode, op: DivOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    code.refuse(
+        "multiplies by a reciprocal in 64 bits, and tosa has no integers so wide", remedy="quantize with precision=int8"
+    )
+
+
+RULES = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul, DivOp: _div}

@@ -41,6 +41,7 @@ def test_each_qint_operation_is_tried() -> None:
         qint.FloatAddOp,
         qint.RescaledAddOp,
         qint.SoftmaxOp,
+        qint.DivOp,
         qint.LogSoftmaxOp,
         qint.L2NormalizationOp,
         qint.InterpolateOp,

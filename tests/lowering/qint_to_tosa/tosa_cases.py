@@ -57,6 +57,7 @@ REFUSED = {
     "qint.rescaled_add-difference_of_i16,_each_rounded_its_way": "rounds each operand by itself",
     **{str(s): "divides by a sum of 64 bits" for s in ALL if s.op is qint.SoftmaxOp},
     **{str(s): "takes the logarithm of a sum of 64 bits" for s in ALL if s.op is qint.LogSoftmaxOp},
+    **{str(s): "multiplies by a reciprocal in 64 bits" for s in ALL if s.op is qint.DivOp},
     **{str(s): "divides by a root in 64 bits" for s in ALL if s.op is qint.L2NormalizationOp},
     **{str(s): "in a way that is not written in tosa" for s in ALL if s.op is qint.InterpolateOp},
     "qint.float_add-same_shape": "no fused multiply-add",
