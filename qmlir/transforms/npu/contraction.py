@@ -19,7 +19,7 @@ from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
 from qmlir.transforms.npu.emission import Emitter, Spot, View
 from qmlir.transforms.npu.packing import packed
 from qmlir.transforms.npu.regions import regions
-from qmlir.transforms.npu.tiling import Kept, Tiling, tiling
+from qmlir.transforms.npu.tiling import Kept, Tiling, smallest, tiling
 from qmlir.transforms.npu.vector import finish
 from qmlir.transforms.npu.work import Work
 
@@ -47,11 +47,24 @@ def tile_contraction(
         )  # fmt: skip
     parts = list(_parts(emitter, layer, op, chain, outer))
     work = _work(op, chain, parts[0], layer)
-    if work not in emitter.tilings:
-        emitter.tilings[work] = tiling(work, emitter.device)
-    loop = _Loop(emitter, op, chain, work, emitter.tilings[work], weights, _bias(emitter, op, bias, work.sum_bits))
+    loop = _Loop(
+        emitter, op, chain, work, _tiling(emitter, work, layer), weights, _bias(emitter, op, bias, work.sum_bits)
+    )
     for part in parts:
         loop.run(part)
+
+
+def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
+    """How a contraction is cut up; the search is made once for all that are alike."""
+    device = emitter.device
+    if (found := emitter.tilings.get(work) or tiling(work, device)) is None:
+        needed = smallest(work, device).items()
+        raise LoweringError(
+            "npu.layer", layer.label.data, f"must have tiles that fit the memories of {device.name}",
+            got=", ".join(f"{size} bytes of {role} in {room}" for role, (size, room) in needed),
+        )  # fmt: skip
+    emitter.tilings[work] = found
+    return found
 
 
 def _constant(value: SSAValue, layer: LayerOp) -> Array:
@@ -160,7 +173,7 @@ def _bias(emitter: Emitter, op: Contraction, bias: Array | None, bits: int) -> C
         return None
     numbers = bias.astype(f"<i{bits // 8}")
     way = emitter.engines.staging("bias", emitter.engines.constants("bias"))
-    if way is not None and numbers.nbytes > regions(emitter.device)[way[0].id, "bias"].size // 2:
+    if way is not None and numbers.nbytes > regions(emitter.device)[way[0].id, "bias"].size // 4:
         return lambda channels: emitter.staged(numbers[channels.start : channels.stop], "bias")
     whole = emitter.staged(numbers, "bias")
     return lambda channels: Spot(whole.buffer, whole.offset + channels.start * bits // 8)

@@ -19,8 +19,9 @@ from xdsl.passes import ModulePass
 
 from qmlir.device.description import Memory
 from qmlir.device.module import buffers_of, device_of, function_of, steps_of
-from qmlir.dialects.npu import BufferOp
+from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.errors import PipelineError
+from qmlir.isa.commands import Arithmetic, Post, SetContext
 from qmlir.transforms.npu.arena import Item, live_at_most, place
 from qmlir.transforms.npu.regions import Region, regions, staged_from
 from qmlir.transforms.npu.rings import Full, around
@@ -88,11 +89,19 @@ class _Life:
 
 
 def _lives(function: func.FuncOp) -> list[_Life]:
-    """The buffers that a command touches, or that are inputs or outputs, and when."""
+    """The buffers that a command touches, or that are inputs or outputs, and when.
+
+    A command that uses a context reads its table.
+    """
     steps = steps_of(function)
     touched: dict[SSAValue, tuple[int, int]] = {}
+    tables: dict[int, Sequence[SSAValue]] = {}
     for number, step in enumerate(steps):
-        for buffer in step.operands:
+        command = step.command.data if isinstance(step, IssueOp) else None
+        if isinstance(command, SetContext):
+            tables[command.ctx] = step.operands
+        context = tables.get(command.ctx, ()) if isinstance(command, Post | Arithmetic) else ()
+        for buffer in (*step.operands, *context):
             touched[buffer] = (touched.get(buffer, (number, number))[0], number)
     return [
         _Life(op, *_extended(op, touched.get(op.buffer), len(steps)))

@@ -6,11 +6,11 @@ combination that fits is judged by the cycles of the very commands it leads to (
 queues at the same time; the judgement is of one image, which begins with nothing in place.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from qmlir.device import Device
 from qmlir.device.costs import demand
 from qmlir.device.description import Memory, Queue
 from qmlir.device.values import Role
-from qmlir.errors import LoweringError
 from qmlir.isa.encoding import Command
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.packing import packed_size
@@ -58,24 +57,21 @@ class Tiling:
     cycles: int
 
 
-def tiling(work: Work, device: Device) -> Tiling:
-    """The best tiling of a contraction that fits a device.
+def tiling(work: Work, device: Device) -> Tiling | None:
+    """The best tiling of a contraction that fits a device; None if not even the smallest tile does.
 
-    Args:
-        work: What is computed.
-        device: The device.
-
-    Raises:
-        LoweringError: Not even the smallest tile fits.
+    Where it can, two of every tile fit, so that one is brought in or taken away while the other is worked on.
     """
-    found = _Search(work, device).best()
-    if found is None:
-        smallest = _Search(work, device).smallest()
-        raise LoweringError(
-            "npu.layer", "", f"must have tiles that fit the memories of {device.name}",
-            got=", ".join(f"{size} bytes of {role} in {room}" for role, (size, room) in smallest.items()),
-        )  # fmt: skip
-    return found
+    for copies in (2, 1):
+        if (found := _Search(work, device, copies).best()) is not None:
+            return found
+    return None
+
+
+def smallest(work: Work, device: Device) -> Mapping[Role, tuple[int, int]]:
+    """What the smallest tile of a contraction needs: role → its bytes, and those the device has."""
+    search = _Search(work, device, 1)
+    return search.room.of_step(search.least())
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -86,60 +82,69 @@ COMMAND = 4
 """Cycles that a command is taken to cost besides its own: of tilings as fast, that with the fewest is best."""
 
 
-def _shares(total: int, most: int, unit: int = 1) -> list[int]:
-    """Sizes of tiles, multiples of a unit, such that 1, 2, 3, … of them cover a total; at most so many sizes."""
-    sizes: list[int] = []
+def _shares(total: int, unit: int = 1) -> list[int]:
+    """Sizes of tiles, multiples of a unit, such that 1, 2, 3, … of them cover a total; more and more thinly sown."""
+    sizes = [total]
     count = 1
-    while len(sizes) < most:
+    while sizes[-1] > unit:
+        count = max(count + 1, count * 5 // 4)
         size = -(-(-(-total // count)) // unit) * unit
-        if not sizes or size < sizes[-1]:
-            sizes.append(min(size, total))
-        if size <= unit:
-            break
-        count = max(count + 1, int(count * 1.25))
+        if size < sizes[-1]:
+            sizes.append(size)
     return sizes
 
 
 class _Search:
     """The search for one contraction."""
 
-    def __init__(self, work: Work, device: Device):
+    def __init__(self, work: Work, device: Device, copies: int):
         self.work, self.device, self.engines = work, device, Engines.of(device)
-        self.room = _Room(work, device, self.engines)
+        self.room = _Room(work, device, self.engines, copies)
         self.costs = _Costs(work, device, self.engines)
 
     def best(self) -> Tiling | None:
         """The cheapest tiling; of equal ones the first."""
+        if not self.room.fits(self.least()):
+            return None
         candidates = (t for shape in self._shapes() for t in self._kept(shape))
         return min(candidates, key=lambda t: t.cycles, default=None)
 
-    def smallest(self) -> dict[Role, tuple[int, int]]:
-        """Of the smallest tile: role → its bytes, and those there are."""
-        lanes = self.device.array.lanes
-        return self.room.of_step(Shape(1, 1, min(lanes.n, self.work.out_channels), min(lanes.k, self.work.channels)))
+    def least(self) -> Shape:
+        """The smallest tile: of one position."""
+        outputs = min(self._outputs(), self.work.out_channels)
+        return Shape(1, 1, outputs, outputs if self.work.depthwise else 1)
+
+    def _outputs(self) -> int:
+        """Output channels that the array computes at a time."""
+        if self.work.depthwise and self.device.array.depthwise is not None:
+            return self.device.array.depthwise.lanes.c
+        return self.device.array.lanes.n
+
+    def _slices(self) -> list[int]:
+        """Sizes of slices: multiples of what the array and a transfer take at a time, and then parts of that."""
+        burst = max(queue.burst for queue in self.device.queue) * 8 // self.work.data_bits
+        unit = max(self.device.array.lanes.k, burst)
+        sizes = _shares(self.work.channels, unit)
+        return [*sizes, *_shares(sizes[-1])[1:]]
 
     def _shapes(self) -> Iterator[Shape]:
-        """The points of the grid whose steps fit, each with the largest slices that do and the next smaller ones."""
-        work, lanes = self.work, self.device.array.lanes
-        unit = lanes.n
-        if work.depthwise and self.device.array.depthwise is not None:
-            unit = self.device.array.depthwise.lanes.c
-        outputs = [*_shares(work.out_channels, 40, unit)]
-        slices = [work.channels] if work.depthwise else _shares(work.channels, 24, _slice_unit(work, self.device))
-        for columns in _shares(work.out_columns, 40):
-            for rows, n in product(_shares(work.out_rows, 40), outputs):
-                fitting = (
-                    s for k in slices if self.room.fits(s := Shape(rows, columns, n, n if work.depthwise else k))
-                )
-                for count, shape in enumerate(fitting):
-                    yield shape
-                    if count or work.depthwise:
-                        break
-            if any(
-                self.room.fits(Shape(1, columns, n, outputs[-1] if work.depthwise else slices[-1])) for n in outputs
-            ):
-                if columns * work.channels >= 64:
-                    break
+        """The points of the grid that fit: with whole rows, if these do, else with parts of them."""
+        work = self.work
+        slices, outputs = self._slices(), _shares(work.out_channels, self._outputs())
+        for columns in _shares(work.out_columns):
+            shapes = [
+                Shape(rows, columns, n, k)
+                for rows, n in product(_shares(work.out_rows), outputs)
+                for k in ([n] if work.depthwise else self._fitting(rows, columns, n, slices))
+                if self.room.fits(Shape(rows, columns, n, k))
+            ]
+            yield from shapes
+            if shapes:
+                return
+
+    def _fitting(self, rows: int, columns: int, outputs: int, slices: Sequence[int]) -> list[int]:
+        """The two largest slices of the input channels that fit."""
+        return list(islice((k for k in slices if self.room.fits(Shape(rows, columns, outputs, k))), 2))
 
     def _kept(self, shape: Shape) -> Iterator[Tiling]:
         for outputs_outside in (False, True):
@@ -148,12 +153,6 @@ class _Search:
             yield Tiling(
                 shape.rows, shape.columns, shape.outputs, shape.terms, outputs_outside, data.kept, weights.kept, cycles
             )
-
-
-def _slice_unit(work: Work, device: Device) -> int:
-    """Slices of channels are multiples of the array's lanes, and of the bytes that a transfer moves at once."""
-    burst = max(queue.burst for queue in device.queue) * 8 // work.data_bits
-    return max(device.array.lanes.k, burst)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -169,10 +168,10 @@ class _Stay:
 
 
 class _Room:
-    """Which tiles fit the regions of their roles, two at a time where two queues work on them."""
+    """Which tiles fit the regions of their roles, some at a time where two queues work on them."""
 
-    def __init__(self, work: Work, device: Device, engines: Engines):
-        self.work, self.device, self.engines = work, device, engines
+    def __init__(self, work: Work, device: Device, engines: Engines, copies: int):
+        self.work, self.device, self.engines, self.copies = work, device, engines, copies
         self._regions = regions(device)
         reading = engines.reading(engines.array)
         self._data = None if reading is None else self._region(reading[0], "ifm")
@@ -181,6 +180,8 @@ class _Room:
         self._sums = self._region(engines.sums, "acc")
         writing = engines.writing(engines.post)
         self._result = None if writing is None else self._region(writing[0], "ofm")
+        staging = engines.staging("bias", engines.constants("bias"))
+        self._bias = None if staging is None else self._region(staging[0], "bias")
         self._serial = engines.post is engines.array
 
     def _region(self, memory: Memory, role: Role) -> int | None:
@@ -200,10 +201,14 @@ class _Room:
         result = elements * work.result_bits // 8
         sums = elements * work.sum_bits // 8 + (0 if self._result is not None else (steps - 1) * result)
         needed: dict[Role, tuple[int, int | None]] = {
-            "ifm": (2 * (self._data_size(shape, shape.terms) + self._operands(shape)), self._data),
-            "weights": (2 * self._weights_size(shape.outputs, shape.terms), self._weights),
-            "acc": (sums + self._slack(steps) if self._serial else 2 * (sums + self._slack(steps)), self._sums),
-            "ofm": (2 * (result * steps + self._slack(steps)), self._result),
+            "ifm": (self.copies * (self._data_size(shape, shape.terms) + self._operands(shape)), self._data),
+            "weights": (self.copies * self._weights_size(shape.outputs, shape.terms), self._weights),
+            "acc": (
+                sums + self._slack(steps) if self._serial else self.copies * (sums + self._slack(steps)),
+                self._sums,
+            ),
+            "bias": (self.copies * (shape.outputs * work.sum_bits // 8 + self._slack(1)) + self._tables(), self._bias),
+            "ofm": (self.copies * (result * steps + self._slack(steps)), self._result),
         }
         return {role: (size, room) for role, (size, room) in needed.items() if room is not None}
 
@@ -215,7 +220,7 @@ class _Room:
         tile = self._data_size(shape, work.channels)
         n_tile = self._weights_size(shape.outputs, work.channels)
         data = self._longest(
-            None if self._data is None else self._data - 2 * self._operands(shape),
+            None if self._data is None else self._data - self.copies * self._operands(shape),
             self._all_data(shape),
             None if outputs_outside else tile,
         )
@@ -242,6 +247,13 @@ class _Room:
             return 0
         size = shape.rows * shape.columns * shape.outputs * self.work.result_bits // 8
         return self.work.operands * (size + self._slack(1))
+
+    def _tables(self) -> int:
+        """Bytes of the tables that lie beside biases."""
+        if self.engines.tables() != "bias":
+            return 0
+        steps = self.work.posts + self.work.operands
+        return steps * (8 * (self.work.out_channels if self.work.per_channel else 1) + self._slack(1))
 
     def _weights_size(self, outputs: int, channels: int) -> int:
         terms = self.work.taps * channels
