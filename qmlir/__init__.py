@@ -6,6 +6,9 @@
     exe     = qmlir.compile(q)          # y = exe(x)
     ref     = qmlir.reference(q)        # the same callable, evaluated op by op in numpy
 
+    q       = qmlir.quantize(module, profile, target="device.toml")
+    npu     = qmlir.compile(q, target="device.toml")    # the same callable, simulated
+
 Names are imported when first used, so that `import qmlir` is fast.
 """
 
@@ -14,7 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qmlir.analysis import analyze
-    from qmlir.compiler import Pipeline, compile, export, load, profile, quantize, reference, save, to_integers
+    from qmlir.compiler import (
+        Pipeline,
+        compile,
+        export,
+        load,
+        load_program,
+        profile,
+        quantize,
+        reference,
+        save,
+        to_integers,
+    )
     from qmlir.dialects.quant.calibration import choose_quantization
     from qmlir.errors import QmlirError
     from qmlir.ledger import decisions
@@ -33,6 +47,7 @@ __all__ = [
     "decisions",
     "export",
     "load",
+    "load_program",
     "profile",
     "quantize",
     "reference",

@@ -194,7 +194,9 @@ def quantize(
     required: Mapping[str, object] = {}
     if target is not None:
         asked = {"schema": schema, "precision": precision, "per_channel": per_channel}
-        required = required_options(target, **asked, bias=None if bias == "auto" else bias)
+        free = {"weight_precision": weight_precision, "bias": bias}
+        asked |= {name: None if value in ("same", "auto") else value for name, value in free.items()}
+        required = required_options(target, **asked)
         result.attributes[DEVICE] = StringAttr(str(target))
     context = context_of(result)
     if profile is not None:
@@ -294,6 +296,18 @@ def compile(
     layers = Pipeline(*plan, (to_npu, {"device": str(target)}), fuse, *TO_COMMANDS)
     layers.apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
     return simulated(lowered, lambda routine: to_machine_code(routine).run_in_order)
+
+
+def load_program(path: str | Path, target: str | Path) -> "Simulated":
+    """The callable of a program that was saved.
+
+    Args:
+        path: The file; what the host runs for it lies beside it.
+        target: The device it was compiled for, by its name or its file.
+    """
+    from qmlir.backends.simulated import load_simulated
+
+    return load_simulated(path, load_device(target), lambda routine: to_machine_code(routine).run_in_order)
 
 
 def to_machine_code(module: ModuleOp) -> "Executable":

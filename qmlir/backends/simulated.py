@@ -9,6 +9,7 @@ It is called as an executable of this processor is, and gives the same bits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from qmlir.backends.npu_program import assemble
 from qmlir.device import Device
 from qmlir.device.module import device_of, function_of
 from qmlir.signature import Signature, TensorSpec
+from qmlir.source import read_mlir
+from qmlir.storage import TextForm, write_module
+from qmlir.verify import verify
 
 Array = npt.NDArray[Any]
 
@@ -72,6 +76,23 @@ class Simulated:
         """The outputs in order for each of some inputs, which takes less time than one call for each."""
         return self._simulator.run_all([self.signature.arrays(inputs) for inputs in samples])
 
+    def save(self, path: str | Path) -> list[Path]:
+        """Writes the program, and beside it what the host runs for it, as MLIR.
+
+        Returns:
+            The files written.
+        """
+        program, host = Path(path), host_file(path)
+        self.program.save(program)
+        if not self.program.routines:
+            return [program]
+        write_module(self.routines, host, TextForm())
+        return [program, host]
+
+    def with_program(self, program: Program) -> "Simulated":
+        """The same with another program for the device."""
+        return Simulated(program, self.device, self.routines, self.native)
+
     @property
     def report(self) -> Report | None:
         """What the last call cost; None before the first."""
@@ -93,6 +114,24 @@ def simulated(module: ModuleOp, native: Native) -> Simulated:
     commands = function_of(module, "simulated")
     host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not commands])
     return Simulated(program, device_of(module), host, native)
+
+
+def load_simulated(path: str | Path, device: Device, native: Native) -> Simulated:
+    """What `Simulated.save` wrote.
+
+    Raises:
+        FileError: A file cannot be read, or is no program.
+        StreamError: The program was made for another device.
+    """
+    program = Program.load(path)
+    routines = read_mlir(host_file(path)) if program.routines else ModuleOp([])
+    verify(routines)
+    return Simulated(program, device, routines, native)
+
+
+def host_file(path: str | Path) -> Path:
+    """The file beside a program with what the host runs: `net.npu` → `net.host.mlir`."""
+    return Path(path).with_suffix(".host.mlir")
 
 
 class _Routine:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import analyzing, device, profiling, quantizing, reading
+from qmlir.cli import analyzing, device, profiling, quantizing, reading, simulating
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
@@ -160,7 +160,8 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
-    sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll or .s file to write")
+    simulating.add_target_option(sub, "write the program of an accelerator instead")
+    sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll, .s or .npu file to write")
 
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
     sub.add_argument(
@@ -175,6 +176,8 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub = command("run", _run, "run a network on samples")
     add_data_options(sub, "inputs")
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
+    simulating.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
+    sub.add_argument("--serial", action="store_true", help="let nothing on the accelerator overlap")
     sub.add_argument("-o", "--output", type=file_of(".npz"), help="write the outputs of all samples to this .npz file")
     return parser, commands
 
@@ -243,13 +246,16 @@ def _census(module: "ModuleOp") -> str:
 
 
 def _compile(arguments: argparse.Namespace) -> None:
+    if arguments.target is not None:
+        simulating.write_program(arguments)
+        return
     from qmlir.cli.bundle import name_entry, write_bundle
     from qmlir.compiler import compile, main_function
 
     suffix = CODE_SUFFIXES[arguments.emit]
     if arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
-    module = _load_simplified(arguments)
+    module = load_simplified(arguments)
     name_entry(main_function(module), arguments.output.stem)
     executable = compile(module)
     for path in write_bundle(executable, arguments.output, arguments.emit):
@@ -258,7 +264,8 @@ def _compile(arguments: argparse.Namespace) -> None:
     _say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
 
 
-def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
+def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
+    """The model that a command is about, simplified if it comes from another tool."""
     from qmlir.compiler import IMPORTED, Pipeline
 
     module = load_model(arguments)
@@ -268,7 +275,7 @@ def _load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
 def _export(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import export
 
-    module = _load_simplified(arguments)
+    module = load_simplified(arguments)
     for path in export(module, arguments.output, format=arguments.format, opset=arguments.opset):
         _say(f"{path}: written")
 
@@ -278,10 +285,16 @@ def _run(arguments: argparse.Namespace) -> None:
 
     import numpy as np
 
+    from qmlir.backends.simulated import Simulated
     from qmlir.cli.samples import write_arrays
     from qmlir.compiler import compile, reference
 
-    network = (reference if arguments.reference else compile)(_load_simplified(arguments))
+    simulating.require_target(arguments)
+    if arguments.target is not None and not arguments.reference:
+        network = simulating.program_of(arguments)
+    else:
+        module = load_simplified(arguments)
+        network = reference(module, arguments.target) if arguments.reference else compile(module)
     samples = samples_of(arguments, network.signature)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
@@ -296,6 +309,8 @@ def _run(arguments: argparse.Namespace) -> None:
         write_arrays(arguments.output, stacked)
     for name, array in stacked.items():
         _say(f"{name}: {array.dtype.name}{list(array.shape)}")
+    if isinstance(network, Simulated):
+        simulating.print_report(network)
     _say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
 
 

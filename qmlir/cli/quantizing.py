@@ -39,6 +39,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; see the README')
     add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
     add_data_options(parser, "correct biases, layer by layer, on these samples", required=False)
+    add("--target", metavar="DEVICE", help="what a device asks for: a device file, or one that comes with qmlir")
     add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
     add("--ledger", type=Path, help="write the decision for each operation as JSON")
     add("-o", "--output", type=file_of(".mlir"), help="the .mlir file to write")
@@ -66,7 +67,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         samples = samples_of(arguments, signature_of(main_function(module)))
         data = progress(samples, len(samples), "correcting biases")
     report = _apply_profile(module, arguments) if arguments.profile is not None else []
-    quantized = quantize(module, policy=policy, data=data, fail_on_float=arguments.fail_on_float, **_given(arguments))
+    options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
+    quantized = quantize(module, policy=policy, data=data, **options)
     entries = decisions(quantized)
     with write_ledger(entries, arguments.ledger):
         save(quantized, output)

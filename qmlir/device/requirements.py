@@ -17,14 +17,16 @@ PRECISIONS = {"i8": "int8", "u8": "uint8", "i16": "int16"}
 class Requirements:
     """Options of `quantize` that a device fixes.
 
-    schema       how ranges become scales and zero points
-    precision    storage of data, one of those the device has
-    per_channel  whether weights may have a scale for each output channel
-    bias         storage of biases: 32 bits where the device has no wider ones
+    schema            how ranges become scales and zero points
+    precision         storage of data, one of those the device has
+    weight_precision  storage of weights: that of the data, unless the array multiplies these by others alone
+    per_channel       whether weights may have a scale for each output channel
+    bias              storage of biases: 32 bits where the device has no wider ones
     """
 
     schema: str
     precision: str
+    weight_precision: str
     per_channel: bool
     bias: str
 
@@ -47,7 +49,10 @@ def requirements(device: Device, precision: str | None = None) -> Requirements:
     known = [PRECISIONS[type] for type in device.quant.types]
     if precision is not None and precision not in known:
         raise OptionError("precision", f"must be one of {', '.join(known)} for {device.name}", got=precision)
-    return Requirements(schema, precision or known[0], device.quant.granularity == "channel", bias)
+    data = precision or known[0]
+    weights = [PRECISIONS[mode.w] for mode in device.array.modes if PRECISIONS[mode.a] == data]
+    other = "same" if data in weights or data == "uint8" or not weights else weights[0]
+    return Requirements(schema, data, other, device.quant.granularity == "channel", bias)
 
 
 def required_options(target: str | Path, **given: object) -> Mapping[str, object]:
@@ -65,7 +70,7 @@ def required_options(target: str | Path, **given: object) -> Mapping[str, object
     fixed = requirements(device, precision if isinstance(precision, str) else None).options()
     asked = {name: value for name, value in given.items() if value is not None}
     for name, value in asked.items():
-        if fixed[name] not in (value, "auto") and value is not False:
+        if fixed[name] not in (value, "auto", "same") and value is not False:
             raise OptionError(name, f"must be {fixed[name]} for {device.name}", got=str(value), remedy="leave it out")
     return {**fixed, **asked}
 

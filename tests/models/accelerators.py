@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.npu.serial import serial as one_by_one
-from qmlir.backends.simulated import Simulated
 from qmlir.compiler import to_integers
 from qmlir.device import load_device, shipped_devices
 from qmlir.device.judgement import verdicts
@@ -121,7 +120,7 @@ def measure(prepared: Prepared, device: str, precision: str, inputs: int) -> Row
     mismatches = sum(not _same(ours, reference.run(x)) for x, ours in zip(samples, results, strict=True))
     report = executable.report
     assert report is not None
-    alone = Simulated(one_by_one(executable.program), executable.device, executable.routines, executable.native)
+    alone = executable.with_program(one_by_one(executable.program))
     macs = [v.macs for v in judged]
     taken = sum(v.macs for v in judged if not v.refusals)
     return Row(

@@ -1,0 +1,85 @@
+"""`qmlir compile --target` and `qmlir run --target`: programs for a device, and what they cost."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from qmlir.cli.flags import ArgumentParser
+from qmlir.errors import OptionError
+
+if TYPE_CHECKING:
+    from qmlir.backends.simulated import Simulated
+
+PROGRAM_SUFFIX = ".npu"
+
+
+def add_target_option(parser: ArgumentParser, help: str) -> None:
+    """The option that names a device."""
+    parser.add_argument("--target", metavar="DEVICE", help=f"{help}: a device file, or one that comes with qmlir")
+
+
+def write_program(arguments: argparse.Namespace) -> None:
+    """`qmlir compile --target`: the program for a device, and what the host runs beside it."""
+    from qmlir.cli.main import load_simplified
+    from qmlir.compiler import compile
+
+    if arguments.output.suffix != PROGRAM_SUFFIX:
+        raise OptionError("--output", f"must end in {PROGRAM_SUFFIX} with --target", got=str(arguments.output))
+    executable = compile(load_simplified(arguments), target=arguments.target)
+    for path in executable.save(arguments.output):
+        sys.stdout.write(f"{path}: written\n")
+    program = executable.program
+    sys.stdout.write(
+        f"{len(program.commands)} commands, {sum(len(s.data) for s in program.segments)} bytes of constants, "
+        f"{len(program.routines)} routines of the host, {executable.predicted_cycles} cycles\n"
+    )
+
+
+def require_target(arguments: argparse.Namespace) -> None:
+    """Refuses what only a device can do where none is named."""
+    program = arguments.model.suffix == PROGRAM_SUFFIX
+    if arguments.target is None and (program or arguments.serial):
+        need = "must name the device that the program is for" if program else "must name a device with --serial"
+        raise OptionError("--target", need, got="nothing")
+    if arguments.reference and (program or arguments.serial):
+        raise OptionError("--reference", "evaluates networks, not programs", remedy="leave it out")
+
+
+def program_of(arguments: argparse.Namespace) -> "Simulated":
+    """`qmlir run --target`: the program of a file, or of a network compiled now; with --serial nothing overlaps."""
+    from qmlir.backends.npu.serial import serial
+    from qmlir.cli.main import load_simplified
+    from qmlir.compiler import compile, load_program
+
+    if arguments.model.suffix == PROGRAM_SUFFIX:
+        executable = load_program(arguments.model, arguments.target)
+    else:
+        executable = compile(load_simplified(arguments), target=arguments.target)
+    return executable.with_program(serial(executable.program)) if arguments.serial else executable
+
+
+def print_report(executable: "Simulated") -> None:
+    """What the last call cost, layer by layer beside its bound."""
+    report = executable.report
+    if report is None:
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("layer", "cycles", "bound", "by", "MACs", "used"):
+        table.add_column(heading, overflow="fold", justify="left" if heading in ("layer", "by") else "right")
+    for layer in report.layers:
+        used = layer.products / (report.peak * layer.cycles) if layer.cycles else 0.0
+        cells = (layer.name, layer.cycles, layer.bound, layer.bound_by, layer.products, f"{100 * used:.1f} %")
+        table.add_row(*(Text(str(cell)) for cell in cells))
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    console.print(
+        Text(
+            f"{report.cycles} cycles on {executable.device.name}, {report.cycles / executable.device.clock:.1f} "
+            f"µs at {executable.device.clock} MHz; {100 * report.utilization:.1f} % of its MACs used, "
+            f"{100 * report.bound:.1f} % if nothing waited"
+        )
+    )

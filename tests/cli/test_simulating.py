@@ -1,0 +1,88 @@
+"""`--target` from the command line: quantize for a device, write its program, run that, with and without overlap."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qmlir.cli import main as driver
+from tests.cli.small import Small, write_small
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return write_small(tmp_path)
+
+
+def run(*arguments: object) -> int:
+    return driver.main([str(a) for a in arguments])
+
+
+@pytest.fixture
+def quantized(small: Small) -> Path:
+    """The network as the device nmp asks for it."""
+    assert run("profile", small.onnx, "--data", small.data, "-o", small / "small.yaml") == 0
+    output = small / "small.mlir"
+    assert run("quantize", small.onnx, "--profile", small / "small.yaml", "--target", "nmp", "-o", output) == 0
+    return output
+
+
+def outputs(small: Small, *arguments: object) -> np.ndarray:
+    file = small / "outputs.npz"
+    assert run("run", *arguments, "--data", small.data, "-o", file) == 0
+    with np.load(file) as arrays:
+        return arrays["scores"]
+
+
+def test_a_program_gives_what_the_network_gives(
+    small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = small / "small.npu"
+    assert run("compile", quantized, "--target", "nmp", "-o", program) == 0
+    assert (small / "small.host.mlir").exists()
+    expected = outputs(small, quantized)  # on this processor, rounded as the device does
+    assert expected.shape == (6, 1, 3)
+    for arguments in (
+        (quantized, "--reference"),
+        (quantized, "--target", "nmp"),
+        (program, "--target", "nmp"),
+        (program, "--target", "nmp", "--serial"),
+    ):
+        assert np.array_equal(outputs(small, *arguments), expected)
+    shown = capsys.readouterr().out
+    assert "routines of the host" in shown
+    assert "conv1+relu1" in shown
+    assert "of its MACs used" in shown
+
+
+def test_what_goes_wrong_is_said(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = small / "small.npu"
+    assert run("compile", quantized, "--target", "nmp", "-o", program) == 0
+    for arguments, message in [
+        (("compile", quantized, "--target", "nmp", "-o", small / "x.o"), "must end in .npu with --target"),
+        (("run", program, "--data", small.data), "must name the device that the program is for"),
+        (("run", quantized, "--serial", "--data", small.data), "must name a device with --serial"),
+        (("run", program, "--reference", "--target", "nmp", "--data", small.data), "evaluates networks, not programs"),
+        (("run", program, "--target", "vta", "--data", small.data), "array.lanes.k = 32 there, 16 here"),
+        (("compile", small.onnx, "--target", "nmp", "-o", program), "nmp must compute some operation of the network"),
+        (
+            ("quantize", small.onnx, "--target", "vta", "--precision", "int16", "-o", small / "x.mlir"),
+            "precision: must be one of int8 for vta, got int16",
+        ),
+        (
+            ("quantize", small.onnx, "--target", "vta", "--schema", "asymmetric", "-o", small / "x.mlir"),
+            "schema: must be symmetric_with_power2_scale for vta, got asymmetric; leave it out",
+        ),
+    ]:
+        capsys.readouterr()
+        assert run(*arguments) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_a_program_without_its_host(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = small / "small.npu"
+    assert run("compile", quantized, "--target", "nmp", "-o", program) == 0
+    (small / "small.host.mlir").unlink()
+    capsys.readouterr()
+    assert run("run", program, "--target", "nmp", "--data", small.data) == 1
+    assert "small.host.mlir: must be a readable file" in capsys.readouterr().err
