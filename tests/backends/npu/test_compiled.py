@@ -1,0 +1,94 @@
+"""Programs that the compiler makes for each device: no wait can be spared, and no damage does harm."""
+
+import os
+import zlib
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.backends.npu.races import checked
+from qmlir.backends.npu.stream import Program
+from qmlir.backends.simulated import Simulated
+from qmlir.context import make_context
+from qmlir.device import shipped_devices
+from qmlir.device.blocks import Fault
+from qmlir.isa.encoding import StreamError, Wait
+from qmlir.source import parse_text
+
+SAME = "padding = array<i64: 1, 1, 1, 1>"
+IMAGE, HALF = "tensor<1x8x8x16xf32>", "tensor<1x4x4x16xf32>"
+NETWORK = f"""
+func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x10xf32> {{
+  %w = nn.constant <tensor<16x3x3x4xf32>, [{", ".join(str(n % 7 - 3.0) for n in range(576))}]> : tensor<16x3x3x4xf32>
+  %v = nn.constant <tensor<16x3x3x16xf32>, [{", ".join(str(n % 5 - 2.0) for n in range(2304))}]> : tensor<16x3x3x16xf32>
+  %f = nn.constant <tensor<10x256xf32>, [{", ".join(str(n % 9 - 4.0) for n in range(2560))}]> : tensor<10x256xf32>
+  %0 = nn.conv2d %x, %w {{{SAME}}} : tensor<1x8x8x4xf32>, tensor<16x3x3x4xf32> -> {IMAGE}
+  %1 = nn.relu %0 : {IMAGE} -> {IMAGE}
+  %2 = nn.conv2d %1, %v {{{SAME}}} : {IMAGE}, tensor<16x3x3x16xf32> -> {IMAGE}
+  %3 = nn.add %1, %2 : {IMAGE}, {IMAGE} -> {IMAGE}
+  %4 = nn.max_pool2d %3 {{window = array<i64: 2, 2>, strides = array<i64: 2, 2>}} : {IMAGE} -> {HALF}
+  %5 = nn.reshape %4 {{shape = array<i64: 1, 256>}} : {HALF} -> tensor<1x256xf32>
+  %6 = nn.fully_connected %5, %f : tensor<1x256xf32>, tensor<10x256xf32> -> tensor<1x10xf32>
+  func.return %6 : tensor<1x10xf32>
+}}
+"""
+
+
+def image(seed: int = 0) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """An input."""
+    return np.random.default_rng(seed).standard_normal((1, 8, 8, 4)).astype(np.float32)
+
+
+@cache
+def compiled(device: str) -> Simulated:
+    """The network on a device."""
+    module = parse_text(make_context(), NETWORK, "network")
+    quantized = qmlir.quantize(module, qmlir.profile(module, [image(seed) for seed in range(4)]), target=device)
+    executable = qmlir.compile(quantized, target=device)
+    assert np.array_equal(executable(image()), qmlir.reference(quantized)(image()))
+    return executable
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+def test_every_wait_is_needed(device: str) -> None:
+    executable = compiled(device)
+    commands = list(executable.program.commands)
+    tried = 0
+    for number, command in enumerate(commands):
+        for place, wait in enumerate(command.waits):
+            weaker = list(command.waits)
+            weaker[place] = Wait(wait.queue, wait.finished - 1)
+            mutant = [*commands[:number], replace(command, waits=tuple(weaker)), *commands[number + 1 :]]
+            with pytest.raises(Fault, match="must wait for command"):
+                checked(replace(executable.program, commands=mutant), executable.device)
+            tried += 1
+    assert tried > 5
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+def test_damaged_streams(device: str) -> None:
+    """Words changed at random and the checksum made right again: 60 on each device, 2,000 in `make conformance`."""
+    executable = compiled(device)
+    rng = np.random.default_rng(len(device))
+    raw = bytearray(executable.program.to_bytes()[:-4])
+    text, words = (int.from_bytes(raw[at : at + 4], "little") for at in (12, 16))
+    outcomes = {"refused": 0, "fault": 0, "result": 0}
+    for _ in range(2000 if os.environ.get("QMLIR_CONFORMANCE") else 60):
+        damaged = bytearray(raw)
+        for _ in range(int(rng.integers(1, 4))):
+            at = 24 + text + 4 * int(rng.integers(0, words))
+            value = int.from_bytes(damaged[at : at + 4], "little")
+            choices = (value ^ 1 << int(rng.integers(0, 32)), int(rng.integers(0, 1 << 32)), int(rng.integers(0, 64)))
+            damaged[at : at + 4] = choices[int(rng.integers(0, 3))].to_bytes(4, "little")
+        try:
+            program = Program.from_bytes(bytes(damaged) + zlib.crc32(damaged).to_bytes(4, "little"))
+            executable.with_program(program)(image())
+            outcomes["result"] += 1
+        except StreamError:
+            outcomes["refused"] += 1
+        except Fault:
+            outcomes["fault"] += 1
+    assert all(outcomes.values()), outcomes
