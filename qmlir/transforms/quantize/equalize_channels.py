@@ -2,11 +2,13 @@
 
 A channel between two contractions can be scaled up before and down after (channel_pairs.py). Weights with a scale for
 each output channel do not mind the first; the second spreads the weights of the reader's input channels, which costs it
-some precision. Less than half of the way serves best:
+some precision, so channels go less than half of the way:
 
     s[c] = (max_k r[k] / r[c])^0.4,   r[c] the largest magnitude of channel c on calibration data
 
-A channel of small values then fills a larger part of the tensor's integers.
+A channel of small values then fills a larger part of the tensor's integers. How far they go matters little: calibrated
+on one half of the calibration data of six networks and scored on the other, shares of 0, 0.2, 0.4 and 0.5 reach 28.7,
+28.9, 28.8 and 28.9 dB in the mean.
 
 Enters and leaves: a float network with observers that hold ranges.
 """
