@@ -4,7 +4,8 @@ For each granule of each memory and each queue is kept the last command of that 
 wrote it. A queue works in order, so waiting for the last of its commands that matter is waiting for all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,13 @@ Counts = npt.NDArray[np.int32]
 """For each queue how many of its commands."""
 
 Granules = slice | npt.NDArray[np.int64]
+
+
+class Touched(NamedTuple):
+    """Granules that a command reads and writes, each with the number of their memory."""
+
+    reads: Sequence[tuple[int, Granules]]
+    writes: Sequence[tuple[int, Granules]]
 
 
 class Hazards:
@@ -30,35 +38,36 @@ class Hazards:
         self._read = [np.zeros((queues, count), np.int32) for count in granules]
         self._none = np.zeros(queues, np.int32)
 
-    def before(self, footprint: Footprint) -> Counts:
-        """How many commands of each queue must be finished before one with this footprint starts."""
+    def before(self, touched: Touched) -> Counts:
+        """How many commands of each queue must be finished before one that touches this starts."""
         needed = self._none.copy()
-        for block in footprint.reads:
-            for granules in self._granules(block):
-                np.maximum(needed, self._written[block.place.memory][:, granules].max(axis=1), out=needed)
-        for block in footprint.writes:
-            for granules in self._granules(block):
-                np.maximum(needed, self._written[block.place.memory][:, granules].max(axis=1), out=needed)
-                np.maximum(needed, self._read[block.place.memory][:, granules].max(axis=1), out=needed)
+        for memory, granules in (*touched.reads, *touched.writes):
+            np.maximum(needed, self._written[memory][:, granules].max(axis=1), out=needed)
+        for memory, granules in touched.writes:
+            np.maximum(needed, self._read[memory][:, granules].max(axis=1), out=needed)
         return needed
 
-    def touch(self, footprint: Footprint, queue: int, count: int) -> None:
-        """Notes that command number `count` of a queue, from 1, has this footprint."""
-        for block in footprint.reads:
-            for granules in self._granules(block):
-                self._read[block.place.memory][queue, granules] = count
-        for block in footprint.writes:
-            for granules in self._granules(block):
-                self._written[block.place.memory][queue, granules] = count
+    def touch(self, touched: Touched, queue: int, count: int) -> None:
+        """Notes that command number `count` of a queue, from 1, touches this."""
+        for memory, granules in touched.reads:
+            self._read[memory][queue, granules] = count
+        for memory, granules in touched.writes:
+            self._written[memory][queue, granules] = count
 
-    def _granules(self, block: Block) -> Iterator[Granules]:
-        """The granules that a block touches; none of an empty one.
+    def touched(self, footprint: Footprint) -> Touched:
+        """The granules of a footprint.
 
         Raises:
             Fault: It lies beyond its memory.
         """
-        if block.empty:
-            return
+        reads, writes = (
+            [(block.place.memory, self._granules(block)) for block in blocks if not block.empty]
+            for blocks in (footprint.reads, footprint.writes)
+        )
+        return Touched(reads, writes)
+
+    def _granules(self, block: Block) -> Granules:
+        """The granules that a block touches."""
         memory = self._memories[block.place.memory]
         if block.place.address < 0 or block.end > memory.bytes:
             got = f"bytes {block.place.address} to {block.end} of {memory.id}, which has {memory.bytes}"
@@ -70,10 +79,9 @@ class Hazards:
             if planes == 1 or 0 <= block.plane_pitch - run < align:
                 run, planes = (planes - 1) * block.plane_pitch + run, 1
         if rows == planes == 1:
-            yield slice(block.place.address // align, (block.place.address + run - 1) // align + 1)
-            return
+            return slice(block.place.address // align, (block.place.address + run - 1) // align + 1)
         starts = np.arange(planes)[:, None] * block.plane_pitch + np.arange(rows) * block.row_pitch
         starts = (starts + block.place.address).reshape(-1)
         first, last = starts // align, (starts + run - 1) // align
         every = first[:, None] + np.arange(int((last - first).max()) + 1)
-        yield np.minimum(every, last[:, None]).reshape(-1)
+        return np.minimum(every, last[:, None]).reshape(-1)

@@ -76,7 +76,7 @@ class _Order:
         """Gives the next command its waits, and puts in front of it what it needs beside them."""
         command = self.numbers.command(step)
         queue = command.queue
-        touched = self._footprint(step, command)
+        touched = self.hazards.touched(self._footprint(step, command))
         needed = self.hazards.before(touched)
         known = self._known(queue)
         if _waits_for_all(step):
@@ -120,7 +120,8 @@ class _Order:
             self._put_before(step, queue, Sync(queue, (), 0, barrier=0), waits[:most])
             known[queue] = self.issued[queue]
             waits = waits[most:]
-        step.waits = self._attribute(waits)
+        if waits or step.waits.data:
+            step.waits = self._attribute(waits)
         return known
 
     def _learned(self, known: Counts, queue: int, count: int) -> Counts:
