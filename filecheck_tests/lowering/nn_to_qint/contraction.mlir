@@ -224,3 +224,20 @@ func.func @xnnpack(%x: tensor<2x3x!a>, %y: tensor<3x2x!b>, %z: tensor<3x2x!a>) -
   func.return %0, %1 : tensor<2x2x!s>, tensor<2x2x!s>
 }
 }
+
+// -----
+
+// A layer that stays float has its bias in floats, also where that came as plain integers, in steps of s_x · s_w.
+!x = !quant.uniform<i8:f32, 0.5>
+!w = !quant.uniform<i8:f32:0, {0.25,0.5}>
+!y = !quant.uniform<i8:f32, 1.0e-11>
+
+// CHECK-LABEL: func.func @plain_bias
+// CHECK: %[[B:.*]] = nn.constant <tensor<2xf32>, [5.368709e+08, 0.5]> : tensor<2xf32>
+// CHECK: nn.fully_connected %{{.*}}, %{{.*}}, %[[B]] {qmlir.decision = #qmlir.decision<float, "factor", {{.*}}>} : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+func.func @plain_bias(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
+  %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!w>
+  %b = nn.constant <tensor<2xi64>, [4294967296, 2]> : tensor<2xi64>
+  %0 = nn.fully_connected %x, %w, %b : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xi64> -> tensor<1x2x!y>
+  func.return %0 : tensor<1x2x!y>
+}

@@ -101,3 +101,23 @@ func.func @main(%x: tensor<1x4x!a>) -> tensor<4x!s> {
     real = np.maximum(x, 0) * 0.0625
     expected = np.rint(real / np.sqrt((real**2).mean()) * 128) - 128
     np.testing.assert_array_equal(qmlir.reference(module)(x), np.minimum(expected, 127).reshape(4))
+
+
+@pytest.mark.parametrize("element", ["i32", "i64"])
+@pytest.mark.parametrize(("scales", "axis"), [("0.25", ""), ("{0.25,0.5}", ":0")])
+def test_a_bias_of_plain_integers_counts_in_steps_of_the_accumulator(element: str, scales: str, axis: str) -> None:
+    """Beside scales that no multiplier bridges the layer is one on floats, with its reason, and so is its bias."""
+    module = parsed(f"""
+func.func @main(%x: tensor<1x2x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x2x!quant.uniform<i8:f32, 1.0e-11:-3>> {{
+  %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!quant.uniform<i8:f32{axis}, {scales}>>
+  %b = nn.constant <tensor<2x{element}>, [-12, -26]> : tensor<2x{element}>
+  %0 = nn.fully_connected %x, %w, %b : tensor<1x2x!quant.uniform<i8:f32, 0.5>>, tensor<2x2x!quant.uniform<i8:f32{axis}, {scales}>>, tensor<2x{element}> -> tensor<1x2x!quant.uniform<i8:f32, 1.0e-11:-3>>
+  func.return %0 : tensor<1x2x!quant.uniform<i8:f32, 1.0e-11:-3>>
+}}
+""")  # noqa: E501
+    assert [(e.outcome, e.code) for e in decisions(to_integers(module))] == [("float", "factor")]
+    reference, executable = qmlir.reference(module), qmlir.compile(module)
+    for x, expected in (([4, 4], [-3, 127]), ([4, 3], [-128, -128]), ([2, 5], [-3, -3])):
+        stored = np.array([x], np.int8)  # 4 + 8 − 12, 12 + 16 − 26; 4 + 6 − 12, 12 + 12 − 26; 2 + 10 − 12, 6 + 20 − 26
+        np.testing.assert_array_equal(reference(stored), [expected])
+        np.testing.assert_array_equal(executable(stored), [expected])
