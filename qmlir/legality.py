@@ -165,6 +165,11 @@ def chooses_integers(op: nn.MaximumOp | nn.MinimumOp) -> bool:
     return uniform(op.lhs) == uniform(op.rhs) == uniform(op.y)
 
 
+def has_words(op: nn.DivOp | nn.PReluOp) -> bool:
+    """Whether the operation has more pairs of stored numbers than a table of bytes holds."""
+    return any(uniform(value).storage_width > 8 for value in (op.lhs, op.rhs, op.y))
+
+
 def _require_pairs(op: nn.MaximumOp | nn.MinimumOp) -> None:
     if any(uniform(value).storage_width > 8 for value in (op.lhs, op.rhs)):
         raise NoIntegerForm("target", "a choice between two scales has an integer form of 8 bits only")
@@ -209,7 +214,7 @@ def _accumulator(op: Operation) -> tuple[int, str]:
         case nn.MatMulOp():
             depth = shape_of(op.lhs)[-1]
             return depth * widest(uniform(op.lhs)) * widest(uniform(op.rhs)), "a sum of products"
-        case nn.MulOp():
+        case nn.MulOp() | nn.PReluOp() if isinstance(op, nn.MulOp) or has_words(op):
             return widest(uniform(op.lhs)) * widest(uniform(op.rhs)), "a product"
         case nn.GlobalAveragePoolOp():
             _, rows, columns, _ = shape_of(op.x)
@@ -384,8 +389,9 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *,
             case nn.GlobalAveragePoolOp():
                 _, rows, columns, _ = shape_of(op.x)
                 found = scales(op.x) / (scales(op.y) * dtype(rows * columns))
-            case nn.DivOp() if any(uniform(v).storage_width > 8 for v in (op.lhs, op.rhs, op.y)):
-                found = scales(op.lhs) / (scales(op.rhs) * scales(op.y))
+            case nn.DivOp() | nn.PReluOp() if has_words(op):
+                x, y, result = scales(op.lhs), scales(op.rhs), scales(op.y)
+                found = x / (y * result) if isinstance(op, nn.DivOp) else np.concatenate([x / result, x * y / result])
             case nn.LogSoftmaxOp():
                 found = dtype(2.0**-LOGARITHM_BITS) / scales(op.y)
             case _:

@@ -179,3 +179,20 @@ func.func @quotients(%x: tensor<4x!a>, %y: tensor<4x!h>) -> (tensor<4x!a>, tenso
   %1 = nn.div %y, %y : tensor<4x!h>, tensor<4x!h> -> tensor<4x!q>
   func.return %0, %1 : tensor<4x!a>, tensor<4x!q>
 }
+
+// -----
+
+// Of words one slope or the other is chosen.
+!h = !quant.uniform<i16:f32, 0.5>
+!s = !quant.uniform<i8:f32, 0.25:-1>
+
+// CHECK-LABEL: func.func @prelu
+// CHECK: %[[P:.*]] = qint.mul %[[X:.*]], %[[S:.*]] {rhs_zero_point = -1 : i32} : tensor<4xi16>, tensor<4xi8> -> tensor<4xi32>
+// CHECK: %[[A:.*]] = qint.requantize %[[X]] {{.*}} : tensor<4xi16> -> tensor<4xi16>
+// CHECK: %[[B:.*]] = qint.requantize %[[P]] {multiplier = array<i32: 1073741824>, shift = array<i32: -1>, {{.*}} : tensor<4xi32> -> tensor<4xi16>
+// CHECK: %[[N:.*]] = nn.less %[[X]], %{{.*}} -> tensor<4xi1>
+// CHECK: nn.where %[[N]], %[[B]], %[[A]]
+func.func @prelu(%x: tensor<4x!h>, %s: tensor<4x!s>) -> tensor<4x!h> {
+  %0 = nn.prelu %x, %s : tensor<4x!h>, tensor<4x!s> -> tensor<4x!h>
+  func.return %0 : tensor<4x!h>
+}

@@ -34,7 +34,7 @@ from qmlir.ledger import decide
 from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, target_of, uniform
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
-from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_div, lower_mul, lower_pair, lower_sum
+from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_div, lower_mul, lower_pair, lower_prelu, lower_sum
 from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_normalization, lower_softmax
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
 from qmlir.lowering.nn_to_qint.reduction import lower_reduction
@@ -57,7 +57,7 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
     nn.MulOp: lower_mul,
     nn.MaximumOp: lower_choice,
     nn.MinimumOp: lower_choice,
-    nn.PReluOp: lower_pair,
+    nn.PReluOp: lower_prelu,
     nn.SquaredDifferenceOp: lower_pair,
     nn.DivOp: lower_div,
     nn.ReluOp: lower_linear,

@@ -13,7 +13,7 @@ from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.requantize import float32_parts
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import chooses_integers, factors, uniform, widest
+from qmlir.legality import chooses_integers, factors, has_words, uniform, widest
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.lowering.nn_to_qint.tables import pair_table
 from qmlir.runtimes import Rounding
@@ -120,10 +120,27 @@ def lower_pair(op: OperandPairOp, operands: Sequence[SSAValue], rounding: Roundi
     return [qint.PairLookupOp.make(operands, {"table": WeightsAttr(pair_table(op, rounding))})]
 
 
+def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """A table of all pairs of bytes; else a change of scale where x is not negative, elsewhere that of x · slope."""
+    x, slope = uniform(op.lhs), uniform(op.rhs)
+    if not has_words(op):
+        return lower_pair(op, operands, rounding)
+    reals = factors(op, np.float32 if rounding.float32 else np.float64)
+    rising, falling = (numerics.quantize_multiplier(float(real)) for real in reals)
+    product = qint.MulOp.make(
+        operands, {"lhs_zero_point": int32(x.zero_point), "rhs_zero_point": int32(slope.zero_point)}
+    )
+    above = requantize(operands[0], op, rounding, input_zero_point=x.zero_point, multiplier=rising)
+    below = requantize(product.acc, op, rounding, multiplier=falling)
+    zero = nn.ConstantOp(np.array(x.zero_point, x.numpy_dtype))
+    negative = nn.LessOp.make([operands[0], zero.y])
+    return [product, above, below, zero, negative, nn.WhereOp.make([negative.y, below.y, above.y])]
+
+
 def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """A table of all pairs of bytes; else y = z_y + (a − z_a) / (b − z_b) · s_a / (s_b · s_y)."""
     lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
-    if lhs.storage_width == rhs.storage_width == result.storage_width == 8:
+    if not has_words(op):
         return lower_pair(op, operands, rounding)
     real = factors(op, np.float32 if rounding.float32 else np.float64)
     multiplier, shift = numerics.quantize_multiplier(float(real[0]))

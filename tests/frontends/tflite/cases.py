@@ -171,6 +171,8 @@ def _pairs() -> Iterator[Case]:
     yield Case("FLOOR_DIV", [ROWS, ROWS], [ROWS], formats=FLOAT, positive=True)
     yield Case("FLOOR_MOD", [ROWS, ROWS], [ROWS], formats=FLOAT, positive=True)
     yield Case("PRELU", [IMAGE, (1, 1, 4)], [IMAGE], formats=EIGHT)
+    slopes = constant("slopes", [30, -128, 127, 1], np.int8, scale=[0.01], zero=[0])
+    yield Case("PRELU", [IMAGE], [IMAGE], extra=[slopes], formats=("int16",), label="by bytes")
     for kind in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
         yield Case(kind, [ROWS, ROWS], [ROWS], result=np.bool_, steps=0)
 
