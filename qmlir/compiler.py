@@ -1,4 +1,4 @@
-"""The compiler on one page: named passes, the stages they form, and what users call.
+"""The compiler on one page: the stages that named passes (pipeline.py) form, and what users call.
 
 Stages meet only here. A stage is a tuple of pass names; what happens between a model file and machine code is the
 concatenation of the tuples below, and can be watched with `qmlir-opt --mlir-print-ir-after-all`.

@@ -298,9 +298,10 @@ def _run(arguments: argparse.Namespace) -> None:
     samples = samples_of(arguments, network.signature)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
-    for sample in progress(samples, len(samples), "running"):
+    together = simulating.AT_ONCE if isinstance(network, Simulated) else 1
+    for some in simulating.chunks(progress(samples, len(samples), "running"), together):
         start = time.perf_counter()
-        outputs.append(network.run(sample))
+        outputs += network.run_all(some) if isinstance(network, Simulated) else [network.run(some[0])]
         seconds += time.perf_counter() - start
     stacked = {
         spec.name: np.stack([arrays[i] for arrays in outputs]) for i, spec in enumerate(network.signature.outputs)

@@ -12,7 +12,7 @@ from qmlir.cli.arguments import Request
 from qmlir.cli.diagnostics import Diagnostic, diagnose, diagnostic_of, report
 from qmlir.cli.expectations import expectations, mismatches
 from qmlir.cli.pipeline import Stopwatch, run_pass
-from qmlir.compiler import load
+from qmlir.compiler import context_of, load
 from qmlir.context import QmlirContext, make_context
 from qmlir.errors import FileError
 from qmlir.source import parse_text
@@ -84,6 +84,7 @@ class Run:
         try:
             with self.stopwatch.measure("(parse)"):
                 module = load(self.file) if piece is None else self._parse(ctx, piece)
+                ctx.target = context_of(module).target  # a network that was quantized for a device rounds as that does
             with self.stopwatch.measure("(verify)"):
                 errors = verification_errors(module)
             for each in () if errors else self.request.passes:

@@ -2,7 +2,9 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +17,18 @@ if TYPE_CHECKING:
     from qmlir.backends.simulated import Simulated
 
 PROGRAM_SUFFIX = ".npu"
+
+AT_ONCE = 16
+"""How many inputs `qmlir run` has the simulator run at once."""
+
+T = TypeVar("T")
+
+
+def chunks(items: Iterable[T], count: int) -> Iterator[list[T]]:
+    """The items in lists of so many; the last may be shorter."""
+    rest = iter(items)
+    while some := list(islice(rest, count)):
+        yield some
 
 
 def add_target_option(parser: ArgumentParser, help: str) -> None:
