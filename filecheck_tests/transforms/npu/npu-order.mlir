@@ -27,11 +27,11 @@ builtin.module attributes {npu.device = "nmp"} {
 // CHECK: npu.issue "load" "move" source = %t[0]{{.*}} target_plane = 0{{$}}
 // CHECK-NEXT: npu.issue "post" "set-context" {{.*}} table = %s[0]{{$}}
 // CHECK-NEXT: npu.issue "load" "move" source = %x[0] {{.*}} target_plane = 0{{$}}
-// CHECK-NEXT: npu.issue "post" "post" {{.*}} after load 2{{$}}
-// CHECK-NEXT: npu.issue "store" "move" {{.*}} after post 2{{$}}
-// CHECK-NEXT: npu.issue "load" "move" source = %x[64] {{.*}} after post 2{{$}}
-// CHECK-NEXT: npu.issue "post" "post" {{.*}} after load 3, store 1{{$}}
-// CHECK-NEXT: npu.issue "store" "move" {{.*}} after post 3{{$}}
+// CHECK-NEXT: npu.issue "post" "post" {{.*}} after "load" 2{{$}}
+// CHECK-NEXT: npu.issue "store" "move" {{.*}} after "post" 2{{$}}
+// CHECK-NEXT: npu.issue "load" "move" source = %x[64] {{.*}} after "post" 2{{$}}
+// CHECK-NEXT: npu.issue "post" "post" {{.*}} after "load" 3, "store" 1{{$}}
+// CHECK-NEXT: npu.issue "store" "move" {{.*}} after "post" 3{{$}}
 // CHECK-NEXT: npu.issue "exec" "end" status = 0{{$}}
 
 // -----
@@ -57,6 +57,6 @@ builtin.module attributes {npu.device = "nmp"} {
 
 // CHECK: npu.issue "load" "move"
 // CHECK-NEXT: npu.issue "store" "move" {{.*}} target_plane = 0{{$}}
-// CHECK-NEXT: npu.issue "store" "move" {{.*}} after load 1{{$}}
+// CHECK-NEXT: npu.issue "store" "move" {{.*}} after "load" 1{{$}}
 // CHECK-NEXT: npu.call "exec" @host_0({{.*}}) {waits = {store = 2 : i64}}
-// CHECK-NEXT: npu.issue "load" "move" {{.*}} after exec 1{{$}}
+// CHECK-NEXT: npu.issue "load" "move" {{.*}} after "exec" 1{{$}}

@@ -1,7 +1,7 @@
 """Commands on buffers: the instruction set (isa/commands.py) with values in place of addresses.
 
     %w = npu.buffer "wgt" 4096 {role = "weights"} : !npu.buffer
-    npu.issue "load" move source=%c+0 target=%w+0 size=4096 … after load:2
+    npu.issue "load" "move" source = %c[0] target = %w[0] size = 4096 … after "exec" 2
 
 A field of a command that is a place names a buffer and an offset in it; `npu-place` gives buffers their addresses,
 `npu-order` commands their waits. In the order of the block commands are a valid serial schedule.
@@ -188,7 +188,7 @@ class IssueOp(IRDLOperation):
         print_fields(printer, self.command.data, lambda number: printer.print_ssa_value(self.buffers[number]))
         if self.waits.data:
             printer.print_string(" after ")
-            printer.print_string(", ".join(f"{name} {count}" for name, count in self.waiting.items()))
+            printer.print_string(", ".join(f'"{name}" {count}' for name, count in self.waiting.items()))
 
     @classmethod
     def parse(cls, parser: Parser) -> "IssueOp":
@@ -303,4 +303,4 @@ def parse_fields(parser: AttrParser, buffer_number: Callable[[], int]) -> Comman
 
 
 def _wait(parser: Parser) -> tuple[str, int]:
-    return parser.parse_identifier(), parser.parse_integer()
+    return parser.parse_str_literal(), parser.parse_integer()

@@ -42,7 +42,7 @@ class NPUOrderPass(ModulePass):
     becomes
     ```mlir
     npu.issue "load" "move" source = %x[0] target = %a[0] …
-    npu.issue "store" "move" source = %a[0] target = %y[0] … after load 1
+    npu.issue "store" "move" source = %a[0] target = %y[0] … after "load" 1
     ```
     """
 
