@@ -291,11 +291,13 @@ def compile(
     if target is None:
         return to_machine_code(lowered)
     from qmlir.backends.simulated import simulated
+    from qmlir.ledger import decisions
 
     *plan, to_npu, fuse = TO_LAYERS
-    layers = Pipeline(*plan, (to_npu, {"device": str(target)}), fuse, *TO_COMMANDS)
-    layers.apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
-    return simulated(lowered, lambda routine: to_machine_code(routine).run_in_order)
+    Pipeline(*plan, (to_npu, {"device": str(target)}), fuse).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
+    entries = decisions(lowered)
+    Pipeline(*TO_COMMANDS).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
+    return simulated(lowered, lambda routine: to_machine_code(routine).run_in_order, entries)
 
 
 def load_program(path: str | Path, target: str | Path) -> "Simulated":

@@ -22,6 +22,7 @@ from qmlir.backends.npu.stream import Program
 from qmlir.backends.npu_program import assemble
 from qmlir.device import Device
 from qmlir.device.module import device_of, function_of
+from qmlir.ledger import Entry
 from qmlir.signature import Signature, TensorSpec
 from qmlir.source import read_mlir
 from qmlir.storage import TextForm, write_module
@@ -40,9 +41,12 @@ class Simulated:
     device     the device
     routines   a module of the functions that the host runs for it, each by its name
     signature  inputs and outputs by name
+    ledger     where each operation runs, and why those of the host do; empty of a program that was loaded
     """
 
-    def __init__(self, program: Program, device: Device, routines: ModuleOp, native: Native):
+    def __init__(
+        self, program: Program, device: Device, routines: ModuleOp, native: Native, ledger: Sequence[Entry] = ()
+    ):
         """Takes a program.
 
         Args:
@@ -50,12 +54,14 @@ class Simulated:
             device: The device.
             routines: The functions of the host.
             native: What makes code of them; each is compiled when it is first called.
+            ledger: What became of each operation.
 
         Raises:
             StreamError: The program was made for another device.
         """
         self.program, self.device, self.routines, self.native = program, device, routines, native
         self.signature = Signature(*(tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs)))
+        self.ledger = tuple(ledger)
         called = {f.sym_name.data: _Routine(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self._simulator = Simulator(program, device, called)
 
@@ -91,7 +97,7 @@ class Simulated:
 
     def with_program(self, program: Program) -> "Simulated":
         """The same with another program for the device."""
-        return Simulated(program, self.device, self.routines, self.native)
+        return Simulated(program, self.device, self.routines, self.native, self.ledger)
 
     @property
     def report(self) -> Report | None:
@@ -104,8 +110,13 @@ class Simulated:
         return predicted_cycles(self.program, self.device)
 
 
-def simulated(module: ModuleOp, native: Native) -> Simulated:
+def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) -> Simulated:
     """The callable of a module of placed and ordered commands.
+
+    Args:
+        module: The commands, and the functions of the host.
+        native: What makes code of these.
+        ledger: What became of each operation.
 
     Raises:
         PipelineError: The module has no commands, or they have no addresses.
@@ -113,7 +124,7 @@ def simulated(module: ModuleOp, native: Native) -> Simulated:
     program = assemble(module)
     commands = function_of(module, "simulated")
     host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not commands])
-    return Simulated(program, device_of(module), host, native)
+    return Simulated(program, device_of(module), host, native, ledger)
 
 
 def load_simulated(path: str | Path, device: Device, native: Native) -> Simulated:

@@ -40,13 +40,20 @@ def write_program(arguments: argparse.Namespace) -> None:
     """`qmlir compile --target`: the program for a device, and what the host runs beside it."""
     from qmlir.cli.main import load_simplified
     from qmlir.compiler import compile
+    from qmlir.ledger import REMEDIES
 
     if arguments.output.suffix != PROGRAM_SUFFIX:
         raise OptionError("--output", f"must end in {PROGRAM_SUFFIX} with --target", got=str(arguments.output))
     executable = compile(load_simplified(arguments), target=arguments.target)
     for path in executable.save(arguments.output):
         sys.stdout.write(f"{path}: written\n")
+    for entry in executable.ledger:
+        if entry.code in ("host", *REMEDIES):
+            sys.stdout.write(f'on the host: {entry.operation} "{entry.node}": {entry.reason}\n')
     program = executable.program
+    for routine in program.routines:
+        read, written = (sum(p.block.bytes for p in ports) for ports in (routine.inputs, routine.outputs))
+        sys.stdout.write(f"{routine.name} reads {read} bytes and writes {written}\n")
     sys.stdout.write(
         f"{len(program.commands)} commands, {sum(len(s.data) for s in program.segments)} bytes of constants, "
         f"{len(program.routines)} routines of the host, {executable.predicted_cycles} cycles\n"

@@ -10,7 +10,6 @@ import qmlir
 from qmlir.backends.npu.serial import serial
 from qmlir.device import shipped_devices
 from qmlir.errors import InputError, OptionError, PipelineError
-from qmlir.ledger import decisions
 from tests.cli.small import write_small
 
 SIXTH = """
@@ -144,12 +143,20 @@ def test_a_device_of_ones_own_needs_a_file_alone(
     _check(network, sixth, "int8")
 
 
-def test_where_each_operation_runs_is_recorded(network: tuple[ModuleOp, qmlir.Profile, np.ndarray]) -> None:
+def test_where_each_operation_runs_is_recorded(
+    network: tuple[ModuleOp, qmlir.Profile, np.ndarray], tmp_path: Path
+) -> None:
     module, profile, _ = network
-    quantized = qmlir.quantize(module, profile, target="nmp")
-    layers = qmlir.Pipeline("strip-func-quant-types", "fold-quant-casts", ("qint-to-npu", {"device": "vta"}))
-    entries = decisions(layers(qmlir.to_integers(quantized)))
-    assert {e.code for e in entries if e.operation == "qint.requantize"} == {"device"}
+    executable = qmlir.compile(qmlir.quantize(module, profile, target="nmp"), target="nmp")
+    codes = {e.operation: e.code for e in executable.ledger}
+    assert codes["qint.requantize"] == codes["qint.max_pool2d"] == "device"
+    without = tmp_path / "without.toml"
+    without.write_text(SIXTH.replace("maxpool", "# maxpool"), "utf-8")
+    executable = qmlir.compile(qmlir.quantize(module, profile, target=without), target=without)
+    (pool,) = (e for e in executable.ledger if e.operation == "qint.max_pool2d")
+    assert pool.code == "host"
+    assert pool.reason.endswith("the host computes it: sixth has no maxpool")
+    assert pool.remedy
 
 
 def test_saved_programs(network: tuple[ModuleOp, qmlir.Profile, np.ndarray], sixth: Path, tmp_path: Path) -> None:
