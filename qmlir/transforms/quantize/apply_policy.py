@@ -8,23 +8,18 @@ honour. Of the operations that a pattern matches, each takes what is about somet
 those that cannot honour that are named in a warning, with the reason of each.
 """
 
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import OpaqueOp, names_of
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.schemas import (
     STORAGE_RANGES,
@@ -34,15 +29,15 @@ from qmlir.dialects.quant.schemas import (
     quantization_of_range,
 )
 from qmlir.errors import OptionError, QmlirWarning
-from qmlir.ledger import deciding_operations, decisions
+from qmlir.ledger import decisions
 from qmlir.legality import computed_storage, data_values, target_of
-from qmlir.near_misses import near_misses
 from qmlir.passes import option
 from qmlir.policy import Policy, PolicyError, Rule, rule_of
 from qmlir.recipe import POLICY, Recipe, Settings, policy_attribute, recipe_of, settings_of
-from qmlir.rewriting import names_of_value, node_name, tensor_name
+from qmlir.rewriting import node_name
 from qmlir.target import Target
 from qmlir.transforms.quantize.choose_scales import storage_type
+from qmlir.transforms.quantize.named_network import NamedNetwork
 
 WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias")
 """Settings of operations with weights."""
@@ -108,7 +103,7 @@ def apply_policy(
     Raises:
         PolicyError: A rule matches nothing, or nothing that can honour it.
     """
-    network = _Network(module)
+    network = NamedNetwork(module)
     base = (base or Recipe()).with_settings(policy.default)
     if spread_default and policy.default:
         for carrier in network.carriers():
@@ -199,137 +194,6 @@ def _write(carrier: Operation, settings: Settings) -> None:
     before = carrier.attributes.get(POLICY)
     own = settings_of(before) if isinstance(before, DictionaryAttr) else {}
     carrier.attributes[POLICY] = policy_attribute({**own, **settings})
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# What matches
-
-
-class _Network:
-    """The operations of a module, and the observers of its inputs, by their names."""
-
-    def __init__(self, module: ModuleOp):
-        self.operations = [o for o in deciding_operations(module) if not isinstance(o, OpaqueOp)]
-        self.inputs: dict[ObserveOp, BlockArgument] = {}
-        self.made: list[ObserveOp] = []
-        self.arguments: list[BlockArgument] = []
-        for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
-            self._take_inputs(function)
-        self.names: dict[Operation, list[str]] = {op: _names_of(op) for op in self.operations}
-        self.names.update((o, [_input_name(a), o.tensor.data]) for o, a in self.inputs.items())
-
-    def _take_inputs(self, function: func.FuncOp) -> None:
-        """Finds the observer of each float input, or makes one."""
-        block = function.body.block
-        observed = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
-        first = block.first_op
-        assert first is not None
-        for argument in filter(is_float, block.args):
-            self.arguments.append(argument)
-            observer = observed.get(argument)
-            if observer is None:
-                observer = ObserveOp(argument, _input_name(argument))
-                Rewriter.insert_op(observer, InsertPoint.before(first))
-                self.made.append(observer)
-            self.inputs[observer] = argument
-
-    def drop_unused_observers(self) -> None:
-        """Removes the observers that were made and of which no rule said anything."""
-        for observer in self.made:
-            if POLICY not in observer.attributes:
-                Rewriter.erase_op(observer)
-
-    def carriers(self) -> list[Operation]:
-        """All that can carry a setting."""
-        return [*self.inputs, *self.operations]
-
-    def matching(self, rule: Rule) -> list[Operation]:
-        """The operations and observers that meet all selectors of a rule.
-
-        Raises:
-            PolicyError: There is none; names near misses.
-        """
-        found = self.carriers()
-        for selector, wanted in rule.selectors.items():
-            find: Callable[[Rule], tuple[set[Operation], Iterable[str]]] = getattr(self, f"_by_{selector}")
-            matched, known = find(rule)
-            if not matched:
-                shown = " to ".join(rule.between) if selector == "between" else str(wanted)
-                raise PolicyError(
-                    f"must match an operation or a tensor by {selector}",
-                    where=rule.place,
-                    got=shown,
-                    remedy=near_misses(shown, known),
-                )
-            found = [op for op in found if op in matched]
-        if not found:
-            raise PolicyError("must match an operation or a tensor by all it says", where=rule.place, got=str(rule))
-        return found
-
-    def _by_name(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        return self._named(lambda name: name == rule.name)
-
-    def _by_glob(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        return self._named(lambda name: fnmatchcase(name, rule.glob))
-
-    def _by_regex(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        pattern = re.compile(rule.regex)
-        return self._named(lambda name: pattern.fullmatch(name) is not None)
-
-    def _named(self, fits: Callable[[str], bool]) -> tuple[set[Operation], Iterable[str]]:
-        known = {name for names in self.names.values() for name in names}
-        return {op for op, names in self.names.items() if any(map(fits, names))}, known
-
-    def _by_kind(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        kinds = {op: op.name.partition(".")[2] for op in self.operations}
-        wanted = rule.kind.removeprefix("nn.")
-        return {op for op, kind in kinds.items() if fnmatchcase(kind, wanted)}, kinds.values()
-
-    def _by_layer(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        weighted = [op for op in self.operations if isinstance(op, WeightedOp)]
-        return set(weighted[:1] if rule.layer == "first" else weighted[-1:]), ()
-
-    def _by_between(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        tensors: dict[str, SSAValue] = {tensor_name(r): r for op in self.operations for r in op.results}
-        tensors.update({_input_name(a): a for a in self.arguments})
-        start, end = (self._tensor(name, tensors, rule) for name in rule.between)
-        after = _reached([start], lambda v: [u.operation for u in v.uses], lambda op: op.results)
-        before = _reached([end], lambda v: [v.owner] if isinstance(v.owner, Operation) else [], lambda op: op.operands)
-        return {op for op in self.operations if op in after and op in before}, ()
-
-    def _tensor(self, name: str, tensors: Mapping[str, SSAValue], rule: Rule) -> SSAValue:
-        if name not in tensors:
-            raise PolicyError(
-                "must be between tensors of the network", where=rule.place, got=name, remedy=near_misses(name, tensors)
-            )
-        return tensors[name]
-
-
-def _reached(
-    values: list[SSAValue],
-    neighbours: Callable[[SSAValue], Iterable[Operation]],
-    onward: Callable[[Operation], Iterable[SSAValue]],
-) -> set[Operation]:
-    """The operations met on the way from some values, forwards or backwards."""
-    found: set[Operation] = set()
-    waiting = list(values)
-    while waiting:
-        for op in neighbours(waiting.pop()):
-            if op not in found:
-                found.add(op)
-                waiting += onward(op)
-    return found
-
-
-def _names_of(op: Operation) -> list[str]:
-    """All names of an operation: of its source nodes and of the tensors that it makes or has absorbed."""
-    names = names_of(op)
-    return [n.data for array in (names.nodes, names.tensors, names.absorbed) for n in array] or [node_name(op)]
-
-
-def _input_name(argument: BlockArgument) -> str:
-    names = [n.data for n in names_of_value(argument).tensors]
-    return names[0] if names else argument.name_hint or f"arg{argument.index}"
 
 
 # ---------------------------------------------------------------------------------------------------------------

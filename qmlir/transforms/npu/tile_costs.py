@@ -1,0 +1,153 @@
+"""What a tiling of a contraction should take: the cycles of the commands it leads to, queue by queue."""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.device import Device
+from qmlir.device.costs import demand
+from qmlir.device.description import Queue
+from qmlir.isa.encoding import Command
+from qmlir.transforms.npu.engines import Engines
+from qmlir.transforms.npu.tile_commands import Shape, TileCommands, cut
+from qmlir.transforms.npu.tile_room import Kept, Stay
+from qmlir.transforms.npu.work import Work
+
+COMMAND = 4
+"""Cycles that a command is taken to cost besides its own: of tilings as fast, that with the fewest is best."""
+
+
+Usage = npt.NDArray[np.float64]
+"""Cycles of each queue, each bus and each memory."""
+
+
+class Costs:
+    """Cycles of tilings: of the commands they consist of, each judged by device/costs.py."""
+
+    def __init__(self, work: Work, device: Device, engines: Engines):
+        self.work, self.device, self.engines = work, device, engines
+        self.commands = TileCommands(work, device, engines)
+        self._array, self._post = engines.index(engines.array), engines.index(engines.post)
+        self._known: dict[tuple[object, ...], Usage] = {}
+
+    def cycles(self, shape: Shape, outputs_outside: bool, data: Stay, weights: Stay) -> int:
+        """What a tiling should take.
+
+        The first data cannot overlap with what is done with them, nor the last results with what they come from;
+        between, whatever is used most decides.
+        """
+        work = self.work
+        positions = -(-work.out_rows // shape.rows) * -(-work.out_columns // shape.columns)
+        channels = -(-work.out_channels // shape.outputs)
+        steps = positions * channels * (1 if work.depthwise else -(-work.channels // shape.terms))
+        again = channels if data.kept is Kept.STEP and not work.depthwise else 1
+        data_loads = again * self._data_loads(shape)
+        weights_loads = (positions if weights.kept is Kept.STEP else 1) * self._weights_loads(shape)
+        tiles = self._tiles(shape)
+        exposed = (0 if data.doubled else _longest(data_loads)) + (0 if weights.doubled else _longest(weights_loads))
+        steady = max(_longest(tiles + data_loads + weights_loads), _longest(tiles) + exposed)
+        head = _longest(self._load(shape.rows, shape.columns, shape.terms))
+        if weights.kept is Kept.LAYER:
+            head += _longest(weights_loads)
+        tail = _longest(self._tail(shape))
+        return int(steady + head + tail) + COMMAND * (steps + 2 * positions * channels)
+
+    def _tiles(self, shape: Shape) -> Usage:
+        """Of all sums, and of what follows them."""
+        work = self.work
+        return self._sum(
+            count * self._tile(rows, columns, outputs, shape)
+            for (rows, a), (columns, b), (outputs, c) in product(
+                cut(work.out_rows, shape.rows),
+                cut(work.out_columns, shape.columns),
+                cut(work.out_channels, shape.outputs),
+            )
+            for count in [a * b * c]
+        )
+
+    def _tile(self, rows: int, columns: int, outputs: int, shape: Shape) -> Usage:
+        """Of the sums of a tile and what follows them; on a pipelined queue that is done with the last slice."""
+        terms = shape.terms
+        key = ("tile", rows, columns, outputs, terms)
+        if key in self._known:
+            return self._known[key]
+        commands = self.commands
+        slices = ((outputs, 1),) if self.work.depthwise else cut(self.work.channels, terms)
+        sums = self._sum(n * self._usage([commands.sums(rows, columns, outputs, k)]) for k, n in slices)
+        following = self._usage(commands.following(rows, columns, outputs))
+        moved = self._usage(commands.moved(rows, columns, outputs))
+        if self.engines.post is self.engines.array and self.engines.array.pipelined:
+            last = self._usage([commands.sums(rows, columns, outputs, slices[-1][0])])
+            hidden = min(last[self._array], following[self._array])
+            both = sums + following
+            both[self._array] = max(both[self._array] - hidden, both[len(self.device.queue) :].max())
+        else:
+            both = sums + following
+        self._known[key] = both + moved
+        return self._known[key]
+
+    def _tail(self, shape: Shape) -> Usage:
+        """What follows the last sums."""
+        commands, box = self.commands, (shape.rows, shape.columns, shape.outputs)
+        own = self._sum([]) if self.engines.post is self.engines.array else self._usage(commands.following(*box))
+        return own + self._usage(commands.stored(*box))
+
+    def _load(self, rows: int, columns: int, channels: int) -> Usage:
+        key = ("data", rows, columns, channels)
+        if key not in self._known:
+            self._known[key] = self._usage(self.commands.data(rows, columns, channels))
+        return self._known[key]
+
+    def _data_loads(self, shape: Shape) -> Usage:
+        work = self.work
+        channels = cut(work.channels, shape.outputs if work.depthwise else shape.terms)
+        return self._sum(
+            a * b * c * self._load(rows, columns, some)
+            for (rows, a), (columns, b), (some, c) in product(
+                cut(work.out_rows, shape.rows), cut(work.out_columns, shape.columns), channels
+            )
+        )
+
+    def _weights_loads(self, shape: Shape) -> Usage:
+        work = self.work
+        slices = ((1, 1),) if work.depthwise else cut(work.channels, shape.terms)
+        key = ("weights", shape.outputs, shape.terms)
+        if key not in self._known:
+            self._known[key] = self._sum(
+                a * b * self._usage(self.commands.weights(n, k))
+                for (n, a), (k, b) in product(cut(work.out_channels, shape.outputs), slices)
+            )
+        return self._known[key]
+
+    def _sum(self, usages: Iterable[Usage]) -> Usage:
+        return sum(usages, np.zeros(2 * len(self.device.queue) + len(self.device.memory)))
+
+    def _usage(self, commands: Sequence[Command]) -> Usage:
+        """Of commands one after the other.
+
+        Of a queue, until the next can begin: with several outstanding their setups overlap.
+        """
+        queues = len(self.device.queue)
+        total = self._sum([])
+        for command in commands:
+            asked = demand(command, self.device, self.commands.touched(command))
+            queue = self.device.queue[command.queue]
+            total[command.queue] += max(asked.busy, (asked.setup + asked.busy) / queue.outstanding)
+            if queue.engine == "dma":
+                total[queues + self._bus(queue)] += asked.engine
+            for memory, cycles in asked.memories.items():
+                total[2 * queues + memory] += cycles
+        return total
+
+    def _bus(self, queue: Queue) -> int:
+        """The number of the first queue on its bus."""
+        ids = [q.id for q in self.device.queue]
+        own = ids.index(queue.id)
+        return own if queue.shares_bus_with is None else min(own, ids.index(queue.shares_bus_with))
+
+
+def _longest(usage: Usage) -> float:
+    """Cycles of what is used most."""
+    return float(usage.max())

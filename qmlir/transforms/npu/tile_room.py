@@ -1,0 +1,159 @@
+"""Which tiles of a contraction fit the memories of a device, and what can stay there meanwhile."""
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import product
+
+from qmlir.device import Device
+from qmlir.device.description import Memory
+from qmlir.device.values import Role
+from qmlir.transforms.npu.engines import Engines
+from qmlir.transforms.npu.packing import packed_size
+from qmlir.transforms.npu.regions import regions
+from qmlir.transforms.npu.tile_commands import Shape, cut
+from qmlir.transforms.npu.work import Work
+
+
+class Kept(Enum):
+    """How long data or weights stay where the array reads them, once they are there."""
+
+    STEP = "for one command"
+    OUTER = "while the outer loop is at one tile"
+    LAYER = "for the whole layer"
+
+
+@dataclass(frozen=True)
+class Stay:
+    """How long an operand is kept, and whether the next may be loaded meanwhile."""
+
+    kept: Kept
+    doubled: bool = True
+
+
+class Room:
+    """Which tiles fit the regions of their roles, some at a time where two queues work on them."""
+
+    def __init__(self, work: Work, device: Device, engines: Engines, copies: int):
+        self.work, self.device, self.engines, self.copies = work, device, engines, copies
+        self._regions = regions(device)
+        reading = engines.reading(engines.array)
+        self._data = None if reading is None else self._region(reading[0], "ifm")
+        staging = engines.staging("weights", engines.constants("weights"))
+        self._weights = None if staging is None else self._region(staging[0], "weights")
+        self._sums = self._region(engines.sums, "acc")
+        writing = engines.writing(engines.post)
+        self._result = None if writing is None else self._region(writing[0], "ofm")
+        staging = engines.staging("bias", engines.constants("bias"))
+        self._bias = None if staging is None else self._region(staging[0], "bias")
+        self._serial = engines.post is engines.array
+
+    def _region(self, memory: Memory, role: Role) -> int | None:
+        """Bytes of a region; None where tiles have none, and so no limit."""
+        region = self._regions.get((memory.id, role))
+        return None if region is None else region.size
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether each step of a tile fits."""
+        return all(size <= room for size, room in self.of_step(shape).values())
+
+    def of_step(self, shape: Shape) -> dict[Role, tuple[int, int]]:
+        """Role → bytes that it needs at a time, and bytes that it has."""
+        work = self.work
+        elements = shape.rows * shape.columns * shape.outputs
+        steps = work.posts + work.operands
+        result = elements * work.result_bits // 8
+        sums = elements * work.sum_bits // 8 + (0 if self._result is not None else (steps - 1) * result)
+        needed: dict[Role, tuple[int, int | None]] = {
+            "ifm": (self.copies * (self._data_size(shape, shape.terms) + self._operands(shape)), self._data),
+            "weights": (self.copies * self._weights_size(shape.outputs, shape.terms), self._weights),
+            "acc": (
+                sums + self._slack(steps) if self._serial else self.copies * (sums + self._slack(steps)),
+                self._sums,
+            ),
+            "bias": (self.copies * (shape.outputs * work.sum_bits // 8 + self._slack(1)) + self._tables(), self._bias),
+            "ofm": (self.copies * (result * steps + self._slack(steps)), self._result),
+        }
+        return {role: (size, room) for role, (size, room) in needed.items() if room is not None}
+
+    def kept(self, shape: Shape, outputs_outside: bool) -> tuple[Stay, Stay]:
+        """How long data and weights can be kept."""
+        work = self.work
+        if work.depthwise:
+            return Stay(Kept.STEP), self._longest(self._weights, self._all_weights(shape), None)
+        tile = self._data_size(shape, work.channels)
+        n_tile = self._weights_size(shape.outputs, work.channels)
+        data = self._longest(
+            None if self._data is None else self._data - self.copies * self._operands(shape),
+            self._all_data(shape),
+            None if outputs_outside else tile,
+        )
+        weights = self._longest(self._weights, self._all_weights(shape), n_tile if outputs_outside else None)
+        return data, weights
+
+    def _longest(self, room: int | None, whole: int, outer: int | None) -> Stay:
+        if room is None or whole <= room:
+            return Stay(Kept.LAYER)
+        if outer is not None and outer <= room:
+            return Stay(Kept.OUTER, 2 * outer <= room)
+        return Stay(Kept.STEP)
+
+    def _data_size(self, shape: Shape, channels: int) -> int:
+        if self._data is None:
+            return 0
+        seen = self.work.most_seen(0, shape.rows) * self.work.most_seen(1, shape.columns)
+        slices = -(-channels // shape.terms)
+        return seen * channels * self.work.data_bits // 8 + self._slack(slices)
+
+    def _operands(self, shape: Shape) -> int:
+        """Bytes of the tensors that what follows brings in beside the data."""
+        if self.engines.reading(self.engines.post) is None:
+            return 0
+        size = shape.rows * shape.columns * shape.outputs * self.work.result_bits // 8
+        return self.work.operands * (size + self._slack(1))
+
+    def _tables(self) -> int:
+        """Bytes of the tables that lie beside biases."""
+        if self.engines.tables() != "bias":
+            return 0
+        steps = self.work.posts + self.work.operands
+        return steps * (8 * (self.work.out_channels if self.work.per_channel else 1) + self._slack(1))
+
+    def _weights_size(self, outputs: int, channels: int) -> int:
+        terms = self.work.taps * channels
+        if self.work.depthwise:
+            return terms * self.work.weight_bits // 8 + self._slack(1)
+        return packed_size(outputs, terms, self.work.weight_bits, self.device) + self._slack(1)
+
+    def _all_data(self, shape: Shape) -> int:
+        tiles = [
+            (size, count)
+            for axis, (total, tile) in enumerate(
+                ((self.work.out_rows, shape.rows), (self.work.out_columns, shape.columns))
+            )
+            for size, count in [(self.work.most_seen(axis, tile), -(-total // tile))]
+        ]
+        (rows, row_tiles), (columns, column_tiles) = tiles
+        slices = -(-self.work.channels // shape.terms)
+        whole = rows * row_tiles * columns * column_tiles * self.work.channels * self.work.data_bits // 8
+        return whole + self._slack(slices * row_tiles * column_tiles)
+
+    def _all_weights(self, shape: Shape) -> int:
+        work = self.work
+        if work.depthwise:
+            tiles = -(-work.channels // shape.outputs)
+            return work.taps * work.channels * work.weight_bits // 8 + self._slack(tiles)
+        return sum(
+            n_count * k_count * self._weights_size(n, k)
+            for (n, n_count), (k, k_count) in product(
+                cut(work.out_channels, shape.outputs), cut(work.channels, shape.terms)
+            )
+        )
+
+    @cached_property
+    def _align(self) -> int:
+        return max(memory.align for memory in self.device.memory)
+
+    def _slack(self, buffers: int) -> int:
+        """What so many buffers may lose to the alignment of the next."""
+        return buffers * (self._align - 1)
