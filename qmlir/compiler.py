@@ -49,7 +49,7 @@ TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
 
-TO_LAYERS = ("strip-func-quant-types", "fold-quant-casts", "qint-to-npu", "npu-fuse")
+TO_LAYERS = ("qint-to-npu", "npu-fuse")
 """qint → npu: layers of a device and calls of its host; `compile` tells qint-to-npu the device."""
 
 TO_COMMANDS = ("npu-tile", "npu-place", "npu-order")
@@ -293,8 +293,8 @@ def compile(
     from qmlir.backends.simulated import simulated
     from qmlir.ledger import decisions
 
-    *plan, to_npu, fuse = TO_LAYERS
-    Pipeline(*plan, (to_npu, {"device": str(target)}), fuse).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
+    to_npu, fuse = TO_LAYERS
+    Pipeline((to_npu, {"device": str(target)}), fuse).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
     entries = decisions(lowered)
     Pipeline(*TO_COMMANDS).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
     return simulated(lowered, lambda routine: to_machine_code(routine).run_in_order, entries)

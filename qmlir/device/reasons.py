@@ -16,7 +16,7 @@ from qmlir.dialects.interfaces import TensorOp, element_of, shape_of
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qint.base import AccumulatingOp, width_of
 from qmlir.dialects.qint.contraction import WeightedOp
-from qmlir.dialects.quant.ops import CastOp
+from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 
 
 def reasons(op: Operation, device: Device) -> list[str]:
@@ -39,6 +39,8 @@ def partner_of(op: Operation) -> Operation | None:
 
 
 def _own_reasons(op: Operation, device: Device) -> list[str]:
+    if isinstance(op, StorageCastOp):
+        return []  # the same bytes by another name
     if isinstance(op, CastOp):
         return ["what comes from the caller or goes there is cast by the host"]
     return refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]
@@ -78,4 +80,4 @@ RULES: Sequence[tuple[str, Callable[[Operation], bool]]] = (
 
 def computes(op: Operation) -> bool:
     """Whether an operation does more than move data."""
-    return isinstance(op, TensorOp) and not isinstance(op, MovementOp | nn.ConstantOp)
+    return isinstance(op, TensorOp) and not isinstance(op, MovementOp | CastOp | nn.ConstantOp)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import DictionaryAttr
 
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.models, pytest.mark.slow]
 
 CASES = [(n, d, p) for n in SMALL for d in shipped_devices() for p in PRECISIONS.get(d, ("int8",))]
 INPUTS = 3
+ETHOS = "ethos-u55-like"
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +46,28 @@ def test_tensors_take_no_more_bytes_than_live_at_once(
 ) -> None:
     given = prepared(network)
     module = to_integers(qmlir.quantize(given.module, given.profile, target=device), device)
-    *plan, to_npu, fuse = TO_LAYERS
-    placed = qmlir.Pipeline(*plan, (to_npu, {"device": device}), fuse, "npu-tile", "npu-place")(module)
+    to_npu, fuse = TO_LAYERS
+    placed = qmlir.Pipeline((to_npu, {"device": device}), fuse, "npu-tile", "npu-place")(module)
     filled = placed.attributes[FILLED]
     assert isinstance(filled, DictionaryAttr)
     for memory in filled.data.values():
         assert isinstance(memory, DictionaryAttr)
         assert memory.data["tensors"] == memory.data["bound"]
+
+
+@pytest.mark.parametrize(
+    "name", ["kws_dscnn_i8", "resnet8_cifar_i8", "vww_mbv1_i8", "ad_fcae_i8", "mobilenet_v1_0.25_224_u8"]
+)
+def test_a_network_that_came_in_integers(shared: Callable[[str], Path], name: str) -> None:
+    """What a converter quantized runs as it is on the device that has zero points, its ports the model's own types."""
+    module = qmlir.load(shared(f"models/tflite/{name}.tflite"))
+    executable, reference = qmlir.compile(module, target=ETHOS), qmlir.reference(module, target=ETHOS)
+    assert executable.signature == reference.signature
+    rng = np.random.default_rng(0)
+    (spec,) = reference.signature.inputs
+    limits = np.iinfo(spec.dtype)
+    for _ in range(2):
+        x = rng.integers(limits.min, limits.max, spec.shape, spec.dtype, endpoint=True)
+        assert [y.tobytes() for y in executable.run(x)] == [y.tobytes() for y in reference.run(x)]
+    assert executable.report is not None
+    assert executable.report.products

@@ -14,7 +14,7 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
 }
 // CHECK:      builtin.module attributes {npu.device = "nmp"} {
 // CHECK-NEXT: func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
-// CHECK-NEXT: %0 = npu.host "quant.qcast" (%{{.*}} = %x : tensor<1x4xf32>) -> (tensor<1x4xi8>) because "quant.qcast: what comes from the caller or goes there is cast by the host; quant.scast: what
+// CHECK-NEXT: %0 = npu.host "quant.qcast" (%{{.*}} = %x : tensor<1x4xf32>) -> (tensor<1x4xi8>) because "quant.qcast: what comes from the caller or goes there is cast by the host; quant.scast: it gives another type to what the host computes or reads" {
 // CHECK-NEXT: quant.qcast
 // CHECK-NEXT: quant.scast
 // CHECK-NEXT: npu.yield %{{.*}} : tensor<1x4xi8>
@@ -99,3 +99,18 @@ func.func @no_device(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %n: tensor<1x4xi32>
 // CHECK:      npu.host {{.*}} because "qint.fully_connected: sums end in one change of scale to 8 or 16 bits; qint.requantize: data of other layers has 8 or 16 bits; qint.requantize: data
 // CHECK:      npu.host {{.*}} because "qint.requantize: data of other layers has 8 or 16 bits"
 // CHECK:      %s = npu.layer
+
+// -----
+
+// A change of type alone is another name for the same bytes: nothing crosses for it.
+func.func @named(%x: tensor<1x4x!quant.uniform<u8:f32, 0.5:128>>) -> tensor<1x4x!quant.uniform<u8:f32, 0.25:128>> {
+  %0 = quant.scast %x : tensor<1x4x!quant.uniform<u8:f32, 0.5:128>> to tensor<1x4xi8>
+  %1 = qint.requantize %0 {multiplier = array<i32: 1073741824>, shift = array<i32: 1>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+  %2 = quant.scast %1 : tensor<1x4xi8> to tensor<1x4x!quant.uniform<u8:f32, 0.25:128>>
+  func.return %2 : tensor<1x4x!quant.uniform<u8:f32, 0.25:128>>
+}
+// CHECK-LABEL: func.func @named
+// CHECK-NEXT: npu.layer "quant.scast"
+// CHECK:      npu.layer "qint.requantize"
+// CHECK:      npu.layer "quant.scast.1"
+// CHECK-NOT:  npu.host

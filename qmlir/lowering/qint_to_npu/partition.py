@@ -16,9 +16,14 @@ from qmlir.device import Device
 from qmlir.device.reasons import partner_of, reasons
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant.ops import StorageCastOp
 
 BETWEEN = "it moves data that no operation of the device reads or writes"
 """Why the host moves data that the device could move."""
+
+
+NAMED = "it gives another type to what the host computes or reads"
+"""Why a change of type alone runs with the host's operation beside it."""
 
 
 @dataclass
@@ -51,6 +56,7 @@ def partition(block: Block, device: Device) -> list[Part]:
     """The parts of a network, in an order in which they can run."""
     operations = [op for op in block.ops if not isinstance(op, ConstantOp | func.ReturnOp)]
     against = {op: found for op in operations if (found := reasons(op, device))}
+    against |= {op: [NAMED] for op in operations if isinstance(op, StorageCastOp) and _is_beside(op, against)}
     _keep_movement_on_the_host(operations, against)
     parts = [*_layers(operations, against), *_calls(operations, against)]
     returned = block.last_op
@@ -62,6 +68,13 @@ def partition(block: Block, device: Device) -> list[Part]:
 def _is_given(value: SSAValue) -> bool:
     """Whether nothing computes a value: an argument or a constant."""
     return isinstance(value.owner, Block | ConstantOp)
+
+
+def _is_beside(op: Operation, against: Mapping[Operation, object]) -> bool:
+    """Whether an operation of the host feeds another, or is fed by it."""
+    return any(o.owner in against for o in op.operands) or any(
+        u.operation in against for r in op.results for u in r.uses
+    )
 
 
 def _keep_movement_on_the_host(operations: Sequence[Operation], against: dict[Operation, list[str]]) -> None:
