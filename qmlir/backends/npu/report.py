@@ -1,7 +1,7 @@
 """What a run costs: cycles, products and bytes of each layer, counted command by command.
 
 Beside its cycles stands a layer's bound: what whichever engine, bus or memory has most to do would take if nothing ever
-waited for anything. A layer can stay below it, because its first loads overlap with the layer before.
+waited for anything. A layer can stay below it, because its first loads overlap with the layer before; a program cannot.
 """
 
 from collections import Counter as Sums
@@ -70,8 +70,9 @@ class Report:
 
     @property
     def bound(self) -> float:
-        """The utilization if each layer took as long as its bound."""
-        cycles = sum(layer.bound for layer in self.layers)
+        """The utilization if nothing ever waited: what has most to do in the whole program decides."""
+        asked = sum((layer.asked for layer in self.layers), Sums[str]())
+        cycles = max(asked.values(), default=0)
         return self.products / (self.peak * cycles) if cycles else 0.0
 
 
