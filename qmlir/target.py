@@ -16,11 +16,12 @@ from qmlir.errors import OptionError
 class Target:
     """What a machine can do.
 
-    name      as given to `--target`
-    contract  the rounding contract of its requantizations
-    integer   operation name → storage types ("i8", "u8", "i16") of its data that have an integer form
-    floating  operation name → why it has no integer form
-    sum_bits  of the largest sums of products that it can bring to another scale
+    name          as given to `--target`
+    contract      the rounding contract of its requantizations
+    integer       operation name → storage types ("i8", "u8", "i16") of its data that have an integer form
+    floating      operation name → why it has no integer form
+    sum_bits      of the largest sums of products that it can bring to another scale
+    least_factor  between scales of sums and results: smaller ones need shifts that it has not
     """
 
     name: str
@@ -28,6 +29,7 @@ class Target:
     integer: dict[str, tuple[str, ...]]
     floating: dict[str, str]
     sum_bits: int = 32
+    least_factor: float = 0.0
 
     def why_float(self, operation: str, storage: str) -> str | None:
         """Why an operation cannot run in integers on data of this storage type; None if it can."""

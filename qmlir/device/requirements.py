@@ -83,4 +83,13 @@ def target_of_device(device: Device) -> Target:
     """
     host = load_target("cpu")
     contract = "single" if device.quant.scale == "pow2" else device.quant.contract
-    return Target(device.name, contract, host.integer, host.floating, host.sum_bits)
+    return Target(device.name, contract, host.integer, host.floating, host.sum_bits, least_factor(device))
+
+
+def least_factor(device: Device) -> float:
+    """The smallest factor between scales that the device's shifts make; 0 where factors are floats."""
+    if device.quant.scale == "float32":
+        return 0.0
+    # A multiplier's highest bit is its sign, and the next is set.
+    bits = device.quant.multiplier_bits - 2 if device.quant.scale == "mult-shift" else 0
+    return 2.0 ** (bits - device.quant.shift.max)

@@ -296,7 +296,7 @@ class _Chooser:
         scales = choose_weight_quantization(
             weights, axis, recipe.schema, precision, narrow=narrow, searched=searched, where=where
         )
-        scales = [float(s) for s in self._room_for_bias(op, scales)]
+        scales = [float(s) for s in self._room_for_shift(op, self._room_for_bias(op, scales))]
         low, high = weight_range(precision, narrow=narrow)
         storage = IntegerType(weight_bits(precision))  # signed, also beside unsigned activations
         if axis is None:
@@ -320,13 +320,27 @@ class _Chooser:
         least = np.abs(op.b.owner.value.array.astype(np.float64)) / (data.scale * limit)
         if len(scales) == 1:
             least = least.max(keepdims=True, initial=0.0)
+        return self._widened(op, scales, least)
+
+    def _room_for_shift(self, op: WeightedOp, scales: Array) -> Array:
+        """Widens a channel's weight scale where the factor to the result's would be smaller than the target has any."""
+        recipe = self.recipe(op)
+        data, result = self.groups.type_of(op.x, recipe), self.groups.type_of(op.y, recipe)
+        if not self.target.least_factor or data is None or result is None:
+            return scales
+        return self._widened(op, scales, np.full(len(scales), self.target.least_factor * result.scale / data.scale))
+
+    def _widened(self, op: WeightedOp, scales: Array, least: Array) -> Array:
+        """Weight scales of at least that much, and a note of the channels that were made wider."""
         # One step up, so that rounding to f32 does not bring it below; a NaN or infinite bias widens nothing.
         least = np.nan_to_num(least * (1 + 2**-20), nan=0.0, posinf=0.0)
         wider = np.minimum(least, LARGEST_SCALE).astype(np.float32).astype(np.float64)
-        if recipe.schema == "symmetric_with_power2_scale":
+        if self.recipe(op).schema == "symmetric_with_power2_scale":
             wider = np.array([power_of_two_above(s) if s else s for s in wider.tolist()])
         if (widened := np.flatnonzero(wider > scales)).size:
-            op.attributes[WIDENED] = DenseArrayBase.from_list(i64, widened.tolist())
+            before = op.attributes.get(WIDENED)
+            known = before.get_values() if isinstance(before, DenseArrayBase) else ()
+            op.attributes[WIDENED] = DenseArrayBase.from_list(i64, sorted({*known, *widened.tolist()}))
         return np.maximum(scales, wider)
 
 

@@ -77,7 +77,7 @@ def _quantize_bias(op: WeightedOp, target: Target, precision: BiasPrecision) -> 
     assert stored is not None
     assert constant is not None
     stored = _held(stored, precision)
-    repairs = [_repair(op, constant, stored), _widening(widened, precision)]
+    repairs = [_repair(op, constant, stored), _widening(widened, precision, target)]
     old = op.b.owner
     type = _bias_type(op, stored, precision)
     held = stored.astype(np.int64 if type == i64 else np.int32)
@@ -93,14 +93,15 @@ def _quantize_bias(op: WeightedOp, target: Target, precision: BiasPrecision) -> 
         decide(op, "quantized", decision.code.data, f"{decision.reason.data}; {said}")
 
 
-def _widening(widened: Attribute | None, precision: BiasPrecision) -> str:
-    """Which channels have a wider weight scale for their bias to fit; empty if none has."""
+def _widening(widened: Attribute | None, precision: BiasPrecision, target: Target) -> str:
+    """Which channels have a wider weight scale for their bias, or the target's shifts, to fit; empty if none has."""
     if not isinstance(widened, DenseArrayBase):
         return ""
     beside = "" if precision == "auto" else f" {precision}"
     channels = [str(c) for c in widened.get_values()]
     some = ", ".join(channels[:4]) + (f" and {len(channels) - 4} more" if len(channels) > 4 else "")
-    return f"weight scales widened for biases to fit{beside} in channel{'s' * (len(channels) > 1)} {some}"
+    what = "biases and shifts" if target.least_factor else "biases"
+    return f"weight scales widened for {what} to fit{beside} in channel{'s' * (len(channels) > 1)} {some}"
 
 
 def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
