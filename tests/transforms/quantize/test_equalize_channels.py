@@ -9,37 +9,38 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.equalize_channels import equalize_channels
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
-from tests.transforms.quantize.test_schemas import values
 
-RNG = np.random.default_rng(9)
 HEIGHTS = np.array([1.0, 0.02, 5.0, 0.3], np.float32)
 
 
-def uneven(*shape: int) -> str:
-    """Weights whose output channels, first, differ in height."""
-    array = RNG.standard_normal(shape).astype(np.float32) * HEIGHTS.reshape(-1, *[1] * (len(shape) - 1))
+def weights(rng: np.random.Generator, *shape: int, heights: Array | None = None) -> str:
+    """Normal ones, whose output channels, first, may differ in height."""
+    array = rng.standard_normal(shape).astype(np.float32)
+    if heights is not None:
+        array *= heights.reshape(-1, *[1] * (len(shape) - 1))
     type = f"tensor<{'x'.join(map(str, shape))}xf32>"
     return f'<{type}, "0x{array.tobytes().hex()}"> : {type}'
 
 
 def network(policy: str = "", clamp: str = "min = 0.0 : f32") -> str:
+    rng = np.random.default_rng(9)
     return f"""
 func.func @main(%x: tensor<1x8x8x3xf32>) -> tensor<1x5xf32> {{
   calib.observe %x {{name = "x"}} : tensor<1x8x8x3xf32>
-  %w0 = nn.constant {uneven(4, 3, 3, 3)}
-  %b0 = nn.constant {uneven(4)}
+  %w0 = nn.constant {weights(rng, 4, 3, 3, 3, heights=HEIGHTS)}
+  %b0 = nn.constant {weights(rng, 4, heights=HEIGHTS)}
   %0 = nn.conv2d %x, %w0, %b0 {{{clamp}}}
     : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>
   calib.observe %0 {{name = "c0"{policy}}} : tensor<1x6x6x4xf32>
   %1 = nn.max_pool2d %0 {{window = array<i64: 2, 2>, strides = array<i64: 2, 2>}}
     : tensor<1x6x6x4xf32> -> tensor<1x3x3x4xf32>
   calib.observe %1 {{name = "p"}} : tensor<1x3x3x4xf32>
-  %w1 = nn.constant {values(1, 3, 3, 8)}
+  %w1 = nn.constant {weights(rng, 1, 3, 3, 8)}
   %2 = nn.depthwise_conv2d %1, %w1 {{min = 0.0 : f32}}
     : tensor<1x3x3x4xf32>, tensor<1x3x3x8xf32> -> tensor<1x1x1x8xf32>
   calib.observe %2 {{name = "d"}} : tensor<1x1x1x8xf32>
   %3 = nn.reshape %2 {{shape = array<i64: 1, 8>}} : tensor<1x1x1x8xf32> -> tensor<1x8xf32>
-  %w2 = nn.constant {values(5, 8)}
+  %w2 = nn.constant {weights(rng, 5, 8)}
   %4 = nn.fully_connected %3, %w2 : tensor<1x8xf32>, tensor<5x8xf32> -> tensor<1x5xf32>
   calib.observe %4 {{name = "y"}} : tensor<1x5xf32>
   func.return %4 : tensor<1x5xf32>
@@ -49,7 +50,8 @@ func.func @main(%x: tensor<1x8x8x3xf32>) -> tensor<1x5xf32> {{
 
 @pytest.fixture(scope="module")
 def samples() -> list[Array]:
-    return [RNG.standard_normal((1, 8, 8, 3)).astype(np.float32) for _ in range(40)]
+    rng = np.random.default_rng(10)
+    return [rng.standard_normal((1, 8, 8, 3)).astype(np.float32) for _ in range(40)]
 
 
 def test_the_function_stays_and_channels_grow(samples: list[Array]) -> None:
