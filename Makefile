@@ -44,8 +44,8 @@ models: $(READY) ## accuracy of real trained models (QMLIR_SHARED, default ../sh
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m tests.models.accelerators
 
-conformance: $(READY) ## every test case of ONNX and of others, with a table of what passes (QMLIR_SHARED as above)
-	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest tests/conformance -q
+conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers and streams of devices
+	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest tests/conformance tests/backends/npu tests/lowering/qint_to_npu -q
 
 tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md
 	$(BIN)/python -W ignore -m tests.conformance.matrix

@@ -418,7 +418,7 @@ CASES = {
     ),
     "export to TFLite what it lacks": Case(
         "qmlir export {d}/s.mlir --format=tflite -o {d}/s.tflite",
-        ('nn.erf "nn.erf": must be a function that TFLite has', "rewrite the model without it"),
+        ('nn.erf "nn.erf": must be a function that TFLite has', "quantize it to bytes, or rewrite the model"),
         write(
             "s.mlir",
             "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"

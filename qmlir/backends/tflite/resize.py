@@ -25,7 +25,13 @@ def resize(op: nn.ResizeOp, values: Values) -> None:
     if len(image) == 4 and set(wanted) <= {1, 2}:
         for kind, options, tables in _operators(image, result):
             if all(np.allclose(tables[a], wanted.get(a, np.eye(image[a])), rtol=0, atol=EPSILON) for a in (1, 2)):
-                values.compute(op, kind, [op.x], options, [values.graph.indices(result[1:3])])
+                size = values.graph.indices(result[1:3])
+                if kind == "RESIZE_BILINEAR" and values.form(op.x).parameters != values.form(op.y).parameters:
+                    # Its kernels keep the scale: a change of it behind them would round a second time.
+                    x = values.real(op.x)
+                    values.define(op.y, values.graph.operator(kind, [x, size], x.form.shaped(result), options))
+                else:
+                    values.compute(op, kind, [op.x], options, [size])
                 return
     y = values.real(op.x)
     for axis, taps, weights in op.tables():

@@ -1,7 +1,9 @@
 """1,000 random layers on each device: legal ones give the reference's bits, illegal ones are refused by name.
 
-`make test` draws a few of each; the slow tests draw the rest.
+`make test` draws a few of each, `make conformance` the rest.
 """
+
+import os
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ BATCHES, EACH = 14, 50
 
 ILLEGAL_BATCHES = 6
 QUICK = 12
+THOROUGH = pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="make conformance draws them")
 
 
 def drawn(count: int) -> settings:
@@ -62,7 +65,7 @@ def test_some_layers(name: str) -> None:
     drawn(QUICK)(seed(0)(given(illegal(device))(lambda layer: refuses(layer, device))))()
 
 
-@pytest.mark.slow
+@THOROUGH
 @pytest.mark.parametrize("batch", range(BATCHES))
 @pytest.mark.parametrize("name", shipped_devices())
 def test_legal_layers_are_exact(name: str, batch: int) -> None:
@@ -70,7 +73,7 @@ def test_legal_layers_are_exact(name: str, batch: int) -> None:
     drawn(EACH)(seed(1 + batch)(given(legal(device))(lambda layer: computes(layer, device))))()
 
 
-@pytest.mark.slow
+@THOROUGH
 @pytest.mark.parametrize("batch", range(ILLEGAL_BATCHES))
 @pytest.mark.parametrize("name", shipped_devices())
 def test_illegal_layers_are_refused(name: str, batch: int) -> None:
