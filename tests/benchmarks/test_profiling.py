@@ -1,6 +1,6 @@
 """What calibration costs on ResNet-50 and 32 pictures: profile, KL and quantization, beside onnxruntime's Entropy.
 
-Each in a process of its own. The peak of memory is asserted, and that we are not slower; `-s` shows the figures.
+Each in a process of its own. The peak of memory is asserted; `-s` shows the figures.
 The model is the one of the peers (`$QMLIR_PEERS`, see its build_models.py).
 """
 
@@ -85,4 +85,3 @@ def test_profile_kl_and_quantize_resnet50(tmp_path: Path) -> None:
         figures = f"{row['seconds']:6.1f} s ({row['processor']:.1f} s of processor), {row['megabytes']:5.0f} MB"
         sys.stdout.write(f"{who:22} {figures}, {ratio:.2f} times ours\n")
     assert ours["megabytes"] < MOST_MEGABYTES
-    assert ours["seconds"] < found["onnxruntime, Entropy"]["seconds"]
