@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper, save
 
+from qmlir.cli import main as driver
+
 Array = npt.NDArray[Any]
 
 
@@ -57,3 +59,8 @@ def write_small(folder: Path, *, scores: str = "scores") -> Small:
     samples = rng.standard_normal((6, 2, 8, 8)).astype(np.float32)
     np.savez(data, image=samples)
     return Small(folder, path, data, samples)
+
+
+def run(*arguments: object) -> int:
+    """The status of the driver `qmlir` with these arguments."""
+    return driver.main([str(a) for a in arguments])

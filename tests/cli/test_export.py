@@ -8,21 +8,11 @@ import onnxruntime
 import pytest
 
 import qmlir
-from qmlir.cli import main as driver
 from qmlir.cli.main import FORMATS
 from qmlir.compiler import EXPORT_FORMATS
 from tests.backends.onnx_qdq import runtime
 from tests.backends.tflite.runtime import LiteRT
-from tests.cli.small import Small, write_small
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Small:
-    return write_small(tmp_path)
-
-
-def run(*arguments: object) -> int:
-    return driver.main([str(a) for a in arguments])
+from tests.cli.small import Small, run
 
 
 def test_a_quantized_network(small: Small, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,22 +12,12 @@ import pytest
 import yaml
 
 import qmlir
-from qmlir.cli import main as driver
 from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
 from qmlir.pipeline import PASSES
 from qmlir.profiles import Profile, structure_of
 from qmlir.recipe import Recipe
-from tests.cli.small import Small, write_small
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Small:
-    return write_small(tmp_path)
-
-
-def run(*arguments: object) -> int:
-    return driver.main([str(a) for a in arguments])
+from tests.cli.small import Small, run, write_small
 
 
 @pytest.fixture

@@ -5,17 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qmlir.cli import main as driver
-from tests.cli.small import Small, write_small
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Small:
-    return write_small(tmp_path)
-
-
-def run(*arguments: object) -> int:
-    return driver.main([str(a) for a in arguments])
+from tests.cli.small import Small, run
 
 
 @pytest.fixture

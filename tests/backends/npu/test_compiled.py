@@ -1,7 +1,6 @@
 """Programs that the compiler makes for each device: no wait can be spared, and no damage does harm."""
 
 import os
-import zlib
 from dataclasses import replace
 from functools import cache
 
@@ -10,13 +9,13 @@ import pytest
 
 import qmlir
 from qmlir.backends.npu.races import checked
-from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import Simulated
 from qmlir.context import make_context
 from qmlir.device import shipped_devices
 from qmlir.device.blocks import Fault
-from qmlir.isa.encoding import StreamError, Wait
+from qmlir.isa.encoding import Wait
 from qmlir.source import parse_text
+from tests.backends.npu.damage import outcomes
 
 SAME = "padding = array<i64: 1, 1, 1, 1>"
 IMAGE, HALF = "tensor<1x8x8x16xf32>", "tensor<1x4x4x16xf32>"
@@ -72,23 +71,6 @@ def test_every_wait_is_needed(device: str) -> None:
 def test_damaged_streams(device: str) -> None:
     """Words changed at random and the checksum made right again: 60 on each device, 2,000 in `make conformance`."""
     executable = compiled(device)
-    rng = np.random.default_rng(len(device))
-    raw = bytearray(executable.program.to_bytes()[:-4])
-    text, words = (int.from_bytes(raw[at : at + 4], "little") for at in (12, 16))
-    outcomes = {"refused": 0, "fault": 0, "result": 0}
-    for _ in range(2000 if os.environ.get("QMLIR_CONFORMANCE") else 60):
-        damaged = bytearray(raw)
-        for _ in range(int(rng.integers(1, 4))):
-            at = 24 + text + 4 * int(rng.integers(0, words))
-            value = int.from_bytes(damaged[at : at + 4], "little")
-            choices = (value ^ 1 << int(rng.integers(0, 32)), int(rng.integers(0, 1 << 32)), int(rng.integers(0, 64)))
-            damaged[at : at + 4] = choices[int(rng.integers(0, 3))].to_bytes(4, "little")
-        try:
-            program = Program.from_bytes(bytes(damaged) + zlib.crc32(damaged).to_bytes(4, "little"))
-            executable.with_program(program)(image())
-            outcomes["result"] += 1
-        except StreamError:
-            outcomes["refused"] += 1
-        except Fault:
-            outcomes["fault"] += 1
-    assert all(outcomes.values()), outcomes
+    count = 2000 if os.environ.get("QMLIR_CONFORMANCE") else 60
+    found = outcomes(executable.program, len(device), count, lambda p: executable.with_program(p)(image()))
+    assert all(found.values()), found

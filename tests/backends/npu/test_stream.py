@@ -1,7 +1,6 @@
 """Programs as text and as files: both ways, and no damage goes unnoticed."""
 
 import os
-import zlib
 from dataclasses import fields, replace
 from enum import IntEnum
 from pathlib import Path
@@ -13,11 +12,11 @@ import pytest
 from qmlir.backends.npu.assembly import assemble, disassemble
 from qmlir.backends.npu.simulate import Simulator
 from qmlir.backends.npu.stream import Port, Program, Routine
-from qmlir.device.blocks import Fault
 from qmlir.errors import FileError
 from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync
 from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, field_kinds
 from qmlir.isa.words import decode, encode
+from tests.backends.npu.damage import outcomes
 from tests.backends.npu.programs import DEVICE, Layer, image
 
 END = End(1, (), 0, 0)
@@ -138,24 +137,6 @@ def test_damaged_streams(seed: int) -> None:
 
     8 times 125 of them; 8 times 1,250 in `make conformance`.
     """
-    rng = np.random.default_rng(seed)
-    raw = bytearray(Layer.random().program().to_bytes()[:-4])
-    text, words = (int.from_bytes(raw[at : at + 4], "little") for at in (12, 16))
-    start = 24 + text
-    outcomes = {"refused": 0, "fault": 0, "result": 0}
-    for _ in range(1250 if os.environ.get("QMLIR_CONFORMANCE") else 125):
-        damaged = bytearray(raw)
-        for _ in range(int(rng.integers(1, 4))):
-            at = start + 4 * int(rng.integers(0, words))
-            value = int.from_bytes(damaged[at : at + 4], "little")
-            choices = (value ^ 1 << int(rng.integers(0, 32)), int(rng.integers(0, 1 << 32)), int(rng.integers(0, 64)))
-            damaged[at : at + 4] = choices[int(rng.integers(0, 3))].to_bytes(4, "little")
-        try:
-            program = Program.from_bytes(bytes(damaged) + zlib.crc32(damaged).to_bytes(4, "little"))
-            Simulator(program, DEVICE).run(image())
-            outcomes["result"] += 1
-        except StreamError:
-            outcomes["refused"] += 1
-        except Fault:
-            outcomes["fault"] += 1
-    assert all(outcomes.values()), outcomes
+    count = 1250 if os.environ.get("QMLIR_CONFORMANCE") else 125
+    found = outcomes(Layer.random().program(), seed, count, lambda p: Simulator(p, DEVICE).run(image()))
+    assert all(found.values()), found

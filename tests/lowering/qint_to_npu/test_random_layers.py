@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed
 
 from qmlir.backends.npu.serial import serial
 from qmlir.backends.npu.simulate import Simulator
@@ -16,6 +16,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import Pipeline, main_function
 from qmlir.device import Device, load_device, shipped_devices
 from qmlir.errors import PipelineError
+from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Layer, illegal, legal
 
 BATCHES, EACH = 14, 50
@@ -24,16 +25,6 @@ BATCHES, EACH = 14, 50
 ILLEGAL_BATCHES = 6
 QUICK = 12
 THOROUGH = pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="make conformance draws them")
-
-
-def drawn(count: int) -> settings:
-    return settings(
-        max_examples=count,
-        phases=[Phase.generate],
-        deadline=None,
-        database=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-    )
 
 
 def commands(device: str) -> Pipeline:
