@@ -1,8 +1,9 @@
 """Real networks on shipped devices: the simulator's bits are the reference's, its cycles those of the schedule.
 
-`make npu` prints the table on 50 inputs each; here each runs on a few.
+`make npu` prints the table on 50 inputs each; `make models` runs each on a few, and a plain run two of the networks.
 """
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,8 @@ from tests.models.accelerators import PRECISIONS, SMALL, Prepared, measure, prep
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
-CASES = [(n, d, p) for n in SMALL for d in shipped_devices() for p in PRECISIONS.get(d, ("int8",))]
+NAMES = SMALL if "QMLIR_MODELS_SHARE" in os.environ else ("kws", "resnet8")
+CASES = [(n, d, p) for n in NAMES for d in shipped_devices() for p in PRECISIONS.get(d, ("int8",))]
 INPUTS = 3
 ETHOS = "ethos-u55-like"
 
@@ -40,7 +42,7 @@ def test_a_network_on_a_device(prepared: Callable[[str], Prepared], network: str
 
 
 @pytest.mark.parametrize("device", shipped_devices())
-@pytest.mark.parametrize("network", SMALL)
+@pytest.mark.parametrize("network", NAMES)
 def test_tensors_take_no_more_bytes_than_live_at_once(
     prepared: Callable[[str], Prepared], network: str, device: str
 ) -> None:
