@@ -15,6 +15,10 @@ MOST_TRANSFERS = 1 << 10
 """An operation that takes more transfers of boxes [rows, columns, dense elements] is none for a device."""
 
 
+Loop = tuple[int, int, int]
+"""How often, and the distances from one to the next where it is taken from and where it goes."""
+
+
 @dataclass(frozen=True)
 class Copy:
     """A box of any rank, from one tensor to another; offsets and strides in elements.
@@ -30,19 +34,21 @@ class Copy:
     here: int
     here_strides: tuple[int, ...]
 
-    def loops(self) -> list[tuple[int, int, int]]:
-        """(count, stride there, stride here) from the outside in, as few as can be; the last one dense in both."""
-        every = [
-            loop for loop in zip(self.sizes, self.there_strides, self.here_strides, strict=True) if loop[0] > 1
-        ]  # fmt: skip
-        merged: list[tuple[int, int, int]] = [(1, 1, 1)]
-        for count, there, here in reversed(every):
-            inner, inner_there, inner_here = merged[0]
-            if (there, here) == (inner * inner_there, inner * inner_here):
-                merged[0] = (count * inner, inner_there, inner_here)
-            else:
-                merged.insert(0, (count, there, here))
-        return merged
+    def loops(self) -> list[Loop]:
+        """As few loops as can be, from the outside in; the last one dense in both."""
+        return merged([*zip(self.sizes, self.there_strides, self.here_strides, strict=True), (1, 1, 1)])
+
+
+def merged(loops: Sequence[Loop]) -> list[Loop]:
+    """The same loops from the outside in, those that run on without a gap as one; the innermost stays, if only of 1."""
+    found = [loops[-1]]
+    for count, there, here in reversed(loops[:-1]):
+        inner, inner_there, inner_here = found[0]
+        if (there, here) == (inner * inner_there, inner * inner_here):
+            found[0] = (count * inner, inner_there, inner_here)
+        elif count > 1:
+            found.insert(0, (count, there, here))
+    return found
 
 
 def copies(op: Operation) -> list[Copy]:

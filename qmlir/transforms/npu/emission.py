@@ -15,6 +15,7 @@ from xdsl.builder import Builder
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.device import Device
+from qmlir.device.copies import merged
 from qmlir.device.description import Memory, Queue
 from qmlir.device.values import Role
 from qmlir.dialects import qint
@@ -197,7 +198,7 @@ class Emitter:
     def move(self, queue: Queue, source: View, target: View) -> None:
         """Copies a tensor, in as few transfers as the queue's loops allow."""
         rows, columns, channels = source.shape
-        loops = _merged([
+        loops = merged([
             (rows, source.row_pitch, target.row_pitch),
             (columns, source.pixel_pitch, target.pixel_pitch),
             (channels * source.bits // 8, 1, 1),
@@ -302,18 +303,6 @@ def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:
     if isinstance(op, qint.AddOp):
         return np.array([1 << 30, 1], "<i4")
     return np.stack([op.multiplier.get_values(), op.shift.get_values()], axis=1).astype("<i4")
-
-
-def _merged(loops: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """The same loops (count, pitch there, pitch here), those that run on without a gap as one."""
-    merged = [loops[-1]]
-    for count, there, here in reversed(loops[:-1]):
-        inner, inner_there, inner_here = merged[0]
-        if (there, here) == (inner * inner_there, inner * inner_here):
-            merged[0] = (count * inner, inner_there, inner_here)
-        elif count > 1:
-            merged.insert(0, (count, there, here))
-    return merged
 
 
 def _later(spot: Spot, offset: int) -> Spot:

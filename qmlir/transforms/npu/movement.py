@@ -60,7 +60,7 @@ def _copy(emitter: Emitter, source: View, target: View) -> None:
     queue = emitter.engines.pool
     reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
     direct = reading is not None and writing is not None and reading[0] == writing[0]
-    for box in pieces(emitter, queue, source.shape, [source], source.bits, 1):
+    for box in pieces(emitter, queue, source.shape, [source], 1):
         part, tile = target.box(*box), emitter.load(source.box(*box), queue)
         room = tile if direct else emitter.room(part, queue)
         if not direct:

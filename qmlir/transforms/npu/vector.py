@@ -17,8 +17,6 @@ from qmlir.isa.commands import Operation as Computes
 from qmlir.transforms.npu.emission import Emitter, View
 from qmlir.transforms.npu.regions import regions
 
-Step = qint.RequantizeOp | qint.LookupOp | qint.AddOp | qint.MulOp
-
 
 def finish(
     emitter: Emitter,
@@ -123,7 +121,7 @@ def tile_elementwise(
         if not per_channel and all(_is_dense(v) for v in (target, *inputs.values())):
             target, inputs = _flat(target), {v: _flat(view) for v, view in inputs.items()}
         tiles = len([op for op in chain if not isinstance(op, qint.MulOp)])
-        for rows, columns, channels in pieces(emitter, post, target.shape, [*inputs.values()], target.bits, tiles):
+        for rows, columns, channels in pieces(emitter, post, target.shape, [*inputs.values()], tiles):
             part = target.box(rows, columns, channels)
             loaded = {v: emitter.load(view.box(rows, columns, channels), post) for v, view in inputs.items()}
             room = emitter.room(part, post)
@@ -155,7 +153,7 @@ def _flat(view: View) -> View:
 
 
 def pieces(
-    emitter: Emitter, queue: Queue, shape: tuple[int, int, int], inputs: Sequence[View], bits: int, tiles: int
+    emitter: Emitter, queue: Queue, shape: tuple[int, int, int], inputs: Sequence[View], tiles: int
 ) -> Iterator[tuple[range, range, range]]:
     """Parts of a tensor [rows, columns, channels] such that two at a time fit the memories.
 
@@ -164,7 +162,6 @@ def pieces(
         queue: What works on them.
         shape: Of the whole.
         inputs: What is read of each part.
-        bits: Of an element that is written.
         tiles: How many tensors of a part are written, those between commands among them.
     """
     limits = [MOST]
@@ -188,14 +185,7 @@ def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range
     some_columns = min(columns, max(most // some_channels, 1)) if some_channels == channels else 1
     whole = some_columns == columns and some_channels == channels
     some_rows = min(rows, max(most // (columns * channels), 1)) if whole else 1
-    for row in range(0, rows, some_rows):
-        for column in range(0, columns, some_columns):
-            for channel in range(0, channels, some_channels):
-                yield (
-                    range(row, min(row + some_rows, rows)),
-                    range(column, min(column + some_columns, columns)),
-                    range(channel, min(channel + some_channels, channels)),
-                )
+    yield from boxes(shape, (some_rows, some_columns, some_channels))
 
 
 # ---------------------------------------------------------------------------------------------------------------
