@@ -8,7 +8,6 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.device.description import Queue
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of
 from qmlir.errors import LoweringError
@@ -16,6 +15,7 @@ from qmlir.isa.commands import Arithmetic, Init, Pool, Pooling, Post, Reduce
 from qmlir.isa.commands import Operation as Computes
 from qmlir.transforms.npu.emission import Emitter, View
 from qmlir.transforms.npu.regions import regions
+from qmlir.transforms.npu.work import Work
 
 
 def finish(
@@ -198,10 +198,9 @@ def tile_pool(
     queue = emitter.engines.pool
     sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
     for source, target in zip(sources, targets, strict=True):
-        rows, columns, channels = _pool_tile(emitter, op, source, target)
-        for at, part in ((b, target.box(*b)) for b in boxes(target.shape, (rows, columns, channels))):
-            seen_rows, top = window_span(at[0], op, 0, source.shape[0])
-            seen_columns, left = window_span(at[1], op, 1, source.shape[1])
+        work = _windows(op, source, target)
+        for at, part in ((b, target.box(*b)) for b in boxes(target.shape, _pool_tile(emitter, op, work, target))):
+            (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
             tile = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
             room = emitter.room(part, queue)
             _pool(emitter, op, tile, room, (top, left))
@@ -220,29 +219,17 @@ def boxes(shape: tuple[int, int, int], tile: tuple[int, int, int]) -> Iterator[t
                 )
 
 
-def window_span(
-    outputs: range,
-    op: qint.MaxPool2DOp | qint.AveragePool2DOp | qint.Conv2DOp | qint.DepthwiseConv2DOp,
-    axis: int,
-    size: int,
-) -> tuple[range, int]:
-    """What windows see along an axis: indices inside the image, and how far before these the first window starts."""
-    window = op.window_values() if isinstance(op, qint.MaxPool2DOp | qint.AveragePool2DOp) else _kernel(op)
-    stride, dilation, before = op.stride_values()[axis], op.dilation_values()[axis], op.padding_values()[2 * axis]
-    first = outputs.start * stride - before
-    end = (outputs.stop - 1) * stride - before + (window[axis] - 1) * dilation + 1
-    low, high = min(max(first, 0), size - 1), max(min(end, size), 1)
-    seen = range(low, max(high, low + 1))
-    return seen, seen.start - first
-
-
-def _kernel(op: qint.Conv2DOp | qint.DepthwiseConv2DOp) -> tuple[int, int]:
-    _, rows, columns, _ = shape_of(op.w)
-    return rows, columns
+def _windows(op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View) -> Work:
+    """The geometry of a pool."""
+    top, _, left, _ = op.padding_values()
+    return Work(
+        *source.shape, *target.shape, kernel=op.window_values(), stride=op.stride_values(),
+        dilation=op.dilation_values(), before=(top, left),
+    )  # fmt: skip
 
 
 def _pool_tile(
-    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View
+    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, work: Work, target: View
 ) -> tuple[int, int, int]:
     """How much of the result to compute at a time: as many rows as fit, else columns and channels of one."""
     queue, known = emitter.engines.pool, regions(emitter.device)
@@ -252,13 +239,8 @@ def _pool_tile(
     tile = list(target.shape)
 
     def fits() -> bool:
-        seen = prod(
-            min(((n - 1) * stride + (window - 1) * dilation + 1), size)
-            for n, stride, window, dilation, size in zip(
-                tile[:2], op.stride_values(), op.window_values(), op.dilation_values(), source.shape[:2], strict=True
-            )
-        )
-        size = source.bits // 8 * tile[2]
+        seen = work.most_seen(0, tile[0]) * work.most_seen(1, tile[1])
+        size = target.bits // 8 * tile[2]
         return seen * size <= inside and tile[0] * tile[1] * size <= outside and prod(tile) <= MOST
 
     for axis in (0, 2, 1):

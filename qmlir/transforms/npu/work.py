@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """A contraction on one image, and one group of its channels.
+    """A contraction on one image, and one group of its channels; of a pool, what its windows see.
 
     rows, columns, channels              of the data
     out_rows, out_columns, out_channels  of the result; a depthwise convolution has as many channels as the data
