@@ -17,13 +17,12 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.device import Device
 from qmlir.device.copies import merged
 from qmlir.device.description import Memory, Queue
+from qmlir.device.stored import stored_bytes, stored_dtype
 from qmlir.device.values import Role
 from qmlir.dialects import qint
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.dialects.qint.base import width_of
-from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
@@ -316,14 +315,3 @@ def _as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
     if len(shape) == 2:
         return 1, (1, shape[0], shape[1])
     return 1, (1, 1, prod(shape))
-
-
-def stored_dtype(value: SSAValue) -> np.dtype[Any]:
-    """Of the elements of a tensor as they lie in memory: of a quantized one its integers."""
-    element = element_of(value)
-    return np.dtype(element.numpy_dtype) if isinstance(element, UniformType) else dtype_of(element)
-
-
-def stored_bytes(value: SSAValue) -> int:
-    """Of a whole tensor."""
-    return prod(shape_of(value)) * stored_dtype(value).itemsize

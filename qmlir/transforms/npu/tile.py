@@ -17,6 +17,7 @@ from xdsl.rewriter import InsertPoint
 
 from qmlir.device import Device
 from qmlir.device.module import LAYERS, device_of
+from qmlir.device.stored import stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp, MovementOp
@@ -25,7 +26,7 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import LoweringError
 from qmlir.isa.commands import End
 from qmlir.signature import signature_of
-from qmlir.transforms.npu.emission import Emitter, Spot, stored_bytes, stored_dtype
+from qmlir.transforms.npu.emission import Emitter, Spot
 from qmlir.transforms.npu.movement import copy_tensor, tile_movement
 from qmlir.transforms.npu.vector import tile_elementwise, tile_pool, tile_reduction
 
