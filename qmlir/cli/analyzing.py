@@ -8,6 +8,7 @@ from pathlib import Path
 
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
+from qmlir.cli.models import load_model
 from qmlir.cli.progress import progress
 
 RANKINGS = ("isolated", "cumulative", "order")
@@ -31,7 +32,6 @@ def run_analyze(arguments: argparse.Namespace) -> None:
     from rich.console import Console
 
     from qmlir.analysis import analyze, ranked
-    from qmlir.cli.main import load_model
     from qmlir.cli.report import table_of
     from qmlir.compiler import load, main_function
     from qmlir.files import write_whole

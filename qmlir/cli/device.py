@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.models import load_model
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ def run_check(arguments: argparse.Namespace) -> None:
     Raises:
         OptionError: The device computes nothing of the network.
     """
-    from qmlir.cli.main import load_model
     from qmlir.device import load_device
     from qmlir.placement import judge
 

@@ -12,14 +12,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qmlir.cli import analyzing, device, profiling, quantizing, reading, simulating
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
+from qmlir.cli.models import add_loading_options, load_model, load_simplified
 from qmlir.cli.progress import progress
-from qmlir.errors import FileError, OptionError
+from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
 
 if TYPE_CHECKING:
@@ -100,38 +101,8 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
         sub = bare(name, run, help)
         sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file")
-        loading(sub)
+        add_loading_options(sub)
         return sub
-
-    def loading(sub: ArgumentParser) -> None:
-        sub.add_argument(
-            "--bind",
-            action="append",
-            default=[],
-            type=_binding,
-            metavar="NAME=N",
-            help="value of a symbolic dimension of an .onnx file; an unbound first dimension is 1",
-        )
-        sub.add_argument(
-            "--constant",
-            action="append",
-            default=[],
-            type=_constant,
-            metavar="NAME=FILE",
-            help="value of an input of an .onnx file that becomes a constant: .npy or FILE.npz:ARRAY",
-        )
-        sub.add_argument(
-            "--numerics",
-            metavar="RUNTIME",
-            help="whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate), "
-            "onnxruntime-vnni (its sums are exact), litert-reference, litert-xnnpack or litert-builtin; by default "
-            "what an .mlir file says",
-        )
-        sub.add_argument(
-            "--signature",
-            metavar="KEY",
-            help="the signature of a .tflite file whose subgraph is the network; by default its first subgraph",
-        )
 
     sub = command("import", _import, "read a model, simplify it and write it as MLIR")
     sub.add_argument("-o", "--output", type=file_of(".mlir"), required=True, help="the .mlir file to write")
@@ -156,7 +127,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
 
     sub = bare("device check", device.run_check, "print what a device can do, and what becomes of a network on it")
     device.add_check_options(sub)
-    loading(sub)
+    add_loading_options(sub)
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
@@ -180,40 +151,6 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub.add_argument("--serial", action="store_true", help="let nothing on the accelerator overlap")
     sub.add_argument("-o", "--output", type=file_of(".npz"), help="write the outputs of all samples to this .npz file")
     return parser, commands
-
-
-def _binding(text: str) -> tuple[str, int]:
-    name, _, value = text.partition("=")
-    if not name or not value.isdecimal() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"must be NAME=N with a positive number, got {text}")
-    return name, int(value)
-
-
-def _constant(text: str) -> tuple[str, Path]:
-    name, _, file = text.partition("=")
-    if not name or not file:
-        raise argparse.ArgumentTypeError(f"must be NAME=FILE, got {text}")
-    return name, Path(file)
-
-
-def load_model(arguments: argparse.Namespace) -> "ModuleOp":
-    """The model that a command is about, with the options that every command has."""
-    from qmlir.cli.samples import read_arrays
-    from qmlir.compiler import load
-
-    constants: dict[str, Any] = {}
-    for name, file in arguments.constant:
-        arrays = read_arrays(file)
-        if len(arrays) != 1:
-            raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
-        (constants[name],) = arrays.values()
-    return load(
-        arguments.model,
-        bind=dict(arguments.bind),
-        constants=constants,
-        numerics=arguments.numerics,
-        signature=arguments.signature,
-    )
 
 
 def _say(text: str) -> None:
@@ -262,14 +199,6 @@ def _compile(arguments: argparse.Namespace) -> None:
         _say(f"{path}: written")
     sizes = executable.sizes
     _say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
-
-
-def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
-    """The model that a command is about, simplified if it comes from another tool."""
-    from qmlir.compiler import IMPORTED, Pipeline
-
-    module = load_model(arguments)
-    return Pipeline(*IMPORTED)(module) if arguments.model.suffix in (".onnx", ".tflite") else module
 
 
 def _export(arguments: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, one_of
+from qmlir.cli.models import load_model
 from qmlir.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ def _add_output(parser: ArgumentParser) -> None:
 
 def run_profile(arguments: argparse.Namespace) -> None:
     """Learns the ranges of a network's tensors from samples."""
-    from qmlir.cli.main import load_model
     from qmlir.compiler import main_function, profile
     from qmlir.signature import signature_of
 

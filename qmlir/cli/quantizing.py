@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, choice, file_of
+from qmlir.cli.models import load_model
 from qmlir.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ def add_quantize_options(parser: ArgumentParser) -> None:
 
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and says what became of each operation."""
-    from qmlir.cli.main import load_model
     from qmlir.cli.report import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize, save
     from qmlir.errors import OptionError

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.models import load_simplified
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ def add_target_option(parser: ArgumentParser, help: str) -> None:
 
 def write_program(arguments: argparse.Namespace) -> None:
     """`qmlir compile --target`: the program for a device, and what the host runs beside it."""
-    from qmlir.cli.main import load_simplified
     from qmlir.compiler import compile
     from qmlir.ledger import REMEDIES
 
@@ -73,7 +73,6 @@ def require_target(arguments: argparse.Namespace) -> None:
 def program_of(arguments: argparse.Namespace) -> "Simulated":
     """`qmlir run --target`: the program of a file, or of a network compiled now; with --serial nothing overlaps."""
     from qmlir.backends.npu.serial import serial
-    from qmlir.cli.main import load_simplified
     from qmlir.compiler import compile, load_program
 
     if arguments.model.suffix == PROGRAM_SUFFIX:

@@ -1,0 +1,85 @@
+"""The model that a command is about: its file, and the options that say how to read it."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qmlir.cli.flags import ArgumentParser
+from qmlir.errors import FileError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def add_loading_options(parser: ArgumentParser) -> None:
+    """The options of every command that loads a model."""
+    parser.add_argument(
+        "--bind",
+        action="append",
+        default=[],
+        type=_binding,
+        metavar="NAME=N",
+        help="value of a symbolic dimension of an .onnx file; an unbound first dimension is 1",
+    )
+    parser.add_argument(
+        "--constant",
+        action="append",
+        default=[],
+        type=_constant,
+        metavar="NAME=FILE",
+        help="value of an input of an .onnx file that becomes a constant: .npy or FILE.npz:ARRAY",
+    )
+    parser.add_argument(
+        "--numerics",
+        metavar="RUNTIME",
+        help="whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate), "
+        "onnxruntime-vnni (its sums are exact), litert-reference, litert-xnnpack or litert-builtin; by default "
+        "what an .mlir file says",
+    )
+    parser.add_argument(
+        "--signature",
+        metavar="KEY",
+        help="the signature of a .tflite file whose subgraph is the network; by default its first subgraph",
+    )
+
+
+def _binding(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    if not name or not value.isdecimal() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"must be NAME=N with a positive number, got {text}")
+    return name, int(value)
+
+
+def _constant(text: str) -> tuple[str, Path]:
+    name, _, file = text.partition("=")
+    if not name or not file:
+        raise argparse.ArgumentTypeError(f"must be NAME=FILE, got {text}")
+    return name, Path(file)
+
+
+def load_model(arguments: argparse.Namespace) -> "ModuleOp":
+    """The model that a command is about, with the options that every command has."""
+    from qmlir.cli.samples import read_arrays
+    from qmlir.compiler import load
+
+    constants: dict[str, Any] = {}
+    for name, file in arguments.constant:
+        arrays = read_arrays(file)
+        if len(arrays) != 1:
+            raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
+        (constants[name],) = arrays.values()
+    return load(
+        arguments.model,
+        bind=dict(arguments.bind),
+        constants=constants,
+        numerics=arguments.numerics,
+        signature=arguments.signature,
+    )
+
+
+def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
+    """The model that a command is about, simplified if it comes from another tool."""
+    from qmlir.compiler import IMPORTED, Pipeline
+
+    module = load_model(arguments)
+    return Pipeline(*IMPORTED)(module) if arguments.model.suffix in (".onnx", ".tflite") else module
