@@ -14,7 +14,7 @@ JOBS   ?= 2
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint models npu conformance tables bench clean
+.PHONY: help demo test check lint models accuracy npu conformance tables bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,8 +38,12 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/python -W ignore -m tests.conformance.matrix --check
 	$(BIN)/python -W ignore -m tests.device.pages --check
 
-models: $(READY) ## accuracy of real trained models (QMLIR_SHARED, default ../shared), with the figures
+models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLIR_MODELS_SHARE (1) of the samples; then:
 	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} $(BIN)/python -m pytest tests/models -q -s
+	$(MAKE) accuracy
+
+accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and README's table
+	$(BIN)/python -W ignore -m tests.models.accuracy -j $(JOBS)
 
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m tests.models.accelerators

@@ -32,6 +32,7 @@ class Network:
     scored     how many of those after them are scored
     others     samples without labels, of another set: the first `profiled` of them, drawn at random, profile, and the
                rest is scored beside all that have labels
+    unlabelled how many of these are scored
     """
 
     name: str
@@ -40,11 +41,17 @@ class Network:
     profiled: int
     scored: int
     others: Callable[[Find], Array] | None = None
+    unlabelled: int = 0
 
     @property
     def is_onnx(self) -> bool:
         """Whether it comes in ONNX's format, not TFLite's."""
         return self.file.endswith(".onnx")
+
+    @property
+    def all_scored(self) -> int:
+        """How many samples are scored, those without labels too."""
+        return self.scored + self.unlabelled
 
 
 def _mnist(find: Find) -> tuple[Array, Array]:
@@ -130,13 +137,16 @@ NETWORKS = {
         Network("cifar", "models/onnx/cifar_imageclassifier.onnx", _cifar, 200, 1800),
         Network("kws", "models/tflite/kws_dscnn_f32.tflite", _kws, 50, 450),
         Network("resnet8", "models/tflite/resnet8_cifar_f32.tflite", _resnet8, 200, 1800),
-        Network("vww", "models/tflite/vww_mbv1_f32.tflite", _vww, 150, 128, _vww_pictures),
+        Network("vww", "models/tflite/vww_mbv1_f32.tflite", _vww, 150, 128, _vww_pictures, 100),
         Network("mobilenet", "models/tflite/mobilenet_v1_0.25_224_f32.tflite", _mobilenet, 25, 225),
         Network("ultraface", "models/onnx/ultraface_RFB-320_simplified.onnx", _ultraface, 25, 100),
         Network("super_resolution", "models/onnx/super_resolution.onnx", _super_resolution, 25, 100),
     )
 }
 
+
+CLASSIFIERS = tuple(name for name in NETWORKS if name not in ("ultraface", "super_resolution"))
+"""Those whose samples have labels."""
 
 UNLABELLED = -1
 """The label of a sample that has none, beside some that have."""
@@ -180,7 +190,7 @@ def split(network: Network, find: Find, share: float = 1.0) -> Split:
     others = network.others(find)
     another = np.random.default_rng(DRAW).permutation(len(others))
     score, rest = order[: part(network.scored)], another[network.profiled :]
-    rest = rest[: part(len(rest))]
+    rest = rest[: part(network.unlabelled)]
     unknown = np.full(len(rest), UNLABELLED)
     return Split(
         others[another[: network.profiled]],

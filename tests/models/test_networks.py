@@ -20,12 +20,12 @@ import qmlir
 from qmlir.backends.cpu import Executable
 from qmlir.compiler import main_function
 from tests.llvm_text import calls_of, functions_with_floats
+from tests.models.accuracy import RECIPES, SCHEMAS
 from tests.models.networks import NETWORKS, Network, Split, logits, score, split, sqnr
 
 pytestmark = pytest.mark.models
 
 SHARE = float(os.environ.get("QMLIR_MODELS_SHARE", "0.02"))
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 POINTS = {"symmetric_with_power2_scale": 2.0}
 """How many points of top-1 a schema may lose; 0.5 unless said here, and never less than two samples."""
 
@@ -111,16 +111,6 @@ def test_integers(prepared: Prepared, schema: str) -> None:
     _check_floats(prepared, quantized, executable.llvm_ir)
 
 
-RECIPES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "symmetric": {"schema": "symmetric"},
-    "powers of two": {"schema": "symmetric_with_power2_scale"},
-    "int16, powers of two": {"schema": "symmetric_with_power2_scale", "precision": "int16"},
-    "16x8": {"schema": "symmetric", "precision": "int16", "weight_precision": "int8"},
-}
-"""Name → options of `quantize`, the same for every network."""
-
-
 @dataclass(frozen=True)
 class Least:
     """What a recipe must reach on a network, over all scored samples.
@@ -174,7 +164,9 @@ REACHED: dict[str, dict[str, Least]] = {
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipes(prepared: Prepared, recipe: str) -> None:
-    quantized = qmlir.quantize(prepared.module, prepared.profile, data=prepared.data.profile, **RECIPES[recipe])
+    quantized = qmlir.quantize(
+        prepared.module, prepared.profile, data=prepared.data.profile, **RECIPES[recipe].arguments()
+    )
     executable = qmlir.compile(quantized)
     truth, got = _joined(prepared.truth), _joined([executable.run(x) for x in prepared.data.score])
     found = sqnr(truth, got)

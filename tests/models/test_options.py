@@ -1,92 +1,68 @@
-"""What each option costs: schema × precision × per channel × calibration on the real networks, as a markdown table.
+"""The page of what each option costs is whole, and what its rows say is what is measured; the page is `ACCURACY.md`."""
 
-`make models` runs all rows on all scored samples, which takes an hour, where `QMLIR_MODELS_TABLE` is 1; otherwise every
-29th row, on the share of the samples that `QMLIR_MODELS_SHARE` says. Rows go to standard output: run with `-s`. A
-calibration that cannot act under a precision says why in its row.
-"""
-
-import os
-import sys
 from collections.abc import Callable
-from functools import cache
-from itertools import product
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-import qmlir
 from qmlir.dialects.quant.schemas import QuantizationError
-from tests.models.networks import NETWORKS, Array, logits, score, split, sqnr
-from tests.models.test_networks import SCHEMAS, SHARE
+from tests.models import accuracy
+from tests.models.accuracy import ALL, MEASURED, RECIPES, Figures, Options, Row
 
-pytestmark = pytest.mark.models
+Shared = Callable[[str], Path]
 
-CLASSIFIERS = ("mnist-8", "cifar", "kws", "resnet8", "vww", "mobilenet")
-PRECISIONS = {"int8": ("int8", "same"), "16x8": ("int16", "int8"), "int16": ("int16", "same")}
-"""Name → storage of activations, storage of weights."""
+MADE_UP = {row: Figures(i / 10, 50 + i / 100, i / 100 - 2) for i, row in enumerate(MEASURED)}
 
-CALIBRATIONS = ("auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq")
-STRIDE = 1 if os.environ.get("QMLIR_MODELS_TABLE") == "1" else 29
+DECIBELS, PERCENT = 0.5, 1.0
+"""How far another machine's floats may bring a row from the page."""
 
-ROWS = list(product(CLASSIFIERS, SCHEMAS, PRECISIONS, (True, False), CALIBRATIONS))
-REFUSED = {("int16", "kl"), ("int16", "kl_tvm"), ("16x8", "kl"), ("16x8", "kl_tvm")}
-"""Divergences need a bin for each integer, and a profile has 2000."""
-
-
-@cache
-def prepared(name: str, shared: Callable[[str], Path]) -> tuple[Any, Any, Any, Array]:
-    """A network, its profile, its samples and its float logits."""
-    network = NETWORKS[name]
-    module, data = logits(qmlir.load(shared(network.file))), split(network, shared, SHARE)
-    return module, qmlir.profile(module, data.profile), data, outputs(module, data.score)
+AGAIN = [("kws", options) for options in RECIPES.values()] + [
+    ("mnist-8", Options("symmetric_with_uint8", calibration="percentile")),
+    ("mnist-8", Options("symmetric_with_power2_scale", per_channel=False, calibration="kl")),
+    ("mnist-8", Options(precision="int16", weight_precision="int8", calibration="aciq")),
+]
+"""Rows that take a second."""
 
 
-def outputs(module: Any, samples: Array) -> Array:
-    machine = qmlir.compile(module)
-    return np.stack([machine.run(x)[0].reshape(-1) for x in samples])
+def test_all_combinations_have_a_row() -> None:
+    assert len(set(ALL)) == len(ALL) == 6 * 4 * 3 * 2 * 8
+    assert {(n, o) for n, _ in ALL for o in RECIPES.values()} <= set(MEASURED)
 
 
-def show(*cells: str) -> None:
-    sys.stdout.write(f"| {' | '.join(cells)} |\n")
+def test_a_page_reads_as_it_was_written() -> None:
+    text = accuracy.page(MADE_UP)
+    read = accuracy.read_page(text)
+    assert list(read) == MEASURED
+    assert {row: str(f) for row, f in read.items()} == {row: str(f) for row, f in MADE_UP.items()}
+    assert accuracy.page(read) == text
 
 
-@pytest.fixture(scope="module", autouse=True)
-def heading() -> None:
-    titles = "network", "schema", "precision", "weights per", "calibration", "SQNR, dB", "agreement, %", "top-1, points"
-    sys.stdout.write("\n")
-    show(*titles)
-    show(*("---" for _ in titles))
+@pytest.mark.parametrize("missing", ["| asymmetric | int8", "| symmetric_with_power2_scale | int16"])
+def test_a_page_without_a_row_is_none(missing: str) -> None:
+    lines = accuracy.page(MADE_UP).splitlines(keepends=True)
+    del lines[max(i for i, line in enumerate(lines) if line.startswith(missing))]
+    with pytest.raises(ValueError, match="shorter"):
+        accuracy.read_page("".join(lines))
 
 
-@pytest.mark.parametrize(("name", "schema", "precision", "per_channel", "calibration"), ROWS[::STRIDE])
-def test_row(
-    name: str, schema: str, precision: str, per_channel: bool, calibration: str, shared: Callable[[str], Path]
-) -> None:
-    module, profile, data, truth = prepared(name, shared)
-    activations, weights = PRECISIONS[precision]
-    row = name, schema, precision, "channel" if per_channel else "tensor", calibration
+def test_readme_gets_the_table() -> None:
+    old, new = (accuracy.recipes_table({**MADE_UP, ("kws", Options()): Figures(*f)}) for f in ((1, 2, 3), (4, 5, 6)))
+    readme = f"before\n\n{old}\nafter\n"
+    assert accuracy.with_table(readme, new) == f"before\n\n{new}\nafter\n"
 
-    def quantized() -> Any:
-        return qmlir.quantize(
-            module,
-            profile,
-            schema=schema,
-            precision=activations,
-            weight_precision=weights,
-            per_channel=per_channel,
-            calibration=calibration,
-            data=data.profile,
-        )
 
-    if (precision, calibration) in REFUSED:
-        with pytest.raises(QuantizationError, match="needs at least"):
-            quantized()
-        show(*row, "needs more bins", "", "")
-        return
-    got = outputs(quantized(), data.score)
-    assert data.labels is not None
-    found = score(data.labels, truth, got)
-    change = f"{found.points:+.2f} ({found.lost} lost, {found.won} won)"
-    show(*row, f"{sqnr(truth, got):.1f}", f"{found.agreement:.2f}", change)
+@pytest.mark.models
+@pytest.mark.parametrize("options", [o for n, o in ALL if n == "kws" and accuracy.is_refused(o)][::7])
+def test_a_divergence_beside_16_bits_is_refused(options: Options, shared: Shared) -> None:
+    with pytest.raises(QuantizationError, match="needs at least"):
+        accuracy.quantized(accuracy.prepared("kws", shared), options)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("row", AGAIN, ids=lambda row: f"{row[0]} {row[1].arguments()}")
+def test_a_row_is_as_the_page_says(row: Row, shared: Shared) -> None:
+    if not accuracy.PAGE.exists():
+        pytest.skip("make accuracy writes the page")
+    said, found = accuracy.read_page(accuracy.PAGE.read_text("utf-8"))[row], accuracy.measure(*row, shared)
+    assert found.decibels == pytest.approx(said.decibels, abs=DECIBELS)
+    assert found.agreement == pytest.approx(said.agreement, abs=PERCENT)
