@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.backends.npu.stream import DTYPES, Port, Program, Routine, Segment, flat
 from qmlir.device.module import LAYERS, buffers_of, device_of, function_of, steps_of
+from qmlir.device.relays import with_relays
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.placed import Numbers
 from qmlir.errors import LoweringError
@@ -33,9 +34,13 @@ def assemble(module: ModuleOp) -> Program:
     calls = {step.routine.string_value(): step for step in steps if isinstance(step, CallOp)}
     functions = {f.sym_name.data: f for f in module.body.block.ops if isinstance(f, func.FuncOp)}
     numbers = Numbers([m.id for m in device.memory], [q.id for q in device.queue], [*calls])
+    routines = [_routine(functions[name], call, numbers) for name, call in calls.items()]
+    commands = [numbers.command(step) for step in steps]
+    if device.sync.kind == "tokens":
+        commands = with_relays(commands, device, [routine.footprint for routine in routines])
     return Program(
         flat(device),
-        [numbers.command(step) for step in steps],
+        commands,
         [
             Segment(numbers.place(op.buffer), op.contents.array.tobytes())
             for op in buffers
@@ -44,7 +49,7 @@ def assemble(module: ModuleOp) -> Program:
         _ports(buffers, "input", numbers),
         _ports(buffers, "output", numbers),
         _layers(module),
-        [_routine(functions[name], call, numbers) for name, call in calls.items()],
+        routines,
     )
 
 

@@ -131,7 +131,9 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
-    simulating.add_target_option(sub, "write the program of an accelerator instead")
+    simulating.add_target_option(
+        sub, "write the program of an accelerator instead, or with --emit asm its commands as text"
+    )
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll, .s or .npu file to write")
 
     sub = command("export", _export, "write a network, float or quantized, for another runtime")

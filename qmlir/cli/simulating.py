@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from qmlir.backends.simulated import Simulated
 
 PROGRAM_SUFFIX = ".npu"
+LISTING_SUFFIX = ".s"
 
 AT_ONCE = 16
 """How many inputs `qmlir run` has the simulator run at once."""
@@ -42,10 +44,14 @@ def write_program(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import compile
     from qmlir.ledger import REMEDIES
 
-    if arguments.output.suffix != PROGRAM_SUFFIX:
-        raise OptionError("--output", f"must end in {PROGRAM_SUFFIX} with --target", got=str(arguments.output))
+    if arguments.emit == "llvm-ir":
+        raise OptionError("--emit", "must be obj or asm with --target", got="llvm-ir")
+    listed = arguments.emit == "asm"
+    suffix, given = (LISTING_SUFFIX, " --emit asm") if listed else (PROGRAM_SUFFIX, "")
+    if arguments.output.suffix != suffix:
+        raise OptionError("--output", f"must end in {suffix} with --target{given}", got=str(arguments.output))
     executable = compile(load_simplified(arguments), target=arguments.target)
-    for path in executable.save(arguments.output):
+    for path in [_write_listing(executable, arguments.output)] if listed else executable.save(arguments.output):
         sys.stdout.write(f"{path}: written\n")
     for entry in executable.ledger:
         if entry.code in ("host", *REMEDIES):
@@ -58,6 +64,15 @@ def write_program(arguments: argparse.Namespace) -> None:
         f"{len(program.commands)} commands, {sum(len(s.data) for s in program.segments)} bytes of constants, "
         f"{len(program.routines)} routines of the host, {executable.predicted_cycles} cycles\n"
     )
+
+
+def _write_listing(executable: "Simulated", path: Path) -> Path:
+    """`--emit asm`: the commands as text."""
+    from qmlir.backends.npu.assembly import listing
+    from qmlir.files import write_whole
+
+    write_whole(path, listing(executable.program.commands, executable.device).encode())
+    return path
 
 
 def require_target(arguments: argparse.Namespace) -> None:
@@ -79,7 +94,7 @@ def program_of(arguments: argparse.Namespace) -> "Simulated":
         executable = load_program(arguments.model, arguments.target)
     else:
         executable = compile(load_simplified(arguments), target=arguments.target)
-    return executable.with_program(serial(executable.program)) if arguments.serial else executable
+    return executable.with_program(serial(executable.program, executable.device)) if arguments.serial else executable
 
 
 def print_report(executable: "Simulated") -> None:

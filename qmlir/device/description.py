@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from qmlir.device.operations import Fallback, Operations
+from qmlir.device.synchronisation import Sync
 from qmlir.device.values import (
     Accumulator,
     Bits,
@@ -92,7 +93,7 @@ class Array(Table):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# [[memory]], [[queue]], [sync]
+# [[memory]], [[queue]]
 
 
 class Directions(Table):
@@ -152,17 +153,6 @@ class Queue(Table):
     def executes(self, step: Literal["post", "pool"]) -> bool:
         """Whether it does a step that follows contractions: every vector engine does, an array that has it fused."""
         return self.engine == "vector" or (self.engine == "array" and step in self.fused)
-
-
-class Sync(Table):
-    """How queues wait for each other."""
-
-    kind: Literal["watermark", "tokens", "interlock", "descriptor", "barrier"] = Field(
-        description="counters of finished commands, tokens between neighbours, addresses compared by the hardware, "
-        "counts in descriptors, or everything waits for everything"
-    )
-    max_waits: Count = Field(default=3, description="queues that one command may wait for")
-    depth: Count = Field(default=64, description="commands a queue holds; the program waits for room")
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -294,6 +284,7 @@ class Device(Table):
             _check_queue(queue, self)
         for memory in self.memory:
             _check_memory(memory)
+        self.sync.check([q.id for q in self.queue])
         for role in ("ifm", "ofm", "weights", "acc"):
             if not any(role in m.holds for m in self.memory):
                 raise PydanticCustomError("role", "some memory must hold {role}", {"role": role})

@@ -4,16 +4,20 @@ Commands are given out in the order of the program, each as soon as its queue ho
 begins when its queue is free and what it waits for is done. First comes its setup, which a queue with
 several commands outstanding hides behind those before; then it is busy for as long as costs.py says. Buses and memories
 serve one command at a time and earlier ones of the program first; later ones take the time that is left between. On a
-pipelined queue what follows a contraction begins with it and ends, at the earliest, with it.
+pipelined queue what follows a contraction begins with it and ends, at the earliest, with it. A command that pushes a
+token ends, at the earliest, when the FIFO has room: when the token was popped that makes room for it.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from qmlir.device import Device
 from qmlir.device.blocks import Footprint
 from qmlir.device.costs import Demand, demand
-from qmlir.isa.commands import Arithmetic, End, Host, Pool, Post, Reduce, Sync, Window
+from qmlir.device.tokens import Tokens
+from qmlir.isa.commands import Arithmetic, Host, Pool, Post, Reduce, Window, waits_for_all
 from qmlir.isa.encoding import Command
 
 
@@ -53,23 +57,47 @@ class Server:
 
 
 @dataclass
+class Fifo:
+    """Tokens from one queue to another, in the order of the program: when each was popped."""
+
+    most: int
+    pushed: int = 0
+    popped: list[int] = field(default_factory=list[int])
+
+    def pop(self, time: int) -> None:
+        """Takes the first token."""
+        self.popped.append(time)
+
+    def push(self) -> int:
+        """Gives one more token; returns when there is room for it."""
+        before, self.pushed = self.pushed - self.most, self.pushed + 1
+        return self.popped[before] if before >= 0 else 0
+
+
+@dataclass
 class Timeline:
     """The time of a device.
 
+    device     the device
+    tokens     what each command that is added pops and pushes; where none are given, as waits alone decide
     finished   for each queue, when each of its commands ended
     now        when the last command so far ended
     """
 
     device: Device
+    tokens: Sequence[Tokens] = ()
     finished: list[list[int]] = field(init=False)
     now: int = field(init=False, default=0)
     _given: int = field(init=False, default=0)
+    _added: int = field(init=False, default=0)
+    _fifos: defaultdict[tuple[int, int], Fifo] = field(init=False)
     _buses: list[Server] = field(init=False)
     _memories: list[Server] = field(init=False)
     _pipelines: dict[int, int] = field(init=False, default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
         self.finished = [[] for _ in self.device.queue]
+        self._fifos = defaultdict(lambda: Fifo(self.device.sync.tokens))
         servers = {queue.id: Server() for queue in self.device.queue}
         self._buses = [servers[self.device.bus_of(queue)] for queue in self.device.queue]
         self._memories = [Server() for _ in self.device.memory]
@@ -90,14 +118,15 @@ class Timeline:
             default=0,
         )
         ready = max(ready, self._given)
-        if isinstance(command, End) or (isinstance(command, Sync) and command.barrier):
+        if waits_for_all(command):
             ready = max(ready, self.now)
         outstanding = 1 if isinstance(command, Host) else queue.outstanding
         if outstanding <= len(ends):
             ready = max(ready, self._leaves(command, ends[-outstanding]))
         free = self._leaves(command, ends[-1] if ends else 0)
         start = max(free, ready + asked.setup)
-        end = max(self._served(command.queue, start, asked), ends[-1] if ends else 0)
+        room = self._room(command.queue, start)
+        end = max(self._served(command.queue, start, asked), ends[-1] if ends else 0, room)
         if queue.pipelined and isinstance(command, Window):
             self._pipelines[command.queue] = start
         elif isinstance(command, FOLLOWING) and command.queue in self._pipelines:
@@ -105,6 +134,14 @@ class Timeline:
         ends.append(end)
         self.now = max(self.now, end)
         return Interval(start, end)
+
+    def _room(self, queue: int, start: int) -> int:
+        """When the FIFOs to which a command of a queue that starts then gives tokens have room for them."""
+        own = self.tokens[self._added] if self.tokens else Tokens()
+        self._added += 1
+        for other in own.pops:
+            self._fifos[other, queue].pop(start)
+        return max((self._fifos[queue, other].push() for other in own.pushes), default=0)
 
     def _leaves(self, command: Command, end: int) -> int:
         """When an earlier command of its queue that ends then makes room for a command."""

@@ -316,3 +316,8 @@ BY_OP = {command.OP: command for command in COMMANDS}
 
 MNEMONICS = {mnemonic(command): command for command in COMMANDS}
 """Commands by the names they have in text."""
+
+
+def waits_for_all(command: Command) -> bool:
+    """Whether a command waits for all before it, whatever it names."""
+    return isinstance(command, End) or (isinstance(command, Sync) and bool(command.barrier))

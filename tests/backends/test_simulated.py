@@ -116,7 +116,7 @@ def _check(network: tuple[ModuleOp, qmlir.Profile, np.ndarray], device: str | Pa
     quantized = qmlir.quantize(module, profile, target=device, precision=precision)
     executable = qmlir.compile(quantized, target=device)
     reference, native = qmlir.reference(quantized), qmlir.compile(quantized)
-    alone = executable.with_program(serial(executable.program))
+    alone = executable.with_program(serial(executable.program, executable.device))
     for sample in samples:
         expected = reference(sample)
         assert np.array_equal(executable(sample), expected)

@@ -46,7 +46,7 @@ begun = seconds()
 executable = qmlir.compile(quantized, target=target)
 ended = seconds()
 program = executable.program
-counter = Counter(executable.device, program.layers)
+counter = Counter(executable.device, program)
 touched = footprints(program.commands, executable.device, [r.footprint for r in program.routines])
 for command, footprint in touched:
     counter.count(command, footprint)

@@ -1,10 +1,14 @@
 """`--target` from the command line: quantize for a device, write its program, run that, with and without overlap."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from qmlir.backends.npu.assembly import assemble
+from qmlir.backends.npu.stream import Program
+from qmlir.device import load_device
 from tests.cli.small import Small, run
 
 
@@ -45,11 +49,27 @@ def test_a_program_gives_what_the_network_gives(
     assert "of its MACs used" in shown
 
 
+def test_commands_as_text(small: Small, quantized: Path) -> None:
+    """vta: with the tokens that its queues pop and push."""
+    assert run("quantize", small.onnx, "--profile", small / "small.yaml", "--target", "vta", "-o", quantized) == 0
+    assert run("compile", quantized, "--target", "vta", "-o", small / "small.npu") == 0
+    assert run("compile", quantized, "--target", "vta", "--emit", "asm", "-o", small / "small.s") == 0
+    text = (small / "small.s").read_text("utf-8")
+    assert assemble(text, load_device("vta")) == Program.load(small / "small.npu").commands
+    assert re.search(r"^exec convolve .* after load:\d+ ; pop load$", text, re.MULTILINE)
+    assert re.search(r"^exec post .* ; push store$", text, re.MULTILINE)
+
+
 def test_what_goes_wrong_is_said(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = small / "small.npu"
     assert run("compile", quantized, "--target", "nmp", "-o", program) == 0
     for arguments, message in [
         (("compile", quantized, "--target", "nmp", "-o", small / "x.o"), "must end in .npu with --target"),
+        (
+            ("compile", quantized, "--target", "nmp", "--emit", "asm", "-o", program),
+            "must end in .s with --target",
+        ),
+        (("compile", quantized, "--target", "nmp", "--emit", "llvm-ir", "-o", program), "must be obj or asm"),
         (("run", program, "--data", small.data), "must name the device that the program is for"),
         (("run", quantized, "--serial", "--data", small.data), "must name a device with --serial"),
         (("run", program, "--reference", "--target", "nmp", "--data", small.data), "evaluates networks, not programs"),

@@ -50,6 +50,17 @@ REJECTED = [
     ("align = 32", "align = 48", "memory act: align must be a power of two, got 48 bytes"),
     ('id = "wgt"', 'id = "act"', "memory act is there twice"),
     ('from = ["dram"]', 'from = ["drm"]', "queue load: there is no memory drm; did you mean dram?"),
+    ("max_waits = 3", "tokens = 3", "sync.tokens is for kind tokens, got watermark"),
+    (
+        'kind = "watermark"',
+        'kind = "tokens"\nbetween = [["load", "exec"], ["post", "sotre"]]',
+        "sync.between: there is no queue sotre; did you mean store?",
+    ),
+    (
+        'kind = "watermark"',
+        'kind = "tokens"\nbetween = [["load", "exec"], ["post", "store"]]',
+        "sync.between: no tokens from queue load reach post",
+    ),
     ('from = ["dram"]', "", "queue load: the engine dma needs from"),
     ('shares_bus_with = "load"', 'shares_bus_with = "loud"', "there is no other queue loud; did you mean load?"),
     ("elements_per_cycle = 16.0", "", "queue post: the engine vector needs elements_per_cycle"),

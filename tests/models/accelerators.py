@@ -120,7 +120,7 @@ def measure(prepared: Prepared, device: str, precision: str, inputs: int) -> Row
     mismatches = sum(not _same(ours, reference.run(x)) for x, ours in zip(samples, results, strict=True))
     report = executable.report
     assert report is not None
-    alone = executable.with_program(one_by_one(executable.program))
+    alone = executable.with_program(one_by_one(executable.program, executable.device))
     macs = [v.macs for v in judged]
     taken = sum(v.macs for v in judged if not v.refusals)
     return Row(

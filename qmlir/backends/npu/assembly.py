@@ -1,6 +1,8 @@
 """Commands as text that people read and write, one a line, and back.
 
 exec  convolve data=act:0x40 weights=wgt:0x0 … after load:2
+
+Of a device whose queues wait by tokens, these stand behind each command as a comment: `; pop load push store`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +10,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from qmlir.device import Device
+from qmlir.device.tokens import Tokens, tokens
 from qmlir.isa.commands import MNEMONICS
 from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, mnemonic
 from qmlir.near_misses import near_misses
@@ -18,6 +21,22 @@ T = TypeVar("T")
 def disassemble(commands: Sequence[Command], device: Device) -> str:
     """Commands as text; queues and memories by their names."""
     return "".join(f"{_line(command, device)}\n" for command in commands)
+
+
+def listing(commands: Sequence[Command], device: Device) -> str:
+    """A program as text, with what its waits come to on the device; every command waits for earlier ones."""
+    lines = zip(disassemble(commands, device).splitlines(), tokens(commands, device), strict=True)
+    return "".join(f"{line}{_tokens(own, device)}\n" for line, own in lines)
+
+
+def _tokens(own: Tokens, device: Device) -> str:
+    """A comment with what a command pops and pushes; nothing where it does neither."""
+    words = [
+        f"{word} {_name(device.queue, queue)}"
+        for word, queues in (("pop", own.pops), ("push", own.pushes))
+        for queue in queues
+    ]
+    return f" ; {' '.join(words)}" if words else ""
 
 
 def _line(command: Command, device: Device) -> str:

@@ -4,11 +4,12 @@ from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
 from qmlir.device.footprints import footprints
 from qmlir.device.timeline import Timeline
+from qmlir.device.tokens import tokens
 
 
 def predicted_cycles(program: Program, device: Device) -> int:
     """Cycles until the last command ends."""
-    timeline = Timeline(device)
+    timeline = Timeline(device, tokens(program.commands, device))
     for command, touched in footprints(program.commands, device, [r.footprint for r in program.routines]):
         timeline.add(command, touched)
     return timeline.now

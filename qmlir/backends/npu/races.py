@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.npu.assembly import disassemble
+from qmlir.backends.npu.fifos import beyond_tokens
 from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
 from qmlir.device.access import require_access
 from qmlir.device.blocks import Block, Fault, Footprint
 from qmlir.device.description import Memory
 from qmlir.device.footprints import MAX_ELEMENTS, footprint
-from qmlir.isa.commands import End, SetContext, Sync
+from qmlir.isa.commands import SetContext, waits_for_all
 from qmlir.isa.encoding import Command
 
 Counts = npt.NDArray[np.int32]
@@ -53,6 +54,8 @@ def checked(program: Program, device: Device) -> list[Footprint]:
         if isinstance(command, SetContext):
             contexts[command.ctx] = command
         found.append(touched)
+    for number, fault in beyond_tokens(program.commands, device):
+        raise located(fault, number, program.commands[number], device)
     return found
 
 
@@ -103,7 +106,9 @@ class _Order:
             if wait.finished:
                 np.maximum(known, self.known[wait.queue][wait.finished - 1], out=known)
                 known[wait.queue] = max(known[wait.queue], wait.finished)
-        if isinstance(command, End) or (isinstance(command, Sync) and command.barrier):
+        if waits_for_all(command):
+            if self.device.sync.kind == "tokens":
+                self.require_finished(self.issued, known, "as all before it")
             known = self.issued.copy()
         mine.append(known)
         self.numbers[command.queue].append(self._count)
@@ -111,14 +116,14 @@ class _Order:
         self._count += 1
         return known
 
-    def require_finished(self, counts: Counts, known: Counts) -> None:
+    def require_finished(self, counts: Counts, known: Counts, why: str = "which touches the same bytes") -> None:
         """Raises Fault unless so many commands of each queue are known to be finished."""
         late = counts > known
         if late.any():
             queue = int(late.argmax())
             other, name = self.numbers[queue][int(counts[queue]) - 1], self.device.queue[queue].id
             raise Fault(
-                f"must wait for command {other}, number {counts[queue]} of queue {name}, which touches the same bytes",
+                f"must wait for command {other}, number {counts[queue]} of queue {name}, {why}",
                 got=f"a wait for {known[queue]} of it",
             )
 
@@ -133,7 +138,7 @@ class _Touches:
 
     def granules(self, block: Block) -> slice | npt.NDArray[np.int64]:
         """The granules that a block touches."""
-        runs = _runs(block)
+        runs = runs_of(block)
         if len(runs) == 1:
             return slice(runs[0, 0] // self._align, (runs[0, 1] - 1) // self._align + 1)
         first, last = runs[:, 0] // self._align, (runs[:, 1] - 1) // self._align
@@ -141,7 +146,7 @@ class _Touches:
         return every[every <= last[:, None]]
 
 
-def _runs(block: Block) -> npt.NDArray[np.int64]:
+def runs_of(block: Block) -> npt.NDArray[np.int64]:
     """The bytes of a block as [begin, end) pairs, one where they lie without a gap."""
     start, size = block.place.address, block.size
     rows, planes = np.arange(block.rows, dtype=np.int64), np.arange(block.planes, dtype=np.int64)

@@ -8,10 +8,12 @@ from collections import Counter as Sums
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
 from qmlir.device.blocks import Footprint
 from qmlir.device.costs import demand, products
 from qmlir.device.timeline import FOLLOWING, Timeline
+from qmlir.device.tokens import tokens
 from qmlir.isa.commands import Mark
 from qmlir.isa.encoding import Command
 
@@ -79,9 +81,9 @@ class Report:
 class Counter:
     """Counts while a program is executed."""
 
-    def __init__(self, device: Device, layers: Sequence[str]):
-        self._device, self._names = device, layers
-        self._timeline = Timeline(device)
+    def __init__(self, device: Device, program: Program):
+        self._device, self._names = device, program.layers
+        self._timeline = Timeline(device, tokens(program.commands, device))
         self._buses = {queue.id: device.bus_of(queue) for queue in device.queue}
         self._began = 0
         self._layers = [LayerCount("")]

@@ -4,10 +4,12 @@ from collections import Counter
 from dataclasses import replace
 
 from qmlir.backends.npu.stream import Program
+from qmlir.device import Device
+from qmlir.device.relays import with_relays
 from qmlir.isa.encoding import Command, Wait
 
 
-def serial(program: Program) -> Program:
+def serial(program: Program, device: Device) -> Program:
     """The program with each command waiting for the one before it, and so for all before that."""
     issued: Counter[int] = Counter()
     commands: list[Command] = []
@@ -16,4 +18,6 @@ def serial(program: Program) -> Program:
         waits = () if last is None else (Wait(last, issued[last]),)
         commands.append(replace(command, waits=waits))
         issued[command.queue] += 1
+    if device.sync.kind == "tokens":
+        commands = with_relays(commands, device, [routine.footprint for routine in program.routines])
     return replace(program, commands=commands)

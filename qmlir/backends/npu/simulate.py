@@ -77,7 +77,7 @@ class Simulator:
         return [[result[network] for result in results] for network in range(len(samples))]
 
     def _execute(self, memories: Memories) -> None:
-        machine, counter = Machine(self.device, memories, {}), Counter(self.device, self.program.layers)
+        machine, counter = Machine(self.device, memories, {}), Counter(self.device, self.program)
         for number, (command, touched) in enumerate(zip(self.program.commands, self._touched, strict=True)):
             try:
                 if isinstance(command, Host):

@@ -26,7 +26,7 @@ from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
 from qmlir.dialects.npu.commands import waits_attribute
 from qmlir.dialects.npu.placed import Numbers
 from qmlir.errors import PipelineError
-from qmlir.isa.commands import End, SetContext, Sync
+from qmlir.isa.commands import SetContext, Sync, waits_for_all
 from qmlir.isa.encoding import MOST_WAITS, Command
 from qmlir.transforms.npu.hazards import Counts, Hazards
 
@@ -160,5 +160,4 @@ class _Order:
 
 def _waits_for_all(step: Step) -> bool:
     """Whether a command waits for all before it whatever it touches."""
-    command = step.command.data if isinstance(step, IssueOp) else None
-    return isinstance(command, End) or (isinstance(command, Sync) and bool(command.barrier))
+    return isinstance(step, IssueOp) and waits_for_all(step.command.data)

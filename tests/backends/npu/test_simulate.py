@@ -48,7 +48,7 @@ def test_what_it_costs() -> None:
 
 def test_serial_gives_the_same_bytes() -> None:
     program = Layer.random().program()
-    slow, fast = Simulator(serial(program), DEVICE), Simulator(program, DEVICE)
+    slow, fast = Simulator(serial(program, DEVICE), DEVICE), Simulator(program, DEVICE)
     assert np.array_equal(slow.run(image())[0], fast.run(image())[0])
     assert slow.report is not None
     assert fast.report is not None

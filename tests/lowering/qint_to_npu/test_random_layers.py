@@ -36,7 +36,7 @@ def computes(layer: Layer, device: Device) -> None:
     program = assemble(commands(device.name)(layer.module))
     assert not program.routines, "the host computes a part"
     (expected,) = evaluate(main_function(layer.module), layer.inputs)
-    for each in (program, serial(program)):
+    for each in (program, serial(program, device)):
         (got,) = Simulator(each, device).run(*layer.inputs)
         np.testing.assert_array_equal(got, expected)
 

@@ -1,0 +1,40 @@
+"""Whether a program keeps to what tokens can do: on a device whose queues wait by them, nothing is executed.
+
+Tokens pass between neighbours alone; between two of them there are, in the order of the program, never more than a
+FIFO holds, so that the order of the program is a schedule; and what waits for all before it has tokens of all.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from qmlir.device import Device
+from qmlir.device.blocks import Fault
+from qmlir.device.tokens import tokens
+from qmlir.isa.encoding import Command
+
+
+def beyond_tokens(commands: Sequence[Command], device: Device) -> Iterator[tuple[int, Fault]]:
+    """The commands whose waits are no tokens of the device's, and why.
+
+    Args:
+        commands: Commands that wait for earlier ones.
+        device: The device; where it has no tokens there is nothing to find.
+    """
+    if device.sync.kind != "tokens":
+        return
+    names = [queue.id for queue in device.queue]
+    neighbours = device.sync.neighbours(names)
+    held: Counter[tuple[int, int]] = Counter()
+    for number, (command, own) in enumerate(zip(commands, tokens(commands, device), strict=True)):
+        for queue in own.pops:
+            held[queue, command.queue] -= 1
+            if queue not in neighbours[command.queue]:
+                others = ", ".join(names[other] for other in sorted(neighbours[command.queue]))
+                need = f"queue {names[command.queue]} must wait for neighbours, {others}"
+                yield number, Fault(need, got=f"a wait for {names[queue]}")
+        for queue in own.pushes:
+            held[command.queue, queue] += 1
+            if held[command.queue, queue] > device.sync.tokens:
+                between = f"from {names[command.queue]} to {names[queue]}"
+                need = f"at most {device.sync.tokens} tokens must be on the way {between}"
+                yield number, Fault(need, got=str(held[command.queue, queue]))

@@ -1,0 +1,201 @@
+"""Runs the queues of a program in whatever order an adversary likes: to find races and hangs.
+
+It is a witness beside races.py, which derives from counters what each command knows: here nothing is derived. Queues
+start and finish their commands one by one. Which may go on is up to counters, or to tokens in FIFOs; which of these
+does is drawn, or one command takes longer than all that does not wait for it. Nobody's turn takes away another's, so
+that a program is safe in every order if it is so whichever command takes that long.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from qmlir.backends.npu.races import located, runs_of
+from qmlir.backends.npu.stream import Program
+from qmlir.device import Device
+from qmlir.device.blocks import Block, Fault
+from qmlir.device.footprints import footprints
+from qmlir.device.tokens import Tokens, tokens
+from qmlir.isa.commands import waits_for_all
+from qmlir.isa.encoding import Command
+
+
+class Rules(Protocol):
+    """What queues wait for. Commands are named by their numbers in the program."""
+
+    def may_start(self, number: int) -> bool: ...
+
+    def may_finish(self, number: int) -> bool: ...
+
+    def start(self, number: int) -> None: ...
+
+    def finish(self, number: int) -> None: ...
+
+
+class Counters:
+    """Each queue counts the commands that it has finished, and all see it."""
+
+    def __init__(self, commands: Sequence[Command]):
+        self._commands = commands
+        self._finished: Counter[int] = Counter()
+        self._all = 0
+
+    def may_start(self, number: int) -> bool:
+        command = self._commands[number]
+        if waits_for_all(command) and self._all < number:
+            return False
+        return all(self._finished[wait.queue] >= wait.finished for wait in command.waits)
+
+    def may_finish(self, number: int) -> bool:
+        return True
+
+    def start(self, number: int) -> None:
+        pass
+
+    def finish(self, number: int) -> None:
+        self._finished[self._commands[number].queue] += 1
+        self._all += 1
+
+
+class Fifos:
+    """Queues pop tokens before they start, and push them when they are done and there is room."""
+
+    def __init__(self, commands: Sequence[Command], given: Sequence[Tokens], most: int):
+        self._queues = [command.queue for command in commands]
+        self._given, self._most = given, most
+        self._held: Counter[tuple[int, int]] = Counter()
+
+    def may_start(self, number: int) -> bool:
+        return all(self._held[other, self._queues[number]] for other in self._given[number].pops)
+
+    def may_finish(self, number: int) -> bool:
+        return all(self._held[self._queues[number], other] < self._most for other in self._given[number].pushes)
+
+    def start(self, number: int) -> None:
+        for other in self._given[number].pops:
+            self._held[other, self._queues[number]] -= 1
+
+    def finish(self, number: int) -> None:
+        for other in self._given[number].pushes:
+            self._held[self._queues[number], other] += 1
+
+
+class Adversary:
+    """A program whose commands run in any order."""
+
+    def __init__(self, program: Program, device: Device, given: Sequence[Tokens] | None = None):
+        """Takes a program.
+
+        Args:
+            program: The program.
+            device: The device.
+            given: Its tokens, where they are others than those that its waits come to.
+        """
+        self._commands, self._device = program.commands, device
+        self._given = tokens(program.commands, device) if given is None else given
+        self._before = _before(program, device)
+        self._queues: list[list[int]] = [[] for _ in device.queue]
+        for number, command in enumerate(program.commands):
+            self._queues[command.queue].append(number)
+
+    def run(self, rng: np.random.Generator | None = None, held: int | None = None) -> None:
+        """Runs the program.
+
+        Args:
+            rng: Draws who goes on; without it the last queue that can.
+            held: A command that ends when nothing else can go on any more.
+
+        Raises:
+            Fault: A command starts while another that touches the same bytes, or must be done for it, is not; or all
+                wait for each other.
+        """
+        rules = self._rules()
+        at, running = [0] * len(self._queues), dict[int, int]()
+        finished = np.zeros(len(self._commands), np.bool_)
+        for _ in range(2 * len(self._commands)):
+            able = [queue for queue in range(len(at)) if self._able(queue, at, running, rules)]
+            if len(able) > 1 and held in running.values():
+                able = [queue for queue in able if running.get(queue) != held]
+            if not able:
+                raise self._hang(at, running)
+            queue = able[-1] if rng is None else able[int(rng.integers(len(able)))]
+            if queue in running:
+                rules.finish(number := running.pop(queue))
+                finished[number] = True
+            else:
+                number = running[queue] = self._queues[queue][at[queue]]
+                at[queue] += 1
+                self._require(number, finished)
+                rules.start(number)
+
+    def _rules(self) -> Rules:
+        if self._device.sync.kind == "tokens":
+            return Fifos(self._commands, self._given, self._device.sync.tokens)
+        return Counters(self._commands)
+
+    def _able(self, queue: int, at: Sequence[int], running: dict[int, int], rules: Rules) -> bool:
+        if queue in running:
+            return rules.may_finish(running[queue])
+        if at[queue] == len(self._queues[queue]):
+            return False
+        return self._is_given(queue, at, running) and rules.may_start(self._queues[queue][at[queue]])
+
+    def _is_given(self, queue: int, at: Sequence[int], running: dict[int, int]) -> bool:
+        """Whether a queue has been given its next command: no queue before it in the program is full."""
+        number, depth = self._queues[queue][at[queue]], self._device.sync.depth
+        for other, mine in enumerate(self._queues):
+            behind = at[other] - (other in running) + depth
+            if other != queue and behind < len(mine) and mine[behind] < number:
+                return False
+        return True
+
+    def _require(self, number: int, finished: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        for other in self._before[number]:
+            if not finished[other]:
+                fault = Fault("must start after what touches the same bytes, or must be done", got=self._name(other))
+                raise located(fault, number, self._commands[number], self._device)
+
+    def _hang(self, at: Sequence[int], running: dict[int, int]) -> Fault:
+        waiting = [running.get(q, mine[at[q]] if at[q] < len(mine) else None) for q, mine in enumerate(self._queues)]
+        names = [self._name(number) for number in waiting if number is not None]
+        return Fault("some queue must be able to go on", got=f"all wait: {', '.join(names)}")
+
+    def _name(self, number: int) -> str:
+        command = self._commands[number]
+        return f"command {number} of queue {self._device.queue[command.queue].id}"
+
+
+def _before(program: Program, device: Device) -> list[set[int]]:
+    """For each command those that must be finished when it starts, but for what these have waited for."""
+    routines = [routine.footprint for routine in program.routines]
+    touched = [each for _, each in footprints(program.commands, device, routines)]
+    blocks = [block for each in touched for block in (*each.reads, *each.writes) if not block.empty]
+    edges = [
+        np.unique(np.concatenate([[0], *(runs_of(b).reshape(-1) for b in blocks if b.place.memory == memory)]))
+        for memory in range(len(device.memory))
+    ]
+    writer = [np.full(len(each), -1) for each in edges]
+    readers: list[list[set[int]]] = [[set[int]() for _ in each] for each in edges]
+
+    def pieces(block: Block) -> list[tuple[int, int]]:
+        memory = block.place.memory
+        spans = np.searchsorted(edges[memory], runs_of(block))
+        return [(memory, piece) for first, end in spans for piece in range(first, end)]
+
+    found: list[set[int]] = []
+    for number, (command, each) in enumerate(zip(program.commands, touched, strict=True)):
+        reads, writes = (
+            [piece for block in blocks if not block.empty for piece in pieces(block)]
+            for blocks in (each.reads, each.writes)
+        )
+        before = {int(writer[memory][piece]) for memory, piece in (*reads, *writes)}
+        before |= {reader for memory, piece in writes for reader in readers[memory][piece]}
+        found.append(set(range(number)) if waits_for_all(command) else before - {-1})
+        for memory, piece in reads:
+            readers[memory][piece].add(number)
+        for memory, piece in writes:
+            writer[memory][piece] = number
+            readers[memory][piece] = set()
+    return found

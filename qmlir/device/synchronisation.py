@@ -1,0 +1,74 @@
+"""How queues wait for each other: the table `[sync]` of a device file."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from pydantic import Field
+from pydantic_core import PydanticCustomError
+
+from qmlir.device.values import Count, Name, Table
+from qmlir.near_misses import near_misses
+
+Pair = tuple[Name, Name]
+"""Two queues, whichever first."""
+
+
+class Sync(Table):
+    """How queues wait for each other."""
+
+    kind: Literal["watermark", "tokens", "interlock", "descriptor", "barrier"] = Field(
+        description="counters of finished commands, tokens between neighbours, addresses compared by the hardware, "
+        "counts in descriptors, or everything waits for everything"
+    )
+    max_waits: Count = Field(default=3, description="queues that one command may wait for")
+    depth: Count = Field(default=64, description="commands a queue holds; the program waits for room")
+    between: tuple[Pair, ...] = Field(
+        default=(),
+        description="tokens: pairs of queues that give each other tokens; unless given, those next to each other "
+        "in the file",
+    )
+    tokens: Count = Field(
+        default=255, description="tokens: how many lie between two queues; who has one more to give waits for room"
+    )
+
+    def neighbours(self, queues: Sequence[str]) -> list[set[int]]:
+        """Of each queue, by its number, those that give it tokens and take its own.
+
+        Args:
+            queues: Their names, in the order of the file.
+        """
+        numbers = {name: number for number, name in enumerate(queues)}
+        found: list[set[int]] = [set() for _ in queues]
+        for first, second in self.between or pairwise(queues):
+            found[numbers[first]].add(numbers[second])
+            found[numbers[second]].add(numbers[first])
+        return found
+
+    def check(self, queues: Sequence[str]) -> None:
+        """Raises PydanticCustomError unless tokens reach every queue."""
+        if self.kind != "tokens":
+            for key in ("between", "tokens"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise _error("sync.{key} is for kind tokens, got {kind}", key=key, kind=self.kind)
+            return
+        for name in (name for pair in self.between for name in pair):
+            if name not in queues:
+                remedy = near_misses(name, queues) or "add it"
+                raise _error("sync.between: there is no queue {name}; {remedy}", name=name, remedy=remedy)
+        reached = set(_reached(self.neighbours(queues)))
+        if apart := [name for number, name in enumerate(queues) if number not in reached]:
+            raise _error("sync.between: no tokens from queue {first} reach {name}", first=queues[0], name=apart[0])
+
+
+def _reached(neighbours: Sequence[set[int]]) -> Iterator[int]:
+    """The queues that tokens of the first one reach."""
+    found, waiting = {0}, [0]
+    while waiting:
+        yield (queue := waiting.pop())
+        waiting += sorted(neighbours[queue] - found)
+        found |= neighbours[queue]
+
+
+def _error(text: str, **values: str) -> PydanticCustomError:
+    return PydanticCustomError("sync", text, dict(values))  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,81 @@
+"""Queues in every order: nothing races and nothing hangs, and whoever leaves out a wait or a token is found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from qmlir.backends.npu.interleave import Adversary
+from qmlir.backends.npu.races import checked
+from qmlir.backends.npu.serial import serial
+from qmlir.backends.npu.stream import Program
+from qmlir.device import Device, shipped_devices
+from qmlir.device.blocks import Fault
+from qmlir.device.tokens import Tokens, tokens
+from qmlir.isa.encoding import Wait
+from tests.backends.npu.test_compiled import compiled
+
+DRAWN = 20
+
+
+def found(program: Program, device: Device, given: list[Tokens] | None = None) -> str:
+    """What goes wrong in some order; nothing if nothing does in any."""
+    adversary = Adversary(program, device, given)
+    try:
+        for held in range(len(program.commands)):
+            adversary.run(held=held)
+        for seed in range(DRAWN):
+            adversary.run(np.random.default_rng(seed))
+    except Fault as fault:
+        return str(fault)
+    return ""
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+def test_every_order_is_safe(device: str) -> None:
+    executable = compiled(device)
+    assert found(executable.program, executable.device) == ""
+    assert found(serial(executable.program, executable.device), executable.device) == ""
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+def test_whoever_leaves_out_a_wait_is_found(device: str) -> None:
+    executable = compiled(device)
+    commands = list(executable.program.commands)
+    tried = 0
+    for number, command in enumerate(commands):
+        for place, wait in enumerate(command.waits):
+            weaker = list(command.waits)
+            weaker[place] = Wait(wait.queue, wait.finished - 1)
+            mutant = [*commands[:number], replace(command, waits=tuple(weaker)), *commands[number + 1 :]]
+            program = replace(executable.program, commands=mutant)
+            assert "must start after" in found(program, executable.device)
+            with pytest.raises(Fault):
+                checked(program, executable.device)
+            tried += 1
+    assert tried > 5
+
+
+def test_whoever_leaves_out_a_token_is_found() -> None:
+    """vta: without a push the queue that pops hangs; without a pop, or behind a push twice, one runs too early."""
+    executable = compiled("vta")
+    given = tokens(executable.program.commands, executable.device)
+    queues = [command.queue for command in executable.program.commands]
+    tried = {"popped": 0, "pushed": 0, "twice": 0}
+
+    def wrong(number: int, mutant: Tokens) -> str:
+        return found(executable.program, executable.device, [*given[:number], mutant, *given[number + 1 :]])
+
+    for number, own in enumerate(given):
+        for queue in own.pops:
+            assert "must start after" in wrong(number, replace(own, pops=tuple(q for q in own.pops if q != queue)))
+            tried["popped"] += 1
+        for queue in own.pushes:
+            assert "all wait" in wrong(number, replace(own, pushes=tuple(q for q in own.pushes if q != queue)))
+            tried["pushed"] += 1
+            pops = [n for n, other in enumerate(given) if queues[number] in other.pops and queues[n] == queue]
+            pushes = [n for n, other in enumerate(given) if queue in other.pushes and queues[n] == queues[number]]
+            if pops[pushes.index(number)] != pops[-1]:
+                assert "must start after" in wrong(number, replace(own, pushes=(*own.pushes, queue)))
+                tried["twice"] += 1
+    assert min(tried.values()) > 5
