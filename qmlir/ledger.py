@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.npu.layers import HostOp
 from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
 from qmlir.dialects.quant.schemas import scale_text
 from qmlir.dialects.quant.types import quantized_element
@@ -54,6 +55,10 @@ REMEDIES = {
 """Reason code of an operation that stays float, or on the host → what would change that."""
 
 
+CROSSING = "crossing"
+"""The field of an entry that is a number."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One operation's decision.
@@ -64,6 +69,7 @@ class Entry:
     code       a key of `CODES`
     reason     one sentence
     scale      of its quantized result, and of its weights: `2^-7` for a power of two; empty below the nn level
+    crossing   cycles of the call of a device's host in which it runs; None where there is none
     """
 
     node: str
@@ -72,15 +78,16 @@ class Entry:
     code: str
     reason: str
     scale: str = ""
+    crossing: int | None = None
 
     @property
     def remedy(self) -> str:
         """What would change the decision; empty where it is one for integers on the target itself."""
         return REMEDIES.get(self.code, "") if self.outcome == "float" or self.code == "host" else ""
 
-    def as_dict(self) -> dict[str, str]:
-        """The entry for JSON."""
-        return {**asdict(self), "remedy": self.remedy}
+    def as_dict(self) -> dict[str, str | int]:
+        """The entry for JSON, without what there is none of."""
+        return {name: value for name, value in asdict(self).items() if value is not None} | {"remedy": self.remedy}
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,7 @@ class Change:
     before: Entry | None
     after: Entry | None
 
-    def as_dict(self) -> dict[str, dict[str, str] | None]:
+    def as_dict(self) -> dict[str, dict[str, str | int] | None]:
         """The change for JSON."""
         return {
             "before": self.before.as_dict() if self.before else None,
@@ -128,10 +135,16 @@ def decision_of(op: Operation) -> DecisionAttr | None:
 def decisions(module: ModuleOp) -> list[Entry]:
     """The decisions in a module, in program order."""
     return [
-        Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op))
+        Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op), _crossing(op))
         for op in deciding_operations(module)
         if (d := decision_of(op)) is not None
     ]
+
+
+def _crossing(op: Operation) -> int | None:
+    """What the call of the host costs in which an operation runs."""
+    part = op.parent_op()
+    return part.cycles.value.data if isinstance(part, HostOp) and part.cycles is not None else None
 
 
 def _scale(op: Operation) -> str:

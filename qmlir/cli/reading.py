@@ -65,7 +65,7 @@ def read_ledger(path: Path) -> "list[Entry]":
     Raises:
         FileError: It is neither.
     """
-    from qmlir.ledger import Entry, decisions
+    from qmlir.ledger import CROSSING, Entry, decisions
 
     if path.suffix != ".json":
         from qmlir.compiler import load
@@ -85,8 +85,8 @@ def read_ledger(path: Path) -> "list[Entry]":
     found: list[Entry] = []
     for number, row in enumerate(cast(list[object], rows) if isinstance(rows, list) else [None]):
         fields = cast(dict[str, Any], row) if isinstance(row, dict) else {}
-        if not all(isinstance(fields.get(name), str) for name in names):
+        if not all(isinstance(fields.get(name), int | None if name == CROSSING else str) for name in names):
             need = f"must be a ledger: a list of rows with {', '.join(names)}"
             raise FileError(path, need, got=f"another row {number}", remedy=remedy)
-        found.append(Entry(**{name: fields[name] for name in names}))
+        found.append(Entry(**{name: fields[name] for name in names if name in fields}))
     return found

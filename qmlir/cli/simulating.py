@@ -42,6 +42,9 @@ def add_target_option(parser: ArgumentParser, help: str) -> None:
 def write_program(arguments: argparse.Namespace) -> None:
     """`qmlir compile --target`: the program for a device, and what the host runs beside it."""
     from qmlir.compiler import compile
+    from qmlir.device.blocks import Footprint
+    from qmlir.device.costs import demand
+    from qmlir.isa.commands import Host
     from qmlir.ledger import REMEDIES
 
     if arguments.emit == "llvm-ir":
@@ -57,9 +60,10 @@ def write_program(arguments: argparse.Namespace) -> None:
         if entry.code in ("host", *REMEDIES):
             sys.stdout.write(f'on the host: {entry.operation} "{entry.node}": {entry.reason}\n')
     program = executable.program
-    for routine in program.routines:
-        read, written = (sum(p.block.bytes for p in ports) for ports in (routine.inputs, routine.outputs))
-        sys.stdout.write(f"{routine.name} reads {read} bytes and writes {written}\n")
+    for call in (command for command in program.commands if isinstance(command, Host)):
+        asked, name = demand(call, executable.device, Footprint()), program.routines[call.routine].name
+        moved = f"{call.read} bytes and writes {call.written}"
+        sys.stdout.write(f"{name} reads {moved}: {asked.setup + asked.busy} cycles\n")
     sys.stdout.write(
         f"{len(program.commands)} commands, {sum(len(s.data) for s in program.segments)} bytes of constants, "
         f"{len(program.routines)} routines of the host, {executable.predicted_cycles} cycles\n"

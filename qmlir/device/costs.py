@@ -73,7 +73,7 @@ def demand(command: Command, device: Device, touched: Footprint) -> Demand:
     if isinstance(command, Host):
         fallback = device.fallback
         moved = ceil((command.read + command.written) / _exact(fallback.bytes_per_cycle))
-        return Demand(moved, {}, fallback.setup)
+        return Demand(max(moved, ceil(command.work / _exact(fallback.macs_per_cycle))), {}, fallback.setup)
     engine = _engine_cycles(command, queue, device)
     if not engine:
         return Demand()

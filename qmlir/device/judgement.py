@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.device.description import Device
+from qmlir.device.products import products
 from qmlir.device.reasons import reasons
-from qmlir.dialects import qint
-from qmlir.dialects.interfaces import TensorOp, shape_of
+from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qmlir import NAME
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -53,19 +52,6 @@ def _computing(module: ModuleOp) -> Iterator[Operation]:
     for op in module.walk():
         if isinstance(op, TensorOp) and not isinstance(op, ConstantOp | StorageCastOp):
             yield op
-
-
-def products(op: Operation) -> int:
-    """How many products an operation computes; 0 of what is no contraction."""
-    match op:
-        case qint.Conv2DOp() | qint.FullyConnectedOp():
-            return prod(shape_of(op.acc)) * prod(shape_of(op.w)[1:])
-        case qint.DepthwiseConv2DOp():
-            return prod(shape_of(op.acc)) * prod(shape_of(op.w)[1:3])
-        case qint.MatMulOp():
-            return prod(shape_of(op.acc)) * shape_of(op.lhs)[-1]
-        case _:
-            return 0
 
 
 def share_on_device(verdicts: Sequence[Verdict]) -> float:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from qmlir.device.values import BytesPerCycle, Cycles, Elements, Flag, Name, Steps, Storage, Table
+from qmlir.device.values import BytesPerCycle, Cycles, Elements, Flag, MacsPerCycle, Name, Steps, Storage, Table
 
 Pair = tuple[Elements, Elements]
 
@@ -90,3 +90,6 @@ class Fallback(Table):
     operations: tuple[Name, ...] = Field(default=(), description="host: which ones; none listed means any")
     setup: Cycles = Field(default=500, description="host: before a routine of it begins")
     bytes_per_cycle: BytesPerCycle = Field(default=4.0, description="host: what a routine reads and writes")
+    macs_per_cycle: MacsPerCycle = Field(
+        default=16.0, description="host: products, or other operations on single elements, while it reads and writes"
+    )

@@ -89,12 +89,14 @@ class Host(Command):
     """Has the host run a routine of the stream's table: the only way off the device.
 
     read, written   bytes of the routine's inputs and of its outputs
+    work            products and other operations on single elements that it computes; 2^32 − 1 stands for more, too
     """
 
     OP = 0x03
     routine: int
     read: int
     written: int
+    work: int
 
 
 @dataclass(frozen=True)

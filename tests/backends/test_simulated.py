@@ -10,6 +10,7 @@ import qmlir
 from qmlir.backends.npu.serial import serial
 from qmlir.device import shipped_devices
 from qmlir.errors import InputError, OptionError, PipelineError
+from qmlir.isa.commands import Host
 from tests.cli.small import write_small
 
 SIXTH = """
@@ -156,6 +157,9 @@ def test_where_each_operation_runs_is_recorded(
     (pool,) = (e for e in executable.ledger if e.operation == "qint.max_pool2d")
     assert pool.code == "host"
     assert pool.reason.endswith("the host computes it: sixth has no maxpool")
+    calls = [c for c in executable.program.commands if isinstance(c, Host)]
+    assert pool.crossing in [500 + max(-(-(c.read + c.written) // 4), -(-c.work // 16)) for c in calls]
+    assert pool.as_dict()["crossing"] == pool.crossing
     assert pool.remedy
 
 

@@ -45,6 +45,7 @@ def test_a_program_gives_what_the_network_gives(
         assert np.array_equal(outputs(small, *arguments), expected)
     shown = capsys.readouterr().out
     assert "routines of the host" in shown
+    assert re.search(r"host_0 reads \d+ bytes and writes \d+: \d+ cycles", shown)
     assert "conv1+relu1" in shown
     assert "of its MACs used" in shown
 

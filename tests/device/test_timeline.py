@@ -7,7 +7,7 @@ import pytest
 
 from qmlir.device import Device, load_device
 from qmlir.device.blocks import Footprint
-from qmlir.device.costs import busy_cycles
+from qmlir.device.costs import Demand, busy_cycles, demand
 from qmlir.device.footprints import footprints
 from qmlir.device.timeline import Interval, Server, Timeline
 from qmlir.isa.commands import Convolve, Host, Init, Move, Post, SetContext, Step
@@ -122,8 +122,11 @@ def test_a_full_queue_holds_up_the_program() -> None:
 
 
 def test_the_host() -> None:
-    found = intervals(load_device("nmp"), Host(1, (), 0, 0, 0, 0), Host(1, (Wait(1, 1),), 0, 0, 0, 0))
+    """A call takes as long as its bytes, or as what it computes: 4 bytes and 16 products a cycle."""
+    found = intervals(load_device("nmp"), Host(1, (), 0, 0, 0, 0, 0), Host(1, (Wait(1, 1),), 0, 0, 0, 0, 0))
     assert found == [Interval(500, 500), Interval(1000, 1000)]
+    for work, cycles in ((320, 20), (321, 21)):
+        assert demand(Host(1, (), 0, 0, 60, 20, work), load_device("nmp"), Footprint()) == Demand(cycles, {}, 500)
 
 
 def test_a_command_alone() -> None:

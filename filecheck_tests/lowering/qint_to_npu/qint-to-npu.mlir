@@ -14,7 +14,7 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
 }
 // CHECK:      builtin.module attributes {npu.device = "nmp"} {
 // CHECK-NEXT: func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
-// CHECK-NEXT: %0 = npu.host "quant.qcast" (%{{.*}} = %x : tensor<1x4xf32>) -> (tensor<1x4xi8>) because "quant.qcast: what comes from the caller or goes there is cast by the host; quant.scast: it gives another type to what the host computes or reads" {
+// CHECK-NEXT: %0 = npu.host "quant.qcast" (%{{.*}} = %x : tensor<1x4xf32>) -> (tensor<1x4xi8>) costs 505 because "quant.qcast: what comes from the caller or goes there is cast by the host; quant.scast: it gives another type to what the host computes or reads" {
 // CHECK-NEXT: quant.qcast
 // CHECK-NEXT: quant.scast
 // CHECK-NEXT: npu.yield %{{.*}} : tensor<1x4xi8>
@@ -44,7 +44,7 @@ func.func @refused(%x: tensor<1x4xi8>) -> tensor<1x2xi8> {
   func.return %u : tensor<1x2xi8>
 }
 // CHECK-LABEL: func.func @refused
-// CHECK-NEXT: %z = npu.host "qint.fully_connected" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x2xi8>) because "qint.fully_connected: qint.requantize, with which it runs, stays on the host: scales change by the contract shift, got single (quant.round); odd: scales change by the contract shift, got single (quant.round); nn.reshape: it moves data that no operation of the device reads or writes; nn.reshape: it moves
+// CHECK-NEXT: %z = npu.host "qint.fully_connected" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x2xi8>) costs {{[0-9]+}} because "qint.fully_connected: qint.requantize, with which it runs, stays on the host: scales change by the contract shift, got single (quant.round); odd: scales change by the contract shift, got single (quant.round); nn.reshape: it moves data that no operation of the device reads or writes; nn.reshape: it moves
 // CHECK-NEXT: nn.constant
 // CHECK-NEXT: qint.fully_connected
 // CHECK-NEXT: qint.requantize {{.*}} "host", "i8 activations; the host computes it: scales change by the contract shift, got single (quant.round)"
@@ -69,8 +69,8 @@ func.func @two_calls(%x: tensor<1x4xi8>) -> (tensor<1x4xi8>, tensor<1x4xi8>) {
 // CHECK-LABEL: func.func @two_calls
 // CHECK-NEXT: %a = npu.host "qint.requantize"
 // CHECK:      %b = npu.layer "qint.requantize.1"
-// CHECK:      %c = npu.host "qint.add" (%{{.*}} = %a : tensor<1x4xi8>, %{{.*}} = %b : tensor<1x4xi8>) -> (tensor<1x4xi8>) because "qint.add: zero points are 0, got 0 or 1 (quant.zero_point.activations)"
-// CHECK:      [[X:%.*]] = npu.host "returned" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x4xi8>) {
+// CHECK:      %c = npu.host "qint.add" (%{{.*}} = %a : tensor<1x4xi8>, %{{.*}} = %b : tensor<1x4xi8>) -> (tensor<1x4xi8>) costs {{[0-9]+}} because "qint.add: zero points are 0, got 0 or 1 (quant.zero_point.activations)"
+// CHECK:      [[X:%.*]] = npu.host "returned" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x4xi8>) costs 502 {
 // CHECK-NEXT: npu.yield
 // CHECK-NEXT: }
 // CHECK-NEXT: func.return %c, [[X]]
@@ -114,3 +114,48 @@ func.func @named(%x: tensor<1x4x!quant.uniform<u8:f32, 0.5:128>>) -> tensor<1x4x
 // CHECK:      npu.layer "qint.requantize"
 // CHECK:      npu.layer "quant.scast.1"
 // CHECK-NOT:  npu.host
+
+// -----
+
+// Between two calls of the host a region of the device costs a call, and its bytes out and in: more than it saves where
+// it computes little. Of what moves there too, each operation says so; the last region stays.
+func.func @island(%x: tensor<1x4xi8>) -> tensor<1x2xi8> {
+  %a = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+  %b = qint.requantize %a {qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">, multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+  %c = qint.requantize %b {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+  %w = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4xi8>
+  %acc = qint.fully_connected %c, %w : tensor<1x4xi8>, tensor<2x4xi8> -> tensor<1x2xi32>
+  %d = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x2xi32> -> tensor<1x2xi8>
+  %e = qint.requantize %d {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x2xi8> -> tensor<1x2xi8>
+  func.return %e : tensor<1x2xi8>
+}
+// With it two calls of 4 bytes in and out are one: 502 cycles less. No call computes longer than it moves its bytes.
+// CHECK-LABEL: func.func @island
+// CHECK-NEXT: %c = npu.host "qint.requantize" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x4xi8>) costs 502 because "qint.requantize: scales change by the contract shift, got single (quant.round); qint.requantize: its crossings would cost 502 cycles beside the 1 that nmp takes at least; the host takes 0 (fallback); qint.requantize: scales change
+// CHECK-NEXT: qint.requantize
+// CHECK-NEXT: qint.requantize {{.*}} "host", "i8 activations; the host computes it: its crossings would cost 502 cycles beside the 1 that nmp takes at least; the host takes 0 (fallback)"
+// CHECK-NEXT: qint.requantize
+// CHECK-NEXT: npu.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: %d = npu.layer "qint.requantize.1"
+// CHECK:      %e = npu.host "qint.requantize.2" {{.*}} costs 501
+
+// -----
+
+// With as much to compute that the host would take longer, it stays on the device.
+func.func @worth_it(%x: tensor<1x64x64x1xi8>) -> tensor<1x60x60x2xi8> {
+  %a = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x64x64x1xi8> -> tensor<1x64x64x1xi8>
+  %w = nn.constant <tensor<2x5x5x1xi8>, [-3, -2, -1, 0, 1, 2, 3, -3, -2, -1, 0, 1, 2, 3, -3, -2, -1, 0, 1, 2, 3, -3, -2, -1, 0, 1, 2, 3, -3, -2, -1, 0, 1, 2, 3, -3, -2, -1, 0, 1, 2, 3, -3, -2, -1, 0, 1, 2, 3, -3]> : tensor<2x5x5x1xi8>
+  %acc = qint.conv2d %a, %w : tensor<1x64x64x1xi8>, tensor<2x5x5x1xi8> -> tensor<1x60x60x2xi32>
+  %b = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x60x60x2xi32> -> tensor<1x60x60x2xi8>
+  %c = qint.requantize %b {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x60x60x2xi8> -> tensor<1x60x60x2xi8>
+  %d = qint.requantize %c {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x60x60x2xi8> -> tensor<1x60x60x2xi8>
+  func.return %d : tensor<1x60x60x2xi8>
+}
+// CHECK-LABEL: func.func @worth_it
+// CHECK-NEXT: npu.host {{.*}} costs 2548 because
+// CHECK:      %b = npu.layer
+// CHECK:      npu.host {{.*}} costs 4100 because "qint.requantize: scales change by the contract shift, got single (quant.round); qint.requantize:
+// What follows it costs the last call nothing: computing takes no longer than its bytes.
+// CHECK-SAME: its crossings would cost 0 cycles beside the 900 that nmp takes at least; the host takes 0 (fallback)
+// CHECK-NOT:  npu.layer

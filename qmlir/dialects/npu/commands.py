@@ -214,6 +214,7 @@ class CallOp(IRDLOperation):
     """Gives a queue the command that has the host run a routine, a function of the module.
 
     inputs, outputs  where its arguments and results lie, dense
+    work             products and other operations on single elements that it computes
     waits            as of `npu.issue`
     """
 
@@ -222,6 +223,7 @@ class CallOp(IRDLOperation):
     outputs = var_operand_def(BufferType)
     queue = prop_def(StringAttr)
     routine = prop_def(FlatSymbolRefAttrConstr)
+    work = prop_def(IntegerAttr)
     waits = prop_def(DictionaryAttr)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
@@ -230,11 +232,12 @@ class CallOp(IRDLOperation):
         "$queue $routine `(` $inputs `:` type($inputs) `)` `->` `(` $outputs `:` type($outputs) `)` attr-dict"
     )
 
-    def __init__(self, queue: str, routine: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]):
+    def __init__(self, queue: str, routine: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], work: int):
         super().__init__(
             operands=[list(inputs), list(outputs)],
             properties={
-                "queue": StringAttr(queue), "routine": SymbolRefAttr(routine), "waits": waits_attribute({}),
+                "queue": StringAttr(queue), "routine": SymbolRefAttr(routine), "work": IntegerAttr(work, i64),
+                "waits": waits_attribute({}),
             },
         )  # fmt: skip
 

@@ -3,14 +3,14 @@
 Both hold the very operations they stand for, so that their meaning is that of the qint level:
 
     %y = npu.layer "conv1" (%a = %x : tensor<1x8x8x3xi8>) -> (tensor<1x8x8x16xi8>) { … npu.yield %b : … }
-    %z = npu.host "softmax" (%a = %y : …) -> (…) because "conv1: strides are at most 4, got 5" { … }
+    %z = npu.host "softmax" (%a = %y : …) -> (…) costs 512 because "conv1: strides are at most 4, got 5" { … }
 """
 
 import abc
 from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self, cast, runtime_checkable
 
-from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -34,6 +34,9 @@ DEVICE = "npu.device"
 
 REASONS = "reasons"
 """The property of `npu.host` that says why."""
+
+CYCLES = "cycles"
+"""The property of `npu.host` with what the call costs, on the device's clock."""
 
 
 @runtime_checkable
@@ -103,6 +106,8 @@ class PartOp(IRDLOperation, abc.ABC):
         printer.print_string(") -> (")
         printer.print_list([v.type for v in self.outputs], printer.print_attribute)
         printer.print_string(")")
+        if isinstance(cycles := self.properties.get(CYCLES), IntegerAttr):
+            printer.print_string(f" costs {cycles.value.data}")
         if isinstance(reasons := self.properties.get(REASONS), StringAttr):
             printer.print_string(" because ")
             printer.print_string_literal(reasons.data)
@@ -129,6 +134,8 @@ class PartOp(IRDLOperation, abc.ABC):
         parser.parse_punctuation("->")
         outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         properties: dict[str, Attribute] = {"label": StringAttr(label)}
+        if parser.parse_optional_keyword("costs"):
+            properties[CYCLES] = IntegerAttr(parser.parse_integer(allow_boolean=False, allow_negative=False), i64)
         if parser.parse_optional_keyword("because"):
             properties[REASONS] = StringAttr(parser.parse_str_literal())
         attributes = parser.parse_optional_attr_dict_with_keyword()
@@ -176,10 +183,15 @@ class LayerOp(PartOp):
 
 @irdl_op_definition
 class HostOp(PartOp):
-    """What the host computes because the device does not; `reasons` says why, a sentence for each operation."""
+    """What the host computes because the device does not.
+
+    reasons  why, a sentence for each operation
+    cycles   what the call costs: beginning it, crossing to the host and back, and computing
+    """
 
     name = "npu.host"
     reasons = opt_prop_def(StringAttr)
+    cycles = opt_prop_def(IntegerAttr)
     traits = traits_def(*PartOp.BASE_TRAITS)
 
     def __init__(
@@ -189,10 +201,13 @@ class HostOp(PartOp):
         outputs: Sequence[Attribute],
         body: Region | None = None,
         reasons: str | None = None,
+        cycles: int | None = None,
     ):
         properties: dict[str, Attribute] = {"label": StringAttr(label)}
         if reasons is not None:
-            properties["reasons"] = StringAttr(reasons)
+            properties[REASONS] = StringAttr(reasons)
+        if cycles is not None:
+            properties[CYCLES] = IntegerAttr(cycles, i64)
         super().__init__(
             operands=[list(inputs)],
             result_types=[list(outputs)],

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.npu.commands import BufferOp, CallOp, IssueOp, places
 from qmlir.errors import PipelineError
 from qmlir.isa.commands import Host
-from qmlir.isa.encoding import Command, Place, Wait
+from qmlir.isa.encoding import WORD, Command, Place, Wait
 from qmlir.near_misses import near_misses
 
 
@@ -52,7 +52,8 @@ class Numbers:
         )
         if isinstance(step, CallOp):
             read, written = (sum(_size(buffer) for buffer in buffers) for buffers in (step.inputs, step.outputs))
-            return Host(queue, waits, 0, _number(self.routines, step.routine.string_value(), "routine"), read, written)
+            routine = _number(self.routines, step.routine.string_value(), "routine")
+            return Host(queue, waits, 0, routine, read, written, min(step.work.value.data, WORD - 1))
         command = step.command.data
         placed = {name: self._moved(place, step.buffers) for name, place in places(command)}
         return replace(command, queue=queue, waits=waits, **placed)

@@ -12,17 +12,18 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.device import Device, load_device
+from qmlir.device.crossings import call
 from qmlir.device.reasons import computes
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import DEVICE, HostOp, LayerOp, PartOp, YieldOp
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.errors import PipelineError
 from qmlir.ledger import decide, decision_of
-from qmlir.lowering.qint_to_npu.partition import Part, partition
+from qmlir.lowering.qint_to_npu.partition import Part, falls_back, partition
 from qmlir.passes import option
 from qmlir.rewriting import node_name
 
@@ -67,7 +68,7 @@ def _divide(function: func.FuncOp, device: Device) -> None:
         after.name_hint = before.name_hint
     labels: set[str] = set()
     for part in parts:
-        made = _part(part, values, _unique(_label(part), labels))
+        made = _part(part, values, _unique(_label(part), labels), device)
         new.add_op(made)
         for before, after in zip([*part.outputs(), *part.passed], made.outputs, strict=True):
             values[before] = after
@@ -80,7 +81,7 @@ def _divide(function: func.FuncOp, device: Device) -> None:
     old.erase(safe_erase=False)
 
 
-def _part(part: Part, values: dict[SSAValue, SSAValue], label: str) -> PartOp:
+def _part(part: Part, values: dict[SSAValue, SSAValue], label: str, device: Device) -> PartOp:
     """The operation that holds a part, its operands as they are now."""
     inputs = part.inputs()
     block = Block(arg_types=[v.type for v in inputs])
@@ -95,7 +96,8 @@ def _part(part: Part, values: dict[SSAValue, SSAValue], label: str) -> PartOp:
     operands, types = [values[v] for v in inputs], [v.type for v in outputs]
     if not part.on_host:
         return LayerOp(label, operands, types, Region(block))
-    return HostOp(label, operands, types, Region(block), _reasons_text(part))
+    cycles = call(part.operations, inputs, outputs, device).cycles
+    return HostOp(label, operands, types, Region(block), _reasons_text(part), cycles)
 
 
 def _label(part: Part) -> str:
@@ -143,7 +145,7 @@ def _refuse_fallback(parts: Sequence[Part], device: Device) -> None:
         op: found
         for part in parts
         for op, found in part.reasons.items()
-        if not isinstance(op, CastOp) and not _falls_back(op, device)
+        if not isinstance(op, CastOp) and not falls_back(op, device)
     }
     if left:
         named = "; ".join(f'{op.name} "{node_name(op)}": {found[0]}' for op, found in left.items())
@@ -154,11 +156,6 @@ def _refuse_fallback(parts: Sequence[Part], device: Device) -> None:
             got=named,
             remedy=f"change the network, or {key} of the device file",
         )
-
-
-def _falls_back(op: Operation, device: Device) -> bool:
-    listed = device.fallback.operations
-    return device.fallback.kind == "host" and (not listed or op.name.partition(".")[2] in listed)
 
 
 def _record(parts: Sequence[Part], device: Device) -> None:

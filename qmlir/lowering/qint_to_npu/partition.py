@@ -1,8 +1,9 @@
 """Which operations run together: those of a layer on the device, those of one call of the host.
 
 An operation runs on the device unless there is a reason against it (device/reasons.py). Data movement between
-operations of the host stays there too: it would cross twice for nothing. Operations of the host that feed each other
-run in one call where no layer lies between, counted by how often data has crossed before it reaches them.
+operations of the host stays there too: it would cross twice for nothing, and so would a region of the device whose
+crossings cost more than the device saves (crossings.py). Operations of the host that feed each other run in one call
+where no layer lies between, counted by how often data has crossed before it reaches them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,9 @@ from xdsl.dialects import func
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.device import Device
-from qmlir.device.reasons import partner_of, reasons
+from qmlir.device.crossings import call, least_cycles
+from qmlir.device.products import products
+from qmlir.device.reasons import computes, partner_of, reasons
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -24,6 +27,12 @@ BETWEEN = "it moves data that no operation of the device reads or writes"
 
 NAMED = "it gives another type to what the host computes or reads"
 """Why a change of type alone runs with the host's operation beside it."""
+
+CROSSING = (
+    "its crossings would cost {crossings} cycles beside the {least} that {device} takes at least; the host takes {host}"
+    " (fallback)"
+)
+"""Why the host computes what the device could."""
 
 
 @dataclass
@@ -58,6 +67,7 @@ def partition(block: Block, device: Device) -> list[Part]:
     against = {op: found for op in operations if (found := reasons(op, device))}
     against |= {op: [NAMED] for op in operations if isinstance(op, StorageCastOp) and _is_beside(op, against)}
     _keep_movement_on_the_host(operations, against)
+    _keep_what_crosses_for_nothing(operations, against, device)
     parts = [*_layers(operations, against), *_calls(operations, against)]
     returned = block.last_op
     if isinstance(returned, func.ReturnOp) and (values := [v for v in returned.operands if _is_given(v)]):
@@ -84,6 +94,55 @@ def _keep_movement_on_the_host(operations: Sequence[Operation], against: dict[Op
         for op in leaving:
             del kept[op]
     against |= {op: [BETWEEN] for op in kept}
+
+
+def _keep_what_crosses_for_nothing(
+    operations: Sequence[Operation], against: dict[Operation, list[str]], device: Device
+) -> None:
+    """Adds the regions of the device that take longer than the host would without crossing to them and back.
+
+    Those with the fewest products are weighed first; the last that computes anything stays: its user named the device.
+    """
+    regions = sorted(_regions(operations, against), key=lambda region: sum(map(products, region)))
+    computing = sum(any(map(computes, region)) for region in regions)
+    for region in regions:
+        last = computing == 1 and any(map(computes, region))
+        if last or not all(falls_back(op, device) for op in region):
+            continue
+        before, after = (
+            [call(part.operations, part.inputs(), part.outputs(), device) for part in _calls(operations, on_host)]
+            for on_host in (against, against | {op: list[str]() for op in region})
+        )
+        whole = Part(region, on_host=False)
+        least = least_cycles(region, whole.inputs(), whole.outputs(), device)
+        crossings = sum(c.crossing for c in before) - sum(c.crossing for c in after)
+        host = sum(c.computing for c in after) - sum(c.computing for c in before)
+        if crossings + least > host:
+            why = CROSSING.format(crossings=crossings, least=least, device=device.name, host=host)
+            against |= {op: [why] for op in region}
+            computing -= any(map(computes, region))
+
+
+def _regions(operations: Sequence[Operation], against: Mapping[Operation, object]) -> list[list[Operation]]:
+    """What the device computes, in parts that do not feed each other but through the host."""
+    region: dict[Operation, list[Operation]] = {}
+    for op in operations:
+        if op in against:
+            continue
+        members = [op]
+        for other in _neighbours(op):
+            if other in region and region[other] is not members:
+                members = [*region[other], *members]
+                region |= dict.fromkeys(members, members)
+        region[op] = members
+    place = {op: n for n, op in enumerate(operations)}
+    return [sorted(members, key=lambda op: place[op]) for members in {id(m): m for m in region.values()}.values()]
+
+
+def falls_back(op: Operation, device: Device) -> bool:
+    """Whether the device file lets the host compute an operation."""
+    listed = device.fallback.operations
+    return device.fallback.kind == "host" and (not listed or op.name.partition(".")[2] in listed)
 
 
 def _neighbours(op: Operation) -> Iterator[Operation]:

@@ -1,0 +1,40 @@
+"""How much an operation computes, in numbers: products of contractions, and operations on single elements."""
+
+from collections.abc import Iterable
+from math import prod
+
+from xdsl.ir import Operation
+
+from qmlir.device.properties import area
+from qmlir.dialects import nn, qint
+from qmlir.dialects.interfaces import TensorOp, shape_of
+from qmlir.dialects.nn.contraction import WeightedOp as FloatWeightedOp
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.qint.contraction import WeightedOp
+from qmlir.dialects.quant.ops import CastOp, StorageCastOp
+
+
+def products(op: Operation) -> int:
+    """How many products an operation computes, in integers or floats; 0 of what is no contraction."""
+    match op:
+        case qint.DepthwiseConv2DOp() | nn.DepthwiseConv2DOp():
+            return prod(shape_of(op.results[0])) * prod(shape_of(op.w)[1:3])
+        case WeightedOp() | FloatWeightedOp():
+            return prod(shape_of(op.results[0])) * prod(shape_of(op.w)[1:])
+        case qint.MatMulOp() | nn.MatMulOp():
+            return prod(shape_of(op.results[0])) * shape_of(op.operands[0])[-1]
+        case _:
+            return 0
+
+
+def work_of(operations: Iterable[Operation]) -> int:
+    """Products, and other operations on single elements; what only moves data, or renames it, has none."""
+    return sum(products(op) or _steps(op) for op in operations)
+
+
+def _steps(op: Operation) -> int:
+    """Elements that are computed; of a pool each element of each window."""
+    if not isinstance(op, TensorOp | CastOp) or isinstance(op, MovementOp | StorageCastOp | nn.ConstantOp):
+        return 0
+    pools = isinstance(op, qint.MaxPool2DOp | qint.AveragePool2DOp | qint.GlobalSumPoolOp)
+    return sum(prod(shape_of(result)) for result in op.results) * ((area(op) or 1) if pools else 1)
