@@ -61,12 +61,18 @@ PASSES: dict[str, str] = {
 
 
 def pass_class(name: str) -> type[ModulePass]:
+def listed_name(name: str) -> str:
+    """The name in `PASSES`: of `convert-qint-to-npu`, as upstream's conversions are called, `qint-to-npu`."""
+    plain = name.removeprefix("convert-")
+    return plain if "-to-" in plain and PASSES.get(plain, "").startswith("qmlir.lowering.") else name
+
+
     """The pass called `name`.
 
     Raises:
         OptionError: There is no such pass; names near misses.
     """
-    if (reference := PASSES.get(name)) is not None:
+    if (reference := PASSES.get(listed_name(name))) is not None:
         module, _, attribute = reference.partition(":")
         return getattr(import_module(module), attribute)
     if (factory := get_all_passes().get(name)) is not None:

@@ -16,7 +16,7 @@ from qmlir.cli.pipeline import Watch
 from qmlir.dialects.weights import WeightsMode
 from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
-from qmlir.pipeline import PASSES, pass_class
+from qmlir.pipeline import PASSES, listed_name, pass_class
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,15 @@ def _split_off_passes(argv: Sequence[str]) -> tuple[list[PassSpec], list[str]]:
             rest.append(argument)
         elif name == PIPELINE_FLAG:
             specs += parse_pipeline(value if equals else next(arguments, ""))
-        elif name in known:
-            specs.append(parse_options(name, value))
+        elif listed_name(name) in known:
+            specs.append(parse_options(listed_name(name), value))
         else:
             rest.append(argument)
     return specs, rest
 
 
 def _pass_names(flag: str, values: Sequence[str]) -> frozenset[str]:
-    names = frozenset(name.strip() for value in values for name in value.split(","))
+    names = frozenset(listed_name(name.strip()) for value in values for name in value.split(","))
     known = {*PASSES, *get_all_passes()}
     for name in sorted(names - known):
         raise OptionError(flag, f'there is no pass "{name}"', remedy=near_misses(name, known))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import cast
 
 _WIDTH = 118
+_CONVERSIONS = "What goes from one level to another answers to --convert-<name>, too.\n\n"
 _PLAIN_TYPES = {"str": "text", "None": "none"}
 
 
@@ -39,12 +40,12 @@ def pass_list(*, with_xdsl: bool) -> str:
     passes = pass_table()
     entries = "".join(_entry(name, passes[name]) for name in sorted(passes))
     if not with_xdsl:
-        return f"passes:\n{entries}\nxDSL's passes can be used alike; --list-passes names them.\n"
+        return f"passes:\n{entries}\n{_CONVERSIONS}xDSL's passes can be used alike; --list-passes names them.\n"
     from xdsl.transforms import get_all_passes
 
     others = ", ".join(sorted(set(get_all_passes()) - set(passes)))
     others = textwrap.fill(others, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    return f"passes:\n{entries}\npasses of xDSL, usable alike:\n{others}\n"
+    return f"passes:\n{entries}\n{_CONVERSIONS}passes of xDSL, usable alike:\n{others}\n"
 
 
 def pass_table() -> dict[str, str]:

@@ -8,6 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qmlir.cli.arguments import parse_arguments
 from qmlir.cli.options import PassSpec, build_pass, option_infos, parse_options, parse_pipeline
 from qmlir.cli.pass_list import pass_table, read_pass
 from qmlir.errors import OptionError
@@ -133,3 +134,18 @@ def test_the_listing_of_each_type() -> None:
     summary, options = read_pass(f"{__name__}:EveryTypePass")
     assert summary == "Takes an option of each type"
     assert options == option_infos(EveryTypePass)
+
+
+@pytest.mark.parametrize("name", [n for n, r in PASSES.items() if r.startswith("qmlir.lowering.") and "-to-" in n])
+def test_conversions_answer_to_upstreams_name(name: str) -> None:
+    assert pass_class(f"convert-{name}") is pass_class(name)
+    request = parse_arguments([f"--convert-{name}", f"--mlir-print-ir-after=convert-{name}"])
+    assert request.passes == parse_arguments([f"--{name}"]).passes
+    assert request.watch.after == {name}
+
+
+def test_only_conversions_have_two_names() -> None:
+    assert parse_arguments(["--convert-scf-to-cf"]).passes[0].name == "convert-scf-to-cf"
+    for name in ("convert-simplify", "convert-observers-to-results", "convert-qint-to-nothing"):
+        with pytest.raises(OptionError, match="there is no such pass"):
+            pass_class(name)

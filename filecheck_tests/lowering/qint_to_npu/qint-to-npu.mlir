@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --qint-to-npu=device=nmp --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --convert-qint-to-npu=device=nmp --split-input-file %s | filecheck %s
 
 // A contraction runs with the change of scale that ends its sums, casts of the caller's floats on the host; constants
 // stand where they are read.
