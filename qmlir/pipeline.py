@@ -60,14 +60,14 @@ PASSES: dict[str, str] = {
 """Pass name → `module:Class`, imported when asked for; the drivers list these. xDSL's other passes work as well."""
 
 
-def pass_class(name: str) -> type[ModulePass]:
 def listed_name(name: str) -> str:
     """The name in `PASSES`: of `convert-qint-to-npu`, as upstream's conversions are called, `qint-to-npu`."""
     plain = name.removeprefix("convert-")
     return plain if "-to-" in plain and PASSES.get(plain, "").startswith("qmlir.lowering.") else name
 
 
-    """The pass called `name`.
+def pass_class(name: str) -> type[ModulePass]:
+    """The pass called `name`, or so with `convert-` before it where it goes from one level to another.
 
     Raises:
         OptionError: There is no such pass; names near misses.
