@@ -159,6 +159,7 @@ def quantize(
     calibration: str = "auto",
     per_channel: bool | None = None,
     bias: str = "auto",
+    rounding: str = "auto",
     glow_exact: bool = False,
     data: Iterable[Array | Mapping[str, Array]] | None = None,
     fail_on_float: bool = False,
@@ -178,9 +179,10 @@ def quantize(
         per_channel: One weight scale for each output channel, as by default.
         bias: Storage of biases, by default int32, or int64 beside data of 16 bits; weight scales widen where one would
                 not fit.
+        rounding: How weights are rounded: `auto` is together, on data where there are some; `nearest` one by one.
         glow_exact: Glow's parameters bit for bit.
         data: Samples, as for profiling. On them channels are equalized, inputs that are integers times a step are
-            found, and biases are corrected layer by layer; None does none of it.
+            found, and weights are rounded and biases corrected layer by layer; None does none of it.
         fail_on_float: Refuse if an operation stays float.
         policy: Rules for single operations, or the path of a file of them.
         target: A device, by its name or its file: what it asks for becomes the default, and an option that it does not
@@ -208,6 +210,7 @@ def quantize(
         "calibration": calibration,
         "per_channel": per_channel,
         "bias": bias,
+        "rounding": rounding,
         "glow_exact": glow_exact,
         "fail_on_float": fail_on_float,
     }

@@ -27,6 +27,7 @@ PASSES: dict[str, str] = {
     "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",
     "apply-policy": "qmlir.transforms.quantize.apply_policy:ApplyPolicyPass",
     "choose-scales": "qmlir.transforms.quantize.choose_scales:ChooseScalesPass",
+    "round-weights": "qmlir.transforms.quantize.round_weights:RoundWeightsPass",
     "correct-bias": "qmlir.transforms.quantize.correct_bias:CorrectBiasPass",
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",

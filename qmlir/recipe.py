@@ -26,6 +26,8 @@ POLICY = "qmlir.policy"
 
 BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
+Rounding: TypeAlias = Literal["auto", "nearest"]
+
 Settings: TypeAlias = Mapping[str, Any]
 """Some of a recipe's fields by name, as plain values."""
 
@@ -40,6 +42,7 @@ class Recipe:
     calibration       how a histogram becomes a range
     per_channel       whether weights have a scale for each output channel
     bias              storage of biases; `auto` is int32, or int64 beside data of 16 bits where the target sums in more
+    rounding          how weights are rounded; `auto` is together, on data where there are some (round_weights.py)
     glow_exact        whether parameters are Glow's bit for bit, its corners too
     keep_float        whether the operation stays float
     range             the real range of the tensor, whatever was observed; None for the observed one
@@ -52,6 +55,7 @@ class Recipe:
     calibration: Calibration = "auto"
     per_channel: bool = True
     bias: BiasPrecision = "auto"
+    rounding: Rounding = "auto"
     glow_exact: bool = False
     keep_float: bool = False
     range: tuple[float, float] | None = None

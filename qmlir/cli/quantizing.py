@@ -20,6 +20,7 @@ PRECISIONS = ("int8", "uint8", "int16")
 WEIGHT_PRECISIONS = ("same", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16")
 CALIBRATIONS = ("auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq")
 BIASES = ("auto", "int8", "int16", "int32", "int64")
+ROUNDINGS = ("auto", "nearest")
 """The values of a recipe's fields (recipe.py), which takes long to import."""
 
 
@@ -34,12 +35,13 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     add("--weight-precision", **choice(WEIGHT_PRECISIONS), help="storage of weights (default: same as the activations)")
     add("--calibration", **choice(CALIBRATIONS), help="how histograms narrow ranges (default: auto, which is mse)")
     add("--bias", **choice(BIASES), help="storage of biases (default: by the data's, int32 or int64)")
+    add("--rounding", **choice(ROUNDINGS), help="of weights (default: auto, which is together, on --data)")
     add("--glow-exact", action="store_true", help="Glow's parameters bit for bit; calibrations are minmax and kl")
     add("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
     add("--policy", type=Path, help="rules for single operations, a .yaml file")
     add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; see the README')
     add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
-    add_data_options(parser, "correct biases, layer by layer, on these samples", required=False)
+    add_data_options(parser, "round weights and correct biases, layer by layer, on these samples", required=False)
     add("--target", metavar="DEVICE", help="what a device asks for: a device file, or one that comes with qmlir")
     add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
     add("--ledger", type=Path, help="write the decision for each operation as JSON")
@@ -65,7 +67,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     data = None
     if arguments.data is not None:
         samples = samples_of(arguments, signature_of(main_function(module)))
-        data = progress(samples, len(samples), "correcting biases")
+        data = progress(samples, len(samples), "rounding weights and correcting biases")
     report = _apply_profile(module, arguments) if arguments.profile is not None else []
     options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
     quantized = quantize(module, policy=policy, data=data, **options)
@@ -79,7 +81,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of a recipe that the command line gives, by their names in Python."""
-    named = ("schema", "precision", "weight_precision", "calibration", "bias")
+    named = ("schema", "precision", "weight_precision", "calibration", "bias", "rounding")
     given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
     switches = {"per_channel": (arguments.per_tensor, False), "glow_exact": (arguments.glow_exact, True)}
     return given | {name: value for name, (switched, value) in switches.items() if switched}

@@ -293,6 +293,7 @@ def test_the_values_of_options_are_those_of_the_library() -> None:
         "weight_precision": quantizing.WEIGHT_PRECISIONS,
         "calibration": quantizing.CALIBRATIONS,
         "bias": quantizing.BIASES,
+        "rounding": quantizing.ROUNDINGS,
     }.items():
         assert values == get_args(hints[field])
     assert "quantize" in PASSES

@@ -90,6 +90,12 @@
 // OURS: nn.constant <tensor<2x2xi8>, [127, 64, -127, 64]> : {{.*}}<i8<-127:127>:f32:0, {0.0078740157186985015,0.0039370078593492508}>>
 // GLOW: nn.constant <tensor<2x2xi8>, [127, 64, -128, 64]> : {{.*}}<i8:f32:0, {0.0078740157186985015,3.906250e-03}>>
 
+// How weights are rounded; without data each goes to the nearest integer.
+// RUN: qmlir-opt --quantize="rounding=auto" %s | filecheck %s --check-prefix=OURS
+// RUN: qmlir-opt --quantize="rounding=nearest" %s | filecheck %s --check-prefix=OURS
+// RUN: not qmlir-opt --quantize="rounding=up" %s 2>&1 | filecheck %s --check-prefix=NOROUNDING
+// NOROUNDING: error: {{.*}}must be one of auto, nearest, got up
+
 // Whether an operation may stay float; the last one reads what has no range.
 // RUN: qmlir-opt --quantize="fail-on-float=false" %s | filecheck %s --check-prefix=MAY
 // MAY: nn.relu {{.*}}<float, "no-range",

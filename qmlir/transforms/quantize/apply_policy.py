@@ -39,7 +39,7 @@ from qmlir.target import Target
 from qmlir.transforms.quantize.choose_scales import storage_type
 from qmlir.transforms.quantize.named_network import NamedNetwork
 
-WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias")
+WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding")
 """Settings of operations with weights."""
 
 OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}

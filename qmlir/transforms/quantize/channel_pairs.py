@@ -35,7 +35,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.profiles import TensorProfile
 from qmlir.recipe import POLICY
-from qmlir.transforms.quantize.correct_bias import linear_part
+from qmlir.transforms.quantize.side_by_side import linear_part
 
 Array = npt.NDArray[Any]
 

@@ -102,7 +102,7 @@ class ChooseScalesPass(ModulePass):
             self.calibration,
             self.per_channel,
             self.bias,
-            self.glow_exact,
+            glow_exact=self.glow_exact,
         )
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
             if self.schema == "symmetric_with_power2_scale":

@@ -6,6 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.schemas import Calibration, Precision, Schema, WeightPrecision
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import OptionError, PipelineError
@@ -13,19 +14,21 @@ from qmlir.ledger import deciding_operations, decision_of, decisions
 from qmlir.legality import target_of
 from qmlir.passes import option
 from qmlir.policy import Policy, conflicts
-from qmlir.recipe import POLICY, BiasPrecision, Recipe
+from qmlir.recipe import POLICY, BiasPrecision, Recipe, Rounding
 from qmlir.transforms.quantize.align_scales import align_scales
 from qmlir.transforms.quantize.apply_policy import apply_policy, policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.choose_scales import ChooseScalesPass
-from qmlir.transforms.quantize.correct_bias import Samples, correct_bias, network_of, some_samples
+from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.exact_inputs import keep_integers
 from qmlir.transforms.quantize.fold_qdq import gather_casts, is_as_imported
 from qmlir.transforms.quantize.insert_observers import observers
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
+from qmlir.transforms.quantize.round_weights import WeightRounding
+from qmlir.transforms.quantize.side_by_side import Samples, SideBySide, network_of, some_samples
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class QuantizePass(ModulePass):
     bias: BiasPrecision = option(
         "auto", "storage of biases, by the data's; weight scales widen where one would not fit"
     )
+    rounding: Rounding = option("auto", "how weights are rounded; auto: together, on data where there are some")
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
     profile: str = option("", "apply this profile first")
     policy: str = option("", "follow this policy, a file: rules for single operations, over these options")
@@ -108,9 +112,11 @@ def quantize_by(
             equalize_channels(network, samples)
         if recipe.searches_exponents:
             align_scales(network, samples, recipe)
+    came = {o for o in module.walk() if isinstance(o, QuantizeCastOp)}
     ChooseScalesPass(**choose).apply(ctx, module)
     if data is not None:
-        correct_bias(module, samples)
+        rounding = WeightRounding(Recipe(**settings), came)
+        SideBySide(network_of(module).body.block, samples).run(rounding, correct)
     for step in (QuantizeOpsPass(), QuantizeBiasPass(settings["bias"]), CancelCastsPass()):
         step.apply(ctx, module)
     refuse_unhonoured(applied, module)

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
 from qmlir.dialects.nn import ConstantOp, MatMulOp, RequantizeOp
@@ -24,6 +25,7 @@ from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.weights import WeightsAttr
 from qmlir.ledger import decide, deciding_operations, decision_of
 from qmlir.legality import (
     NoIntegerForm,
@@ -38,6 +40,7 @@ from qmlir.legality import (
 from qmlir.rewriting import replace
 from qmlir.target import Target
 from qmlir.transforms.quantize.reasons import COMPUTED_WEIGHTS, SHARED, Reason, blocked, called, no_range, source_of
+from qmlir.transforms.quantize.side_by_side import UNROUNDED
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,8 @@ class _Folding:
         constant = cast.input.owner
         if isinstance(constant, ConstantOp):
             (stored,) = cast.evaluate(constant.value.array)
-            new = ConstantOp(stored, tensor_type(cast.result), dict(constant.attributes))
+            attributes = {key: value for key, value in constant.attributes.items() if key != UNROUNDED}
+            new = ConstantOp(stored, tensor_type(cast.result), attributes)
             replace(PatternRewriter(cast), cast, new)
             self.folded[new.y] = constant.y
 
@@ -156,7 +160,7 @@ class _Folding:
         """An operation that stays float keeps its constants unrounded."""
         for index, source in enumerate(sources):
             if source is not None and source in self.folded:
-                op.operands[index] = self.folded[source]
+                op.operands[index] = _unrounded(self.folded[source])
 
     def _commit(self, op: Operation, new: Sequence[Operation]) -> None:
         """Puts the quantized form in the place of `op`; float readers get a cast back."""
@@ -177,6 +181,18 @@ class _Folding:
         requantize = RequantizeOp.make([value], element=element_of(cast.result))
         replace(PatternRewriter(cast), cast, requantize)
         decide_quantized(requantize, self.target)
+
+
+def _unrounded(value: SSAValue) -> SSAValue:
+    """A constant as the float network has it, if it was rounded."""
+    constant = value.owner
+    if not isinstance(constant, ConstantOp) or not isinstance(held := constant.attributes.get(UNROUNDED), WeightsAttr):
+        return value
+    attributes = {key: kept for key, kept in constant.attributes.items() if key != UNROUNDED}
+    new = ConstantOp(held, tensor_type(value), attributes)
+    new.y.name_hint = value.name_hint
+    Rewriter.insert_op(new, InsertPoint.before(constant))
+    return new.y
 
 
 def _quantized_source(value: SSAValue) -> SSAValue | None:
