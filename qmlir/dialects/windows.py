@@ -131,10 +131,14 @@ class WindowOp(TensorOp, abc.ABC):
         return greatest
 
 
-# `evaluate` asks for the same few arrays thousands of times.
-@lru_cache(maxsize=1024)
 def _values(array: DenseArrayBase[I64]) -> tuple[int, ...]:
-    return tuple(array.get_values())
+    return _unpacked(array.data.data)
+
+
+# `evaluate` asks for the same few arrays thousands of times. Bytes keep their hash, attributes compute theirs anew.
+@lru_cache(maxsize=1024)
+def _unpacked(data: bytes) -> tuple[int, ...]:
+    return tuple(np.frombuffer(data, np.int64).tolist())
 
 
 def pair(array: DenseArrayBase[I64]) -> tuple[int, int]:

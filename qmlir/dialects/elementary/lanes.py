@@ -169,7 +169,10 @@ class Lanes:
         rhs = self.same(other)
         if unsigned:
             return Lanes(np.maximum(self._unsigned(), rhs._unsigned()))
-        return Lanes(_of_zeros(self.array, rhs.array, np.maximum(self.array, rhs.array), np.add))
+        greater = np.maximum(self.array, rhs.array)
+        if greater.dtype.kind == "f" and rhs.array.ndim == 0 and rhs.array == 0 and not np.signbit(rhs.array):
+            return Lanes(greater + rhs.array)  # of relu, most often: one addition makes each −0 a 0
+        return Lanes(_of_zeros(self.array, rhs.array, greater, np.add))
 
     def minimum(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
         """The lesser one; NaN where either is NaN, and −0 of 0 and −0."""

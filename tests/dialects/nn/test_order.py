@@ -105,6 +105,15 @@ def test_nan_and_infinities_go_through() -> None:
     np.testing.assert_array_equal(most.reshape(-1), [np.nan, np.inf, 0, 2])
 
 
+@pytest.mark.parametrize("low", [0.0, -0.0])
+def test_a_clamp_at_zero_orders_zeros(low: float) -> None:
+    """0 of 0 and −0, whichever is the bound; −0 of two of these."""
+    x = np.array([0.0, -0.0, -1.0, 1.0], f)
+    (clamped,) = nn.ClampOp.make([value(x)], {"min": bound(low)}).evaluate(x)
+    negative = bool(np.signbit(low))
+    np.testing.assert_array_equal(np.signbit(clamped), [False, negative, negative, False])
+
+
 def test_windows_beside_the_image() -> None:
     """A dilated window may step over the image: the maximum of nothing is −∞, the mean NaN."""
     x = np.ones((1, 1, 1, 1), f)
