@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 from qmlir.device import properties
 from qmlir.device.copies import MOST_TRANSFERS
 from qmlir.device.description import Device
+from qmlir.device.sums import Sums, sums_of
 from qmlir.dialects import qint
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant import numerics
@@ -92,7 +93,10 @@ def _text(value: object) -> str:
         return f"[{value.start}, {value.stop - 1}]"
     if isinstance(value, frozenset):
         return " or ".join(sorted(map(str, cast(frozenset[object], value))))
-    return "x".join(map(str, cast(tuple[object, ...], value))) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        values = cast(tuple[object, ...], value)
+        return (" or " if any(isinstance(v, Sums) for v in values) else "x").join(map(str, values))
+    return str(value)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -255,6 +259,14 @@ LIMITS = (
         lambda device, kind: frozenset(f"{mode.a} by {mode.w}" for mode in device.array.modes),
         properties.multiplied,
         lambda got, wanted: got in wanted,
+    ),
+    Limit(
+        "array.modes.acc",
+        ("conv2d", "depthwise", "fc"),
+        "sums take at most {wanted}",
+        lambda device, kind: tuple(Sums(f"{m.a} by {m.w}", int(m.acc.removeprefix("i"))) for m in device.array.modes),
+        sums_of,
+        lambda got, wanted: all(got.bits <= mode.bits for mode in wanted if mode.types == got.types),
     ),
     Limit(
         "quant.types",

@@ -25,7 +25,7 @@ Flag = Annotated[bool, Field(strict=True)]
 Name = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_-]*$")]
 
 Storage = Literal["i8", "u8", "i16"]
-Accumulator = Literal["i32", "i40", "i48", "i64"]
+Accumulator = Literal["i24", "i32", "i40", "i48", "i64"]
 Role = Literal["ifm", "ofm", "weights", "acc", "bias", "scales", "lut"]
 
 

@@ -33,6 +33,13 @@ def with_quant(**keys: Any) -> Device:
     return Device.model_validate(data)
 
 
+def with_sums(bits: int) -> Device:
+    """The Ethos-like device, whose sums have so many bits."""
+    data: dict[str, Any] = tomllib.loads((TARGETS / "ethos-u55-like.toml").read_text("utf-8"))
+    data["array"]["modes"] = [{"a": "i8", "w": "i8", "acc": f"i{bits}"}]
+    return Device.model_validate(data)
+
+
 def conv(properties: Mapping[str, Attribute | None] | None = None, kernel: tuple[int, int] = (3, 3)) -> Sample:
     return Sample(qint.Conv2DOp, "", (i(8, 1, 12, 12, 4), i(8, 4, *kernel, 4)), dict(properties or {}))
 
@@ -151,6 +158,13 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
         conv(),
         Sample(qint.Conv2DOp, "", (i(16, 1, 3, 3, 2), i(16, 2, 2, 2, 2))),
         "the array multiplies i16 by i8 or i8 by i8, got i16 by i16",
+    ),
+    (
+        "array.modes.acc",
+        with_sums(24),
+        Sample(qint.FullyConnectedOp, "", (i(8, 1, 257), i(8, 5, 257))),
+        Sample(qint.FullyConnectedOp, "", (i(8, 1, 258), i(8, 5, 258))),
+        "sums take at most 24 bits of i8 by i8, got 25 bits of i8 by i8",
     ),
     (
         "quant.types",

@@ -240,6 +240,12 @@ def depthwise(draft: Draft) -> SSAValue:
 
 def fc(draft: Draft) -> SSAValue:
     terms, outputs = draft.integer(1, 300), draft.integer(2, 80)
+    if draft.has("array.modes.acc"):
+        bits = next(int(mode.acc[1:]) for mode in draft.device.array.modes if (mode.a, mode.w) == ("i8", "i8"))
+        # Products of 8 bits are at most 2^14: so many of them are one bit too wide.
+        x = draft.input(1, 1 << bits - 1 - 14)
+        w = draft.constant(np.full((1, 1 << bits - 1 - 14), -128, "i1"))
+        return _sums(draft, qint.FullyConnectedOp, x, w, 1, {})
     x = draft.input(draft.integer(1, 4), terms)
     return _sums(draft, qint.FullyConnectedOp, x, _weights(draft, outputs, terms), outputs, {})
 
@@ -344,6 +350,8 @@ def flaws(device: Device, kind: str) -> list[str]:
         found += ["quant.granularity"] if device.quant.granularity == "tensor" and kind != "mul" else []
     if kind in ("add", "maxpool", "requantize") and "i16" not in device.quant.types:
         found.append("quant.types")
+    if kind == "fc" and limit.terms_max is None:
+        found.append("array.modes.acc")
     if kind in ("conv2d", "fc") and not any(mode.a == "i16" for mode in device.array.modes):
         found.append("array.modes")
     return found
