@@ -284,7 +284,7 @@ class Device(Table):
             _check_queue(queue, self)
         for memory in self.memory:
             _check_memory(memory)
-        self.sync.check([q.id for q in self.queue])
+        self.sync.check([q.id for q in self.queue], [m.id for m in self.memory])
         for role in ("ifm", "ofm", "weights", "acc"):
             if not any(role in m.holds for m in self.memory):
                 raise PydanticCustomError("role", "some memory must hold {role}", {"role": role})

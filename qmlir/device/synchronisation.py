@@ -14,6 +14,10 @@ Pair = tuple[Name, Name]
 """Two queues, whichever first."""
 
 
+KINDS = {"between": "tokens", "tokens": "tokens", "compares": "interlock"}
+"""Keys that only one kind has."""
+
+
 class Sync(Table):
     """How queues wait for each other."""
 
@@ -32,6 +36,22 @@ class Sync(Table):
         default=255, description="tokens: how many lie between two queues; who has one more to give waits for room"
     )
 
+    compares: tuple[Name, ...] = Field(
+        default=(),
+        description="interlock: memories whose addresses the hardware compares; unless given, all. Who touches others "
+        "waits for counters",
+    )
+
+    def compared(self, memories: Sequence[str]) -> frozenset[int]:
+        """The numbers of the memories whose addresses the hardware compares.
+
+        Args:
+            memories: All of them, in the order of the file.
+        """
+        if self.kind != "interlock":
+            return frozenset()
+        return frozenset(number for number, name in enumerate(memories) if name in (self.compares or memories))
+
     def neighbours(self, queues: Sequence[str]) -> list[set[int]]:
         """Of each queue, by its number, those that give it tokens and take its own.
 
@@ -45,19 +65,22 @@ class Sync(Table):
             found[numbers[second]].add(numbers[first])
         return found
 
-    def check(self, queues: Sequence[str]) -> None:
-        """Raises PydanticCustomError unless tokens reach every queue."""
-        if self.kind != "tokens":
-            for key in ("between", "tokens"):
-                if getattr(self, key) != type(self).model_fields[key].default:
-                    raise _error("sync.{key} is for kind tokens, got {kind}", key=key, kind=self.kind)
-            return
-        for name in (name for pair in self.between for name in pair):
-            if name not in queues:
-                remedy = near_misses(name, queues) or "add it"
-                raise _error("sync.between: there is no queue {name}; {remedy}", name=name, remedy=remedy)
+    def check(self, queues: Sequence[str], memories: Sequence[str]) -> None:
+        """Raises PydanticCustomError where a key is for another kind, a name unknown, or a queue without tokens."""
+        for key, kind in KINDS.items():
+            if self.kind != kind and getattr(self, key) != type(self).model_fields[key].default:
+                raise _error("sync.{key} is for kind {kind}, got {got}", key=key, kind=kind, got=self.kind)
+        paired = [name for pair in self.between for name in pair]
+        for key, what, names, known in (
+            ("between", "queue", paired, queues),
+            ("compares", "memory", self.compares, memories),
+        ):
+            if missing := [name for name in names if name not in known]:
+                remedy = near_misses(missing[0], known) or "add it"
+                text = "sync.{key}: there is no {what} {name}; {remedy}"
+                raise _error(text, key=key, what=what, name=missing[0], remedy=remedy)
         reached = set(_reached(self.neighbours(queues)))
-        if apart := [name for number, name in enumerate(queues) if number not in reached]:
+        if self.kind == "tokens" and (apart := [name for n, name in enumerate(queues) if n not in reached]):
             raise _error("sync.between: no tokens from queue {first} reach {name}", first=queues[0], name=apart[0])
 
 

@@ -5,7 +5,8 @@ begins when its queue is free and what it waits for is done. First comes its set
 several commands outstanding hides behind those before; then it is busy for as long as costs.py says. Buses and memories
 serve one command at a time and earlier ones of the program first; later ones take the time that is left between. On a
 pipelined queue what follows a contraction begins with it and ends, at the earliest, with it. A command that pushes a
-token ends, at the earliest, when the FIFO has room: when the token was popped that makes room for it.
+token ends, at the earliest, when the FIFO has room: when the token was popped that makes room for it. An interlock
+holds a command until what touches the same addresses is done.
 """
 
 from bisect import bisect_right
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from qmlir.device import Device
 from qmlir.device.blocks import Footprint
 from qmlir.device.costs import Demand, demand
+from qmlir.device.hazards import Hazards
 from qmlir.device.tokens import Tokens
 from qmlir.isa.commands import Arithmetic, Host, Pool, Post, Reduce, Window, waits_for_all
 from qmlir.isa.encoding import Command
@@ -90,6 +92,8 @@ class Timeline:
     now: int = field(init=False, default=0)
     _given: int = field(init=False, default=0)
     _added: int = field(init=False, default=0)
+    _compared: frozenset[int] = field(init=False)
+    _hazards: Hazards | None = field(init=False, default=None)
     _fifos: defaultdict[tuple[int, int], Fifo] = field(init=False)
     _buses: list[Server] = field(init=False)
     _memories: list[Server] = field(init=False)
@@ -98,6 +102,9 @@ class Timeline:
     def __post_init__(self) -> None:
         self.finished = [[] for _ in self.device.queue]
         self._fifos = defaultdict(lambda: Fifo(self.device.sync.tokens))
+        self._compared = self.device.sync.compared([memory.id for memory in self.device.memory])
+        if self._compared:
+            self._hazards = Hazards(self.device)
         servers = {queue.id: Server() for queue in self.device.queue}
         self._buses = [servers[self.device.bus_of(queue)] for queue in self.device.queue]
         self._memories = [Server() for _ in self.device.memory]
@@ -117,7 +124,7 @@ class Timeline:
             (self.finished[wait.queue][wait.finished - 1] for wait in command.waits if wait.finished),
             default=0,
         )
-        ready = max(ready, self._given)
+        ready = max(ready, self._given, self._interlocked(command.queue, touched))
         if waits_for_all(command):
             ready = max(ready, self.now)
         outstanding = 1 if isinstance(command, Host) else queue.outstanding
@@ -134,6 +141,16 @@ class Timeline:
         ends.append(end)
         self.now = max(self.now, end)
         return Interval(start, end)
+
+    def _interlocked(self, queue: int, touched: Footprint) -> int:
+        """When other queues are done with the addresses that a command of a queue touches, where they are compared."""
+        if self._hazards is None:
+            return 0
+        compared = self._hazards.touched(touched).within(self._compared)
+        needed = self._hazards.before(compared)
+        self._hazards.touch(compared, queue, len(self.finished[queue]) + 1)
+        others = [other for other in range(len(self.finished)) if needed[other] and other != queue]
+        return max((self.finished[other][int(needed[other]) - 1] for other in others), default=0)
 
     def _room(self, queue: int, start: int) -> int:
         """When the FIFOs to which a command of a queue that starts then gives tokens have room for them."""

@@ -61,6 +61,8 @@ REJECTED = [
         'kind = "tokens"\nbetween = [["load", "exec"], ["post", "store"]]',
         "sync.between: no tokens from queue load reach post",
     ),
+    ("max_waits = 3", 'compares = ["act"]', "sync.compares is for kind interlock, got watermark"),
+    ('"watermark"', '"interlock"\ncompares = ["acte"]', "sync.compares: there is no memory acte; did you mean act?"),
     ('from = ["dram"]', "", "queue load: the engine dma needs from"),
     ('shares_bus_with = "load"', 'shares_bus_with = "loud"', "there is no other queue loud; did you mean load?"),
     ("elements_per_cycle = 16.0", "", "queue post: the engine vector needs elements_per_cycle"),

@@ -70,7 +70,7 @@ CASES = [
     ("nmp", WATERMARK, 'kind = "tokens"'),
     ("nmp", WATERMARK, 'kind = "tokens"\nmax_waits = 1\ntokens = 1'),
     ("nmp", WATERMARK, 'kind = "tokens"\nbetween = [["load", "store"], ["load", "post"], ["load", "exec"]]'),
-    ("gemmini", 'kind = "interlock"', 'kind = "tokens"\ntokens = 3'),
+    ("gemmini", 'kind = "interlock"\ncompares = ["spad", "acc"]', 'kind = "tokens"\ntokens = 3'),
 ]
 
 

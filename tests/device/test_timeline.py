@@ -113,12 +113,25 @@ def test_a_full_queue_holds_up_the_program() -> None:
     """gemmini with room for two commands in a queue: the third load waits for the first to end, and so does the sum."""
     data = load_device("gemmini").model_dump(by_alias=True)
     data["sync"]["depth"] = 2
-    spad, acc, dram = Place(0, 0), Place(1, 0), Place(2, 0)
-    commands = *[move(0, 640, dram, spad)] * 3, convolve(1, (spad, spad, acc, acc))
+    spad, elsewhere, acc, dram = Place(0, 0), Place(0, 65536), Place(1, 0), Place(2, 0)
+    commands = *[move(0, 640, dram, spad)] * 3, convolve(1, (elsewhere, elsewhere, acc, acc))
     *loads, summed = intervals(Device.model_validate(data), *commands)
     assert [load.start for load in loads] == [20, 60, 100]
     assert summed.start == loads[0].end
     assert intervals(load_device("gemmini"), *commands)[-1].start == 0
+
+
+def test_an_interlock() -> None:
+    """gemmini: sums wait for the loads of what they read, a load for the sums that read what it overwrites."""
+    device = load_device("gemmini")
+    spad, weights, acc, dram = Place(0, 0), Place(0, 65536), Place(1, 0), Place(2, 0)
+    loaded, summed, again = intervals(
+        device, move(0, 640, dram, spad), convolve(1, (spad, weights, acc, acc)), move(0, 640, dram, spad)
+    )
+    assert summed.start == loaded.end
+    assert again.start == summed.end + 20
+    elsewhere = intervals(device, move(0, 640, dram, weights), convolve(1, (spad, spad, acc, acc)))
+    assert elsewhere[1].start == 0
 
 
 def test_the_host() -> None:

@@ -1,13 +1,13 @@
 """Runs the queues of a program in whatever order an adversary likes: to find races and hangs.
 
 It is a witness beside races.py, which derives from counters what each command knows: here nothing is derived. Queues
-start and finish their commands one by one. Which may go on is up to counters, or to tokens in FIFOs; which of these
-does is drawn, or one command takes longer than all that does not wait for it. Nobody's turn takes away another's, so
-that a program is safe in every order if it is so whichever command takes that long.
+start and finish their commands one by one. Which may go on is up to counters, to tokens in FIFOs, or to addresses that
+are compared; which of these does is drawn, or one command takes longer than all that does not wait for it. Nobody's
+turn takes away another's, so that a program is safe in every order if it is so whichever command takes that long.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from qmlir.backends.npu.races import located, runs_of
 from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
-from qmlir.device.blocks import Block, Fault
+from qmlir.device.blocks import Block, Fault, Footprint
 from qmlir.device.footprints import footprints
 from qmlir.device.tokens import Tokens, tokens
 from qmlir.isa.commands import waits_for_all
@@ -40,11 +40,11 @@ class Counters:
     def __init__(self, commands: Sequence[Command]):
         self._commands = commands
         self._finished: Counter[int] = Counter()
-        self._all = 0
+        self._done, self._all_until = set[int](), 0
 
     def may_start(self, number: int) -> bool:
         command = self._commands[number]
-        if waits_for_all(command) and self._all < number:
+        if waits_for_all(command) and self._all_until < number:
             return False
         return all(self._finished[wait.queue] >= wait.finished for wait in command.waits)
 
@@ -56,7 +56,20 @@ class Counters:
 
     def finish(self, number: int) -> None:
         self._finished[self._commands[number].queue] += 1
-        self._all += 1
+        self._done.add(number)
+        while self._all_until in self._done:
+            self._all_until += 1
+
+
+class Interlock(Counters):
+    """As with counters; and none starts while an earlier command has not done with the same addresses."""
+
+    def __init__(self, commands: Sequence[Command], before: Sequence[set[int]]):
+        super().__init__(commands)
+        self._before = before
+
+    def may_start(self, number: int) -> bool:
+        return super().may_start(number) and self._before[number] <= self._done
 
 
 class Fifos:
@@ -95,7 +108,8 @@ class Adversary:
         """
         self._commands, self._device = program.commands, device
         self._given = tokens(program.commands, device) if given is None else given
-        self._before = _before(program, device)
+        self._before = _before(program, device, range(len(device.memory)))
+        self._compared = _before(program, device, device.sync.compared([memory.id for memory in device.memory]))
         self._queues: list[list[int]] = [[] for _ in device.queue]
         for number, command in enumerate(program.commands):
             self._queues[command.queue].append(number)
@@ -133,6 +147,8 @@ class Adversary:
     def _rules(self) -> Rules:
         if self._device.sync.kind == "tokens":
             return Fifos(self._commands, self._given, self._device.sync.tokens)
+        if self._device.sync.kind == "interlock":
+            return Interlock(self._commands, self._compared)
         return Counters(self._commands)
 
     def _able(self, queue: int, at: Sequence[int], running: dict[int, int], rules: Rules) -> bool:
@@ -167,10 +183,16 @@ class Adversary:
         return f"command {number} of queue {self._device.queue[command.queue].id}"
 
 
-def _before(program: Program, device: Device) -> list[set[int]]:
-    """For each command those that must be finished when it starts, but for what these have waited for."""
+def _before(program: Program, device: Device, memories: Collection[int]) -> list[set[int]]:
+    """For each command those that must be finished when it starts, but for what these have waited for.
+
+    Args:
+        program: The program.
+        device: The device.
+        memories: Those of which it counts who touches the same bytes.
+    """
     routines = [routine.footprint for routine in program.routines]
-    touched = [each for _, each in footprints(program.commands, device, routines)]
+    touched = [_within(memories, each) for _, each in footprints(program.commands, device, routines)]
     blocks = [block for each in touched for block in (*each.reads, *each.writes) if not block.empty]
     edges = [
         np.unique(np.concatenate([[0], *(runs_of(b).reshape(-1) for b in blocks if b.place.memory == memory)]))
@@ -199,3 +221,10 @@ def _before(program: Program, device: Device) -> list[set[int]]:
             writer[memory][piece] = number
             readers[memory][piece] = set()
     return found
+
+
+def _within(memories: Collection[int], touched: Footprint) -> Footprint:
+    reads, writes = (
+        tuple(block for block in blocks if block.place.memory in memories) for blocks in (touched.reads, touched.writes)
+    )
+    return Footprint(reads, writes)

@@ -1,9 +1,10 @@
 """Whether a program is safe to run with its queues beside each other: nothing is executed.
 
 From the waits follows what each command knows to be finished when it starts: what came before it on its queue, what it
-waits for, and what those knew. One that touches what an earlier command, not known to be finished, may still be reading
-or writing is a race. Found beside races: what a queue does not execute, memories that it does not reach, blocks beyond
-a memory, numbers out of range, and waits for what comes later.
+waits for, and what those knew; and where the hardware compares addresses, whatever touched its own. One that touches
+what an earlier command, not known to be finished, may still be reading or writing is a race. Found beside races: what a
+queue does not execute, memories that it does not reach, blocks beyond a memory, numbers out of range, and waits for
+what comes later.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,9 @@ def checked(program: Program, device: Device) -> list[Footprint]:
         require_inside(segment.block, device)
     routines = [routine.footprint for routine in program.routines]
     contexts: dict[int, SetContext] = {}
-    order, touches = _Order(device), [_Touches(memory, len(device.queue)) for memory in device.memory]
+    compared = device.sync.compared([memory.id for memory in device.memory])
+    order = _Order(device)
+    touches = [_Touches(memory, n in compared, len(device.queue)) for n, memory in enumerate(device.memory)]
     found: list[Footprint] = []
     for number, command in enumerate(program.commands):
         try:
@@ -116,6 +119,12 @@ class _Order:
         self._count += 1
         return known
 
+    def learn(self, counts: Counts, known: Counts) -> None:
+        """Notes for a command, whose knowledge this is, that so many commands of each queue are finished."""
+        for queue in np.flatnonzero(counts > known).tolist():
+            np.maximum(known, self.known[queue][int(counts[queue]) - 1], out=known)
+            known[queue] = max(known[queue], counts[queue])
+
     def require_finished(self, counts: Counts, known: Counts, why: str = "which touches the same bytes") -> None:
         """Raises Fault unless so many commands of each queue are known to be finished."""
         late = counts > known
@@ -129,10 +138,13 @@ class _Order:
 
 
 class _Touches:
-    """Who touched a memory: for each granule of `align` bytes, which command of each queue was the last, from 1."""
+    """Who touched a memory: for each granule of `align` bytes, which command of each queue was the last, from 1.
 
-    def __init__(self, memory: Memory, queues: int):
-        self._align = memory.align
+    compared   whether the hardware lets nobody touch what others have not done with
+    """
+
+    def __init__(self, memory: Memory, compared: bool, queues: int):
+        self._align, self.compared = memory.align, compared
         granules = -(-memory.bytes // memory.align)
         self.readers, self.writers = (np.zeros((queues, granules), np.int32) for _ in range(2))
 
@@ -167,10 +179,13 @@ def _touch(command: Command, touched: Footprint, known: Counts, order: _Order, t
         [(touches[b.place.memory], touches[b.place.memory].granules(b)) for b in blocks if not b.empty]
         for blocks in (touched.reads, touched.writes)
     )
-    for memory, granules in (*reads, *writes):
-        order.require_finished(memory.writers[:, granules].max(axis=1), known)
-    for memory, granules in writes:
-        order.require_finished(memory.readers[:, granules].max(axis=1), known)
+    before = [(memory, memory.writers[:, granules].max(axis=1)) for memory, granules in (*reads, *writes)]
+    before += [(memory, memory.readers[:, granules].max(axis=1)) for memory, granules in writes]
+    for memory, counts in before:
+        if memory.compared:
+            order.learn(counts, known)
+    for _, counts in before:
+        order.require_finished(counts, known)
     for memory, granules in reads:
         memory.readers[command.queue, granules] = number
     for memory, granules in writes:

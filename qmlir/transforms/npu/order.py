@@ -4,8 +4,9 @@ Enters: commands in an order in which they could run one after the other, on buf
 same with waits, and with a `sync` before a command that would have to wait for more queues than the device can.
 
 A command has to come after those that wrote what it touches, and after those that read what it writes (hazards.py).
-Most of that it knows: its own queue works in order, and what it waits for knows what that has waited for. Waits are
-written down for the rest, the latest command first, since it knows most.
+Most of that it knows: its own queue works in order, and what it waits for knows what that has waited for. So it does
+where the hardware compares addresses: it is held until those are done. Waits are written down for the rest, the latest
+command first, since it knows most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from xdsl.passes import ModulePass
 from qmlir.device import Device
 from qmlir.device.blocks import Block, Fault, Footprint
 from qmlir.device.footprints import footprint
+from qmlir.device.hazards import Counts, Hazards, Touched
 from qmlir.device.module import Step, device_of, function_of, steps_of
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
 from qmlir.dialects.npu.commands import waits_attribute
@@ -28,7 +30,6 @@ from qmlir.dialects.npu.placed import Numbers
 from qmlir.errors import PipelineError
 from qmlir.isa.commands import SetContext, Sync, waits_for_all
 from qmlir.isa.encoding import MOST_WAITS, Command
-from qmlir.transforms.npu.hazards import Counts, Hazards
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class _Order:
     def __init__(self, device: Device, numbers: Numbers):
         self.device, self.numbers = device, numbers
         self.hazards = Hazards(device)
+        self.compared = device.sync.compared([memory.id for memory in device.memory])
         self.contexts: dict[int, SetContext] = {}
         self.issued = np.zeros(len(device.queue), np.int32)
         self.known: list[list[Counts]] = [[] for _ in device.queue]
@@ -78,7 +80,7 @@ class _Order:
         queue = command.queue
         touched = self.hazards.touched(self._footprint(step, command))
         needed = self.hazards.before(touched)
-        known = self._known(queue)
+        known = self._held(self._known(queue), touched)
         if _waits_for_all(step):
             known = self.issued.copy()
         elif self.device.sync.kind == "barrier":
@@ -122,6 +124,14 @@ class _Order:
             waits = waits[most:]
         if waits or step.waits.data:
             step.waits = self._attribute(waits)
+        return known
+
+    def _held(self, known: Counts, touched: Touched) -> Counts:
+        """What is known when the hardware lets a command start that touches this."""
+        if self.compared:
+            for queue, count in enumerate(self.hazards.before(touched.within(self.compared)).tolist()):
+                if count > known[queue]:
+                    known = self._learned(known, queue, count)
         return known
 
     def _learned(self, known: Counts, queue: int, count: int) -> Counts:

@@ -16,6 +16,7 @@ from qmlir.context import make_context
 from qmlir.device import load_device
 from qmlir.isa.commands import Sync
 from qmlir.source import read_mlir
+from tests.backends.npu.test_interleave import found as wrong_in_some_order
 from tests.conftest import ROOT
 
 TILES = 6
@@ -80,6 +81,9 @@ def compiled(folder: Path, sync: str) -> Program:
     [
         ('kind = "watermark"\nmax_waits = 3', 0),
         ('kind = "watermark"\nmax_waits = 1', 4),
+        ('kind = "interlock"', 0),
+        ('kind = "interlock"\ncompares = ["act", "acc"]', 0),
+        ('kind = "interlock"\ncompares = ["dram"]\nmax_waits = 1', 4),
         ('kind = "barrier"', 2 * TILES + TILES // 2 - 1),
     ],
 )
@@ -88,6 +92,9 @@ def test_tiles_overlap_without_a_race(tmp_path: Path, sync: str, syncs: int) -> 
     device = load_device(tmp_path / "mine.toml")
     assert sum(isinstance(command, Sync) for command in program.commands) == syncs
     assert all(len(command.waits) <= device.sync.max_waits for command in program.commands)
+    if device.sync.kind == "interlock":
+        assert any(command.waits for command in program.commands) == (device.sync.compares == ("dram",))
+    assert wrong_in_some_order(program, device) == ""
     rng = np.random.default_rng(0)
     x, z = rng.integers(-128, 128, (2, 384)).astype(np.int8)
     simulator = Simulator(program, device)

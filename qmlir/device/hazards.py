@@ -4,14 +4,14 @@ For each granule of each memory and each queue is kept the last command of that 
 wrote it. A queue works in order, so waiting for the last of its commands that matter is waiting for all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.device import Device
 from qmlir.device.blocks import Block, Fault, Footprint
+from qmlir.device.description import Device
 
 Counts = npt.NDArray[np.int32]
 """For each queue how many of its commands."""
@@ -24,6 +24,10 @@ class Touched(NamedTuple):
 
     reads: Sequence[tuple[int, Granules]]
     writes: Sequence[tuple[int, Granules]]
+
+    def within(self, memories: Collection[int]) -> "Touched":
+        """Those of some memories."""
+        return Touched(*([each for each in touched if each[0] in memories] for touched in self))
 
 
 class Hazards:
