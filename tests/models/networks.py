@@ -140,7 +140,7 @@ NETWORKS = {
         Network("vww", "models/tflite/vww_mbv1_f32.tflite", _vww, 150, 128, _vww_pictures, 100),
         Network("mobilenet", "models/tflite/mobilenet_v1_0.25_224_f32.tflite", _mobilenet, 25, 225),
         Network("ultraface", "models/onnx/ultraface_RFB-320_simplified.onnx", _ultraface, 25, 100),
-        Network("super_resolution", "models/onnx/super_resolution.onnx", _super_resolution, 25, 100),
+        Network("super_resolution", "models/onnx/super_resolution.onnx", _super_resolution, 25, 25),
     )
 }
 
