@@ -28,10 +28,10 @@
 // BETWEEN: nn.fully_connected {{.*}}tensors ["hidden"]{{.*}}qmlir.policy = {keep_float = true}
 // BETWEEN: nn.fully_connected {{.*}}tensors ["scores"]>} :
 
-// RUN: qmlir-opt --apply-policy="rules={layer=first calibration=kl; layer=last glow-exact=true}" %s | filecheck %s --check-prefix=LAYER
+// RUN: qmlir-opt --apply-policy="rules={layer=first calibration=kl; layer=last glow-exact=true; layer=last rounding=nearest}" %s | filecheck %s --check-prefix=LAYER
 // LAYER: nn.conv2d {{.*}}qmlir.policy = {calibration = "kl"}
 // LAYER: nn.fully_connected {{.*}}tensors ["hidden"]>} :
-// LAYER: nn.fully_connected {{.*}}qmlir.policy = {glow_exact = true}
+// LAYER: nn.fully_connected {{.*}}qmlir.policy = {glow_exact = true, rounding = "nearest"}
 
 // A tensor's range and its parameters; those of an input stand on its observer, which the rule makes.
 // RUN: qmlir-opt --apply-policy="rules={name=image range=-1,1; name=hidden parameters=0.5,3}" %s | filecheck %s --check-prefix=FIXED

@@ -98,7 +98,7 @@ def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
     most = max(1, MEMORY // _live_bytes(function.body.block))
     inputs = [signature.arrays(sample) for sample in islice(samples, most)]
     if not inputs:
-        raise PipelineError("correct-bias", "needs calibration data", got="no sample")
+        raise PipelineError("quantize", "needs calibration data", got="no sample")
     return inputs
 
 
