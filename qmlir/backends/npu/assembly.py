@@ -2,14 +2,17 @@
 
 exec  convolve data=act:0x40 weights=wgt:0x0 … after load:2
 
-Of a device whose queues wait by tokens, these stand behind each command as a comment: `; pop load push store`.
+What the waits come to on a device with tokens, or with descriptors, stands behind each command as a comment:
+`; pop load push store`, or `; count 2 consumers load:7`, the seventh command of that queue.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
 from qmlir.device import Device
+from qmlir.device.descriptors import descriptors
 from qmlir.device.tokens import Tokens, tokens
 from qmlir.isa.commands import MNEMONICS
 from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, mnemonic
@@ -25,18 +28,37 @@ def disassemble(commands: Sequence[Command], device: Device) -> str:
 
 def listing(commands: Sequence[Command], device: Device) -> str:
     """A program as text, with what its waits come to on the device; every command waits for earlier ones."""
-    lines = zip(disassemble(commands, device).splitlines(), tokens(commands, device), strict=True)
-    return "".join(f"{line}{_tokens(own, device)}\n" for line, own in lines)
+    match device.sync.kind:
+        case "tokens":
+            comments = [_tokens(own, device) for own in tokens(commands, device)]
+        case "descriptor":
+            comments = _links(commands, device)
+        case _:
+            comments = [""] * len(commands)
+    lines = disassemble(commands, device).splitlines()
+    return "".join(
+        f"{line} ; {comment}\n" if comment else f"{line}\n" for line, comment in zip(lines, comments, strict=True)
+    )
 
 
 def _tokens(own: Tokens, device: Device) -> str:
-    """A comment with what a command pops and pushes; nothing where it does neither."""
-    words = [
-        f"{word} {_name(device.queue, queue)}"
-        for word, queues in (("pop", own.pops), ("push", own.pushes))
-        for queue in queues
-    ]
-    return f" ; {' '.join(words)}" if words else ""
+    """What a command pops and pushes; nothing where it does neither."""
+    sides = (("pop", own.pops), ("push", own.pushes))
+    return " ".join(f"{word} {_name(device.queue, queue)}" for word, queues in sides for queue in queues)
+
+
+def _links(commands: Sequence[Command], device: Device) -> list[str]:
+    """The count and the consumers of each command; nothing of one that has neither."""
+    issued, names = Counter[int](), list[str]()
+    for command in commands:
+        issued[command.queue] += 1
+        names.append(f"{_name(device.queue, command.queue)}:{issued[command.queue]}")
+    found: list[str] = []
+    for own in descriptors(commands, device):
+        words = [f"count {own.count}"] if own.count else []
+        words += ["consumers", *(names[consumer] for consumer in own.consumers)] if own.consumers else []
+        found.append(" ".join(words))
+    return found
 
 
 def _line(command: Command, device: Device) -> str:

@@ -1,13 +1,15 @@
 """Runs the queues of a program in whatever order an adversary likes: to find races and hangs.
 
 It is a witness beside races.py, which derives from counters what each command knows: here nothing is derived. Queues
-start and finish their commands one by one. Which may go on is up to counters, to tokens in FIFOs, or to addresses that
-are compared; which of these does is drawn, or one command takes longer than all that does not wait for it. Nobody's
-turn takes away another's, so that a program is safe in every order if it is so whichever command takes that long.
+start and finish their commands one by one. Which may go on is up to counters, tokens in FIFOs, links of descriptors or
+addresses that are compared; which of these does is drawn, or one command takes longer than all that does not wait for
+it. Nobody's turn takes away another's, so that a program is safe in every order if it is so whichever command takes
+that long.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +18,7 @@ from qmlir.backends.npu.races import located, runs_of
 from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
 from qmlir.device.blocks import Block, Fault, Footprint
+from qmlir.device.descriptors import Descriptor, descriptors
 from qmlir.device.footprints import footprints
 from qmlir.device.tokens import Tokens, tokens
 from qmlir.isa.commands import waits_for_all
@@ -95,21 +98,57 @@ class Fifos:
             self._held[self._queues[number], other] += 1
 
 
+class Links:
+    """Each command has a count, and starts when the commands that have it as a consumer have brought it down to 0."""
+
+    def __init__(self, commands: Sequence[Command], given: Sequence[Descriptor]):
+        self._everything = Counters([replace(command, waits=()) for command in commands])
+        self._given, self._left = given, [descriptor.count for descriptor in given]
+
+    def may_start(self, number: int) -> bool:
+        return self._left[number] <= 0 and self._everything.may_start(number)
+
+    def may_finish(self, number: int) -> bool:
+        return True
+
+    def start(self, number: int) -> None:
+        pass
+
+    def finish(self, number: int) -> None:
+        self._everything.finish(number)
+        for consumer in self._given[number].consumers:
+            self._left[consumer] -= 1
+
+
+def rules_of(program: Program, device: Device) -> Rules:
+    """The rules of a device, for one run of a program."""
+    commands = program.commands
+    match device.sync.kind:
+        case "tokens":
+            return Fifos(commands, tokens(commands, device), device.sync.tokens)
+        case "interlock":
+            compared = device.sync.compared([memory.id for memory in device.memory])
+            return Interlock(commands, _before(program, device, compared))
+        case "descriptor":
+            return Links(commands, descriptors(commands, device))
+        case "watermark" | "barrier":
+            return Counters(commands)
+
+
 class Adversary:
     """A program whose commands run in any order."""
 
-    def __init__(self, program: Program, device: Device, given: Sequence[Tokens] | None = None):
+    def __init__(self, program: Program, device: Device, rules: Callable[[], Rules] | None = None):
         """Takes a program.
 
         Args:
             program: The program.
             device: The device.
-            given: Its tokens, where they are others than those that its waits come to.
+            rules: Makes the rules of a run, where they are others than the device's.
         """
         self._commands, self._device = program.commands, device
-        self._given = tokens(program.commands, device) if given is None else given
+        self._rules = rules or (lambda: rules_of(program, device))
         self._before = _before(program, device, range(len(device.memory)))
-        self._compared = _before(program, device, device.sync.compared([memory.id for memory in device.memory]))
         self._queues: list[list[int]] = [[] for _ in device.queue]
         for number, command in enumerate(program.commands):
             self._queues[command.queue].append(number)
@@ -143,13 +182,6 @@ class Adversary:
                 at[queue] += 1
                 self._require(number, finished)
                 rules.start(number)
-
-    def _rules(self) -> Rules:
-        if self._device.sync.kind == "tokens":
-            return Fifos(self._commands, self._given, self._device.sync.tokens)
-        if self._device.sync.kind == "interlock":
-            return Interlock(self._commands, self._compared)
-        return Counters(self._commands)
 
     def _able(self, queue: int, at: Sequence[int], running: dict[int, int], rules: Rules) -> bool:
         if queue in running:

@@ -1,16 +1,19 @@
 """Queues in every order: nothing races and nothing hangs, and whoever leaves out a wait or a token is found."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from qmlir.backends.npu.interleave import Adversary
+from qmlir.backends.npu.interleave import Adversary, Fifos, Links, Rules
 from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.serial import serial
 from qmlir.backends.npu.stream import Program
 from qmlir.device import Device, shipped_devices
 from qmlir.device.blocks import Fault
+from qmlir.device.descriptors import Descriptor, descriptors
 from qmlir.device.tokens import Tokens, tokens
 from qmlir.isa.encoding import Wait
 from tests.backends.npu.test_compiled import compiled
@@ -18,9 +21,9 @@ from tests.backends.npu.test_compiled import compiled
 DRAWN = 20
 
 
-def found(program: Program, device: Device, given: list[Tokens] | None = None) -> str:
+def found(program: Program, device: Device, rules: Callable[[], Rules] | None = None) -> str:
     """What goes wrong in some order; nothing if nothing does in any."""
-    adversary = Adversary(program, device, given)
+    adversary = Adversary(program, device, rules)
     try:
         for held in range(len(program.commands)):
             adversary.run(held=held)
@@ -64,7 +67,9 @@ def test_whoever_leaves_out_a_token_is_found() -> None:
     tried = {"popped": 0, "pushed": 0, "twice": 0}
 
     def wrong(number: int, mutant: Tokens) -> str:
-        return found(executable.program, executable.device, [*given[:number], mutant, *given[number + 1 :]])
+        changed = [*given[:number], mutant, *given[number + 1 :]]
+        rules = partial(Fifos, executable.program.commands, changed, executable.device.sync.tokens)
+        return found(executable.program, executable.device, rules)
 
     for number, own in enumerate(given):
         for queue in own.pops:
@@ -78,4 +83,29 @@ def test_whoever_leaves_out_a_token_is_found() -> None:
             if pops[pushes.index(number)] != pops[-1]:
                 assert "must start after" in wrong(number, replace(own, pushes=(*own.pushes, queue)))
                 tried["twice"] += 1
+    assert min(tried.values()) > 5
+
+
+def test_whoever_leaves_out_a_link_is_found() -> None:
+    """nvdla-small: with a consumer too few one hangs, with a count too low one runs too early."""
+    executable = compiled("nvdla-small")
+    commands = executable.program.commands
+    given = descriptors(commands, executable.device)
+    tried = {"count": 0, "consumers": 0}
+
+    def wrong(number: int, mutant: Descriptor) -> str:
+        changed = [*given[:number], mutant, *given[number + 1 :]]
+        return found(executable.program, executable.device, partial(Links, commands, changed))
+
+    for number, own in enumerate(given):
+        queues = [commands[consumer].queue for consumer in own.consumers]
+        assert len(set(queues)) == len(queues)
+        assert own.count == len(commands[number].waits)
+        if own.count:
+            assert "must start after" in wrong(number, replace(own, count=own.count - 1))
+            tried["count"] += 1
+        for place in range(len(own.consumers)):
+            fewer = (*own.consumers[:place], *own.consumers[place + 1 :])
+            assert "all wait" in wrong(number, replace(own, consumers=fewer))
+            tried["consumers"] += 1
     assert min(tried.values()) > 5
