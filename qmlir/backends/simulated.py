@@ -16,7 +16,7 @@ import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.backends.npu.cycles import predicted_cycles
+from qmlir.backends.npu.cycles import predicted, predicted_cycles
 from qmlir.backends.npu.simulate import Report, Simulator
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.npu_program import assemble
@@ -103,6 +103,11 @@ class Simulated:
     def report(self) -> Report | None:
         """What the last call cost; None before the first."""
         return self._simulator.report
+
+    @property
+    def predicted(self) -> Report:
+        """What a call costs, from the commands alone."""
+        return predicted(self.program, self.device)
 
     @property
     def predicted_cycles(self) -> int:

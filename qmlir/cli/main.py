@@ -241,8 +241,8 @@ def _run(arguments: argparse.Namespace) -> None:
         write_arrays(arguments.output, stacked)
     for name, array in stacked.items():
         _say(f"{name}: {array.dtype.name}{list(array.shape)}")
-    if isinstance(network, Simulated):
-        simulating.print_report(network)
+    if isinstance(network, Simulated) and network.report is not None:
+        simulating.print_report(network.report, network.device)
     _say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
 
 

@@ -16,10 +16,15 @@ from qmlir.cli.models import load_simplified
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
+    from qmlir.backends.npu.report import Report
     from qmlir.backends.simulated import Simulated
+    from qmlir.device import Device
 
 PROGRAM_SUFFIX = ".npu"
 LISTING_SUFFIX = ".s"
+
+SHOWN = 0.01
+"""`qmlir compile` shows layers that take at least such a share of the time."""
 
 AT_ONCE = 16
 """How many inputs `qmlir run` has the simulator run at once."""
@@ -66,8 +71,9 @@ def write_program(arguments: argparse.Namespace) -> None:
         sys.stdout.write(f"{name} reads {moved}: {asked.setup + asked.busy} cycles\n")
     sys.stdout.write(
         f"{len(program.commands)} commands, {sum(len(s.data) for s in program.segments)} bytes of constants, "
-        f"{len(program.routines)} routines of the host, {executable.predicted_cycles} cycles\n"
+        f"{len(program.routines)} routines of the host\n"
     )
+    print_report(executable.predicted, executable.device, SHOWN)
 
 
 def _write_listing(executable: "Simulated", path: Path) -> Path:
@@ -101,24 +107,25 @@ def program_of(arguments: argparse.Namespace) -> "Simulated":
     return executable.with_program(serial(executable.program, executable.device)) if arguments.serial else executable
 
 
-def print_report(executable: "Simulated") -> None:
-    """What the last call cost, layer by layer beside its bound."""
-    report = executable.report
-    if report is None:
-        return
+def print_report(report: "Report", device: "Device", least: float = 0.0) -> None:
+    """What a call costs, layer by layer beside its bound; in one line those that take less than a share of the time."""
     table = Table(box=None, pad_edge=False)
-    for heading in ("layer", "cycles", "bound", "by", "MACs", "used"):
+    for heading in ("layer", "cycles", "bound", "by", "MACs", "used", "at most"):
         table.add_column(heading, overflow="fold", justify="left" if heading in ("layer", "by") else "right")
-    for layer in report.layers:
-        used = layer.products / (report.peak * layer.cycles) if layer.cycles else 0.0
-        cells = (layer.name, layer.cycles, layer.bound, layer.bound_by, layer.products, f"{100 * used:.1f} %")
+    shown = [layer for layer in report.layers if layer.cycles >= least * report.cycles]
+    for layer in shown:
+        shares = (f"{100 * layer.used(report.peak, cycles):.1f} %" for cycles in (layer.cycles, layer.bound))
+        cells = (layer.name, layer.cycles, layer.bound, layer.bound_by, layer.products, *shares)
         table.add_row(*(Text(str(cell)) for cell in cells))
+    if rest := len(report.layers) - len(shown):
+        cycles = sum(layer.cycles for layer in report.layers) - sum(layer.cycles for layer in shown)
+        table.add_row(Text(f"{rest} of less than {100 * least:g} %"), Text(str(cycles)))
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
     console.print(
         Text(
-            f"{report.cycles} cycles on {executable.device.name}, {report.cycles / executable.device.clock:.1f} "
-            f"µs at {executable.device.clock} MHz; {100 * report.utilization:.1f} % of its MACs used, "
+            f"{report.cycles} cycles on {device.name}, {report.cycles / device.clock:.1f} "
+            f"µs at {device.clock} MHz; {100 * report.utilization:.1f} % of its MACs used, "
             f"{100 * report.bound:.1f} % if nothing waited"
         )
     )

@@ -125,6 +125,7 @@ def _check(network: tuple[ModuleOp, qmlir.Profile, np.ndarray], device: str | Pa
         assert np.array_equal(native(sample), expected)
     assert executable.report is not None
     assert executable.report.cycles == executable.predicted_cycles
+    assert executable.report == executable.predicted
     assert alone.report is not None
     assert alone.report.cycles >= executable.report.cycles
     assert executable.report.products == 64 * 4 * 18 + 3 * 64

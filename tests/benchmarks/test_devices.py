@@ -31,8 +31,6 @@ SCRIPT = """
 import json, re, sys, time
 from pathlib import Path
 import qmlir
-from qmlir.backends.npu.report import Counter
-from qmlir.device.footprints import footprints
 from qmlir.transforms.quantize.nominal_ranges import fill_ranges
 
 def seconds():
@@ -46,11 +44,7 @@ begun = seconds()
 executable = qmlir.compile(quantized, target=target)
 ended = seconds()
 program = executable.program
-counter = Counter(executable.device, program)
-touched = footprints(program.commands, executable.device, [r.footprint for r in program.routines])
-for command, footprint in touched:
-    counter.count(command, footprint)
-report = counter.report()
+report = executable.predicted
 assert report.cycles == executable.predicted_cycles
 json.dump({
     "seconds": ended[0] - begun[0],

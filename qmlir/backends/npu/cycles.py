@@ -1,10 +1,19 @@
 """How long a program will take, from its commands alone: nothing is executed."""
 
+from qmlir.backends.npu.report import Counter, Report
 from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
 from qmlir.device.footprints import footprints
 from qmlir.device.timeline import Timeline
 from qmlir.device.tokens import tokens
+
+
+def predicted(program: Program, device: Device) -> Report:
+    """What a run costs, layer by layer."""
+    counter = Counter(device, program)
+    for command, touched in footprints(program.commands, device, [r.footprint for r in program.routines]):
+        counter.count(command, touched)
+    return counter.report()
 
 
 def predicted_cycles(program: Program, device: Device) -> int:

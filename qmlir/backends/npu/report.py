@@ -36,6 +36,10 @@ class LayerCount:
     read: Sums[str] = field(default_factory=Sums[str])
     written: Sums[str] = field(default_factory=Sums[str])
 
+    def used(self, peak: int, cycles: int) -> float:
+        """Its products, of those that the array could compute in so many cycles."""
+        return self.products / (peak * cycles) if cycles else 0.0
+
     @property
     def bound(self) -> int:
         """Cycles of what has most to do."""
