@@ -257,6 +257,9 @@ class Device(Table):
     ops: Operations = Field(description="what it computes")
     fallback: Fallback = Field(description="what it does not compute")
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @property
     def peak_macs(self) -> int:
         """Products of the array in a cycle, in its fastest mode."""

@@ -101,6 +101,7 @@ class BufferOp(IRDLOperation):
         tensor: str | None = None,
         contents: WeightsAttr | None = None,
         port: PortAttr | None = None,
+        address: int | None = None,
     ):
         properties: dict[str, Attribute | None] = {
             "memory": StringAttr(memory),
@@ -109,6 +110,7 @@ class BufferOp(IRDLOperation):
             "tensor": StringAttr(tensor) if tensor is not None else None,
             "contents": contents,
             "port": port,
+            "address": IntegerAttr(address, i64) if address is not None else None,
         }
         super().__init__(result_types=[BufferType()], properties={k: v for k, v in properties.items() if v is not None})
 

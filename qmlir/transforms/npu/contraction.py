@@ -1,7 +1,7 @@
 """Layers with a contraction: sums tile by tile, and what follows them while the next tile's data come in."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Generic, TypeVar
 
@@ -13,18 +13,16 @@ from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.dialects.npu import LayerOp
-from qmlir.dialects.qint.base import width_of
 from qmlir.errors import LoweringError
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
+from qmlir.transforms.npu.contraction_work import Contraction, groups_of, is_pointwise, other_operands, work_of
 from qmlir.transforms.npu.emission import Emitter, Spot, View
 from qmlir.transforms.npu.packing import packed
-from qmlir.transforms.npu.regions import regions
 from qmlir.transforms.npu.tiling import Kept, Tiling, smallest, tiling
 from qmlir.transforms.npu.vector import finish
-from qmlir.transforms.npu.work import Work
+from qmlir.transforms.npu.work import Inside, Work
 
 Array = npt.NDArray[Any]
-Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
 T = TypeVar("T")
 K = TypeVar("K")
 
@@ -46,7 +44,7 @@ def tile_contraction(
             got=f"{weights.shape[-1]} for {shape_of(op.x)[-1]}",
         )  # fmt: skip
     parts = list(_parts(emitter, layer, op, chain, outer))
-    work = _work(op, chain, parts[0], layer)
+    work = work_of(op, chain, layer, 8 * weights.itemsize, _inside(emitter, parts[0]))
     loop = _Loop(
         emitter, op, chain, work, _tiling(emitter, work, layer), weights, _bias(emitter, op, bias, work.sum_bits)
     )
@@ -55,15 +53,14 @@ def tile_contraction(
 
 
 def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
-    """How a contraction is cut up; the search is made once for all that are alike."""
+    """How a contraction is cut up."""
     device = emitter.device
-    if (found := emitter.tilings.get(work) or tiling(work, device)) is None:
+    if (found := tiling(work, device)) is None:
         needed = smallest(work, device).items()
         raise LoweringError(
             "npu.layer", layer.label.data, f"must have tiles that fit the memories of {device.name}",
             got=", ".join(f"{size} bytes of {role} in {room}" for role, (size, room) in needed),
         )  # fmt: skip
-    emitter.tilings[work] = found
     return found
 
 
@@ -96,27 +93,18 @@ def _parts(
     emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
 ) -> Iterator[_Part]:
     """Group by group, and within one image by image; without a window all pixels are rows of one image."""
-    results = {v for step in chain for v in step.results}
-    others = [v for step in chain for v in step.operands if v not in results and v != op.acc]
-    seen = {v: emitter.views(v, outer) for v in others}
+    seen = {v: emitter.views(v, outer) for v in other_operands(op, chain)}
     sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
-    if _is_pointwise(op):
+    if is_pointwise(op):
         sources, targets = _as_rows(sources), _as_rows(targets)
         seen = {v: _as_rows(views) for v, views in seen.items()}
-    groups = op.group_count() if isinstance(op, qint.Conv2DOp) else 1
+    groups = groups_of(op)
     for group in range(groups):
         for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
             mine = [_group(view, group, groups) for view in (source, target)]
             operands = {v: _group(views[n], group, groups) for v, views in seen.items()}
             width = target.shape[2] // groups
             yield _Part(mine[0], mine[1], operands, range(group * width, (group + 1) * width))
-
-
-def _is_pointwise(op: Contraction) -> bool:
-    """Whether each pixel of the result depends on the same pixel of the data alone."""
-    if isinstance(op, qint.FullyConnectedOp):
-        return True
-    return shape_of(op.w)[1:3] == (1, 1) and set(op.stride_values()) == {1} and not any(op.padding_values())
 
 
 def _as_rows(images: Sequence[View]) -> list[View]:
@@ -132,34 +120,14 @@ def _group(view: View, group: int, groups: int) -> View:
     return view.box(range(rows), range(columns), range(group * width, (group + 1) * width))
 
 
-def _work(op: Contraction, chain: Sequence[Operation], part: _Part, layer: LayerOp) -> Work:
-    """What there is to compute in a part."""
-    for view in part.operands.values():
-        if view.shape != part.target.shape:
-            raise LoweringError(
-                "npu.layer", layer.label.data, f"needs operands of the shape {list(part.target.shape)}",
-                got=str(list(view.shape)),
-            )  # fmt: skip
-    steps = [step for step in chain if not isinstance(step, qint.MulOp)]
-    two = [step for step in chain if isinstance(step, qint.AddOp | qint.MulOp)]
-    rows, columns, channels = part.source.shape
-    work = Work(
-        rows, columns, channels, *part.target.shape, data_bits=part.source.bits, weight_bits=width_of(op.w),
-        sum_bits=width_of(op.acc), result_bits=max(width_of(step.results[0]) for step in steps),
-        posts=len(steps) - len(two), operands=len(two),
-        per_channel=any(isinstance(step, qint.RequantizeOp) and len(step.multiplier) > 1 for step in steps),
-    )  # fmt: skip
-    if isinstance(op, qint.FullyConnectedOp):
-        return work
-    top, _, left, _ = op.padding_values()
-    kernel_rows, kernel_columns = shape_of(op.w)[1:3]
-    return replace(
-        work,
-        kernel=(kernel_rows, kernel_columns),
-        stride=op.stride_values(),
-        dilation=op.dilation_values(),
-        before=(top, left),
-        depthwise=isinstance(op, qint.DepthwiseConv2DOp),
+def _inside(emitter: Emitter, part: _Part) -> Inside:
+    """Which of a part's tensors stay inside the device."""
+    stays = emitter.engines.staying
+    return Inside(
+        emitter.rests[-1],
+        part.source.memory == stays,
+        part.target.memory == stays,
+        sum(view.memory == stays for view in part.operands.values()),
     )
 
 
@@ -173,7 +141,7 @@ def _bias(emitter: Emitter, op: Contraction, bias: Array | None, bits: int) -> C
         return None
     numbers = bias.astype(f"<i{bits // 8}")
     way = emitter.engines.staging("bias", emitter.engines.constants("bias"))
-    if way is not None and numbers.nbytes > regions(emitter.device)[way[0].id, "bias"].size // 4:
+    if way is not None and numbers.nbytes > emitter.regions[way[0].id, "bias"].size // 4:
         return lambda channels: emitter.staged(numbers[channels.start : channels.stop], "bias")
     whole = emitter.staged(numbers, "bias")
     return lambda channels: Spot(whole.buffer, whole.offset + channels.start * bits // 8)

@@ -27,8 +27,7 @@ from qmlir.dialects.weights import WeightsAttr
 from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
 from qmlir.transforms.npu.engines import Engines
-from qmlir.transforms.npu.tiling import Tiling
-from qmlir.transforms.npu.work import Work
+from qmlir.transforms.npu.regions import Region, Rest, regions
 
 Array = npt.NDArray[Any]
 
@@ -90,16 +89,18 @@ class Emitter:
     """Writes the commands of a network at the end of a block.
 
     tensors    the network's values → the buffer that holds each, dense
+    stays      of those that stay inside the device → their address there
     routines   names of what the host runs
     layers     names that `Mark` refers to
-    tilings    of contractions like which there were some
+    rests      for each layer what tensors that stay leave to its tiles
     """
 
     device: Device
     builder: Builder
     tensors: dict[SSAValue, Spot] = field(default_factory=dict[SSAValue, Spot])
+    stays: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     layers: list[str] = field(default_factory=list[str])
-    tilings: dict[Work, Tiling] = field(default_factory=dict[Work, Tiling])
+    rests: list[Rest | None] = field(default_factory=list["Rest | None"])
     _constants: dict[tuple[bytes, str], SSAValue] = field(default_factory=dict[tuple[bytes, str], SSAValue])
     _contexts: dict[tuple[Operation, range | None], int] = field(
         default_factory=dict[tuple[Operation, range | None], int]
@@ -109,12 +110,26 @@ class Emitter:
 
     def __post_init__(self) -> None:
         self.engines = Engines.of(self.device)
+        self._memories = {memory.id: memory for memory in self.device.memory}
+
+    @property
+    def regions(self) -> Mapping[tuple[str, Role], Region]:
+        """Where the tiles of the layer lie."""
+        return regions(self.device, self.rests[-1])
 
     # -- buffers ----------------------------------------------------------------------------------------------------
 
-    def buffer(self, memory: Memory, size: int, role: Role, tensor: str | None = None) -> SSAValue:
+    def buffer(
+        self, memory: Memory, size: int, role: Role, tensor: str | None = None, address: int | None = None
+    ) -> SSAValue:
         """Fresh bytes."""
-        return self.builder.insert(BufferOp(memory.id, size, role, tensor=tensor)).buffer
+        return self.builder.insert(BufferOp(memory.id, size, role, tensor=tensor, address=address)).buffer
+
+    def memory_of(self, spot: Spot) -> Memory:
+        """In which a byte lies."""
+        owner = spot.buffer.owner
+        assert isinstance(owner, BufferOp)
+        return self._memories[owner.memory.data]
 
     def tile(self, memory: Memory, shape: tuple[int, int, int], bits: int, role: Role) -> View:
         """A fresh tensor without gaps."""
@@ -154,15 +169,17 @@ class Emitter:
         if isinstance(constant, WeightsAttr):
             memory, spot = self.engines.constants("ifm"), self.constant(constant.array, "ifm")
         else:
-            memory, spot = self.engines.external, self.tensors[outer]
-        images, image = _as_images(shape)
+            spot = self.tensors[outer]
+            memory = self.memory_of(spot)
+        images, image = as_images(shape)
         first = View.dense(memory, spot, image, bits)
         return [replace(first, spot=Spot(spot.buffer, spot.offset + n * first.size)) for n in range(images)]
 
     def result(self, value: SSAValue, name: str) -> list[View]:
         """Room for a value that the network computes."""
-        size = stored_bytes(value)
-        self.tensors[value] = Spot(self.buffer(self.engines.external, size, "ofm", tensor=name))
+        stays = self.engines.staying if value in self.stays else None
+        memory, address = stays or self.engines.external, self.stays.get(value)
+        self.tensors[value] = Spot(self.buffer(memory, stored_bytes(value), "ofm", name, address))
         return self.views(value)
 
     # -- commands ---------------------------------------------------------------------------------------------------
@@ -180,9 +197,10 @@ class Emitter:
             given[name] = value
         self.builder.insert(IssueOp(queue.id, kind(0, (), ctx, **given), buffers))
 
-    def begin(self, layer: str) -> None:
-        """Says that what follows belongs to a layer."""
+    def begin(self, layer: str, rest: Rest | None = None) -> None:
+        """Says that what follows belongs to a layer, and what its tiles have of the memory where tensors stay."""
         self.layers.append(layer)
+        self.rests.append(rest)
         self.issue(self.engines.array, Mark, layer=len(self.layers) - 1)
         self._contexts.clear()
         self._tables.clear()
@@ -224,7 +242,7 @@ class Emitter:
     def load(self, view: View, queue: Queue, role: Role = "ifm") -> View:
         """A part of a tensor where a queue reads it: brought there without gaps, or in place if it can."""
         way = self.engines.reading(queue)
-        if way is None:
+        if way is None or way[0] == view.memory:
             return view
         memory, dma = way
         tile = self.tile(memory, view.shape, view.bits, role)
@@ -233,14 +251,19 @@ class Emitter:
 
     def room(self, view: View, queue: Queue) -> View:
         """Where a queue leaves a part of a result: see `store`."""
-        way = self.engines.writing(queue)
+        way = self._leaving(view, queue)
         return view if way is None else self.tile(way[0], view.shape, view.bits, "ofm")
 
     def store(self, tile: View, view: View, queue: Queue) -> None:
         """Takes a part of a result from where `room` was made for it to its tensor."""
-        way = self.engines.writing(queue)
+        way = self._leaving(view, queue)
         if way is not None:
             self.move(way[1], tile, view)
+
+    def _leaving(self, view: View, queue: Queue) -> tuple[Memory, Queue] | None:
+        """Where a queue leaves a part of a result that something else then takes away; None if it stays there."""
+        way = self.engines.writing(queue)
+        return None if way is None or way[0] == view.memory else way
 
     # -- contexts ---------------------------------------------------------------------------------------------------
 
@@ -308,7 +331,7 @@ def _later(spot: Spot, offset: int) -> Spot:
     return Spot(spot.buffer, spot.offset + offset)
 
 
-def _as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
+def as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
     """How many images a tensor is, and what each is: rows, columns, channels."""
     if len(shape) == 4:
         return shape[0], (shape[1], shape[2], shape[3])

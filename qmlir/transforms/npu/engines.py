@@ -65,6 +65,19 @@ class Engines:
         return None
 
     @property
+    def staying(self) -> Memory | None:
+        """The memory inside the device where tensors can stay from one layer to the next; None without one.
+
+        All queues find their data in it and can leave results there.
+        """
+        read = [self.reading(queue) for queue in (self.array, self.post, self.pool)]
+        written = [self.writing(queue) for queue in (self.post, self.pool)]
+        memories = [None if way is None else way[0] for way in read] + [way[0] for way in written if way is not None]
+        memory = memories[0]
+        fits = memory is not None and not memory.external and "ofm" in memory.holds
+        return memory if fits and all(other == memory for other in memories) else None
+
+    @property
     def sums(self) -> Memory:
         """Where sums of products lie."""
         return self.device.memory_of("acc")

@@ -37,15 +37,15 @@ def _boxes(copy: Copy, source: Spot, target: Spot, bits: int, emitter: Emitter) 
     size, loops = bits // 8, copy.loops()
     outer, inner = loops[:-3], [*[(1, 0, 0)] * (3 - len(loops)), *loops[-3:]]
     (rows, there_row, here_row), (columns, there_column, here_column), (channels, _, _) = inner
-    shape, external = (rows, columns, channels), emitter.engines.external
+    shape, there_memory, here_memory = (rows, columns, channels), emitter.memory_of(source), emitter.memory_of(target)
     found: list[tuple[View, View]] = []
     for place in np.ndindex(*(count for count, _, _ in outer)):
         there = copy.there + sum(n * stride for n, (_, stride, _) in zip(place, outer, strict=True))
         here = copy.here + sum(n * stride for n, (_, _, stride) in zip(place, outer, strict=True))
         found.append(
             (
-                View(external, _at(source, there * size), shape, bits, there_row * size, there_column * size),
-                View(external, _at(target, here * size), shape, bits, here_row * size, here_column * size),
+                View(there_memory, _at(source, there * size), shape, bits, there_row * size, there_column * size),
+                View(here_memory, _at(target, here * size), shape, bits, here_row * size, here_column * size),
             )
         )
     return found
@@ -60,7 +60,7 @@ def _copy(emitter: Emitter, source: View, target: View) -> None:
     queue = emitter.engines.pool
     reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
     direct = reading is not None and writing is not None and reading[0] == writing[0]
-    for box in pieces(emitter, queue, source.shape, [source], 1):
+    for box in pieces(emitter, queue, target, [source], 1):
         part, tile = target.box(*box), emitter.load(source.box(*box), queue)
         room = tile if direct else emitter.room(part, queue)
         if not direct:
@@ -77,7 +77,7 @@ def copy_tensor(emitter: Emitter, value: SSAValue, name: str, size: int) -> Spot
         held = value.owner
         assert isinstance(held, ConstantOp)
         source = emitter.constant(held.value.array, "ifm")
-    _copy(emitter, *(View.dense(external, spot, (1, 1, size), 8) for spot in (source, target)))
+    _copy(emitter, *(View.dense(emitter.memory_of(spot), spot, (1, 1, size), 8) for spot in (source, target)))
     return target
 
 

@@ -4,10 +4,12 @@ Enters: `npu.buffer` and `npu.issue` in a function, in an order in which they co
 same, each buffer with the attribute `address`, and on the module how full each memory is.
 
 A buffer lives from the first command that touches it to the last; inputs from the start, outputs to the end. What it
-is decides where it lies: tiles go around the region of their role (regions.py, rings.py); everything else in a memory
-shares an arena from address 0 (arena.py), and behind that lie constants, one after the other.
+is decides where it lies: tiles go around the region of their role (regions.py, rings.py), which while tensors stay
+inside the device is what these leave (stays.py); everything else in a memory shares an arena from address 0 (arena.py),
+and behind that lie constants, one after the other. What has an address already keeps it.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,14 +19,17 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from qmlir.device import Device
 from qmlir.device.description import Memory
 from qmlir.device.module import buffers_of, device_of, function_of, steps_of
+from qmlir.device.values import Role
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.errors import PipelineError
-from qmlir.isa.commands import Arithmetic, Post, SetContext
+from qmlir.isa.commands import Arithmetic, Mark, Post, SetContext
 from qmlir.transforms.npu.arena import Item, live_at_most, place
-from qmlir.transforms.npu.regions import Region, regions, staged_from
+from qmlir.transforms.npu.regions import Region, Rest, regions, staged_from
 from qmlir.transforms.npu.rings import Full, around
+from qmlir.transforms.npu.stays import rests_of
 
 FILLED = "npu.filled"
 """The module's attribute that says how full each external memory is: see `_Filled`."""
@@ -54,15 +59,21 @@ class NPUPlacePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         device = device_of(op)
-        lives = _lives(function_of(op, self.name))
+        function = function_of(op, self.name)
+        lives = _lives(function)
+        phases = _phases(function, rests_of(op), device)
         filled: dict[str, _Filled] = {}
-        known = regions(device)
         for memory in device.memory:
             buffers = [b for b in lives if b.op.memory.data == memory.id]
-            tiles: dict[str, Region] = {role: region for (m, role), region in known.items() if m == memory.id}
-            _place_tiles([b for b in buffers if b.is_tile(tiles)], tiles, memory)
-            if rest := [b for b in buffers if not b.is_tile(tiles)]:
-                filled[memory.id] = _place_rest(rest, memory, staged_from(memory, device) if tiles else memory.bytes)
+            staying = [b for b in buffers if b.stays(memory)]
+            _check_staying(staying, phases, memory)
+            roles = [role for memory_id, role in regions(device) if memory_id == memory.id]
+            for role in roles:
+                here = [b for b in buffers if b.is_tile(roles) and b.op.role.data == role]
+                for region, tiles in _divided(here, role, phases, memory):
+                    _place_tiles(tiles, role, region, memory)
+            if rest := [b for b in buffers if not (b.is_tile(roles) or b.stays(memory))]:
+                filled[memory.id] = _place_rest(rest, memory, staged_from(memory, device) if roles else memory.bytes)
         op.attributes[FILLED] = DictionaryAttr({name: entry.attribute() for name, entry in filled.items()})
 
 
@@ -74,14 +85,28 @@ class _Life:
     first: int
     last: int
 
-    def is_tile(self, tiles: Mapping[str, Region]) -> bool:
+    def is_tile(self, roles: Sequence[str]) -> bool:
         """Whether it has a place in the region of its role."""
-        return self.op.role.data in tiles and self.op.contents is None and self.op.tensor is None
+        return self.op.role.data in roles and self.op.contents is None and self.op.tensor is None
+
+    def stays(self, memory: Memory) -> bool:
+        """Whether it is a tensor that stays inside the device, where its address says."""
+        return self.op.tensor is not None and self.op.address is not None and not memory.external
 
     def item(self, align: int) -> Item:
         """Its bytes, in whole multiples of what addresses are multiples of."""
         name = self.op.tensor.data if self.op.tensor is not None else self.op.role.data
         return Item(name, -(-self.op.size // align) * align, self.first, self.last)
+
+    @property
+    def lies(self) -> Region:
+        """The bytes that it has, once it has an address."""
+        assert self.op.address is not None
+        return Region(self.op.address.value.data, self.op.size)
+
+    def meets(self, first: int, last: int) -> bool:
+        """Whether it lives at one of these steps."""
+        return self.first <= last and first <= self.last
 
     def lies_at(self, address: int) -> None:
         """Writes its address down."""
@@ -118,18 +143,85 @@ def _extended(op: BufferOp, touched: tuple[int, int] | None, end: int) -> tuple[
 
 
 # ---------------------------------------------------------------------------------------------------------------
+# What stays
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Commands from `first` on to before `end`, in which tiles have the same regions."""
+
+    first: int
+    end: int
+    regions: Mapping[tuple[str, Role], Region]
+
+    def tiles(self, memory: Memory) -> dict[str, Region]:
+        """Role → the region of its tiles in a memory."""
+        return {role: region for (memory_id, role), region in self.regions.items() if memory_id == memory.id}
+
+
+def _phases(function: func.FuncOp, rests: Sequence[Rest | None], device: Device) -> list[_Phase]:
+    """The commands of a function, divided where tensors that stay leave something else to tiles."""
+    steps = steps_of(function)
+    found: list[_Phase] = []
+    first, rest = 0, None
+    for number, step in enumerate(steps):
+        command = step.command.data if isinstance(step, IssueOp) else None
+        if isinstance(command, Mark) and rests and rests[command.layer] != rest:
+            found.append(_Phase(first, number, regions(device, rest)))
+            first, rest = number, rests[command.layer]
+    return [*found, _Phase(first, len(steps), regions(device, rest))]
+
+
+def _divided(
+    tiles: Sequence[_Life], role: str, phases: Sequence[_Phase], memory: Memory
+) -> Iterator[tuple[Region, list[_Life]]]:
+    """The tiles of a role, divided where its region changes; their lives end with that of their commands."""
+    ends = [phase.end for phase in phases]
+    found: list[tuple[Region, list[_Life]]] = []
+    for tile in sorted(tiles, key=lambda tile: tile.first):
+        phase = phases[bisect_right(ends, tile.first)]
+        if tile.last >= phase.end:
+            need = f"tiles of the role {role} must not be used once tensors that stay leave something else to tiles"
+            raise PipelineError(NPUPlacePass.name, need, got=f"steps {tile.first} to {tile.last} of {phase.end}")
+        region = phase.tiles(memory).get(role, NOWHERE)
+        if not found or found[-1][0] != region:
+            found.append((region, []))
+        found[-1][1].append(tile)
+    return iter(found)
+
+
+NOWHERE = Region(0, 0)
+"""The region of tiles that have none."""
+
+
+def _check_staying(staying: Sequence[_Life], phases: Sequence[_Phase], memory: Memory) -> None:
+    """Tensors that stay lie in their memory, apart from each other and from the tiles of the commands meanwhile."""
+    for number, life in enumerate(staying):
+        others = [other for other in staying[:number] if life.meets(other.first, other.last)]
+        beside = [("another that stays", other.lies) for other in others]
+        for phase in (phase for phase in phases if life.meets(phase.first, phase.end - 1)):
+            beside += [(f"tiles of the role {role}", region) for role, region in phase.tiles(memory).items()]
+        beside.append(
+            (f"what is behind the memory {memory.id}", Region(memory.bytes, max(life.lies.end - memory.bytes, 0)))
+        )
+        for what, region in beside:
+            if life.lies.base < region.end and region.base < life.lies.end:
+                need = f"a tensor that stays must lie apart from {what}, bytes {region.base} to {region.end}"
+                got = f"{life.item(1).name}: {life.lies.base} to {life.lies.end}"
+                raise PipelineError(NPUPlacePass.name, need, got=got)
+
+
+# ---------------------------------------------------------------------------------------------------------------
 # Tiles
 
 
-def _place_tiles(buffers: Sequence[_Life], tiles: Mapping[str, Region], memory: Memory) -> None:
-    for role, region in tiles.items():
-        here = [b for b in buffers if b.op.role.data == role]
-        addresses = around([b.item(memory.align) for b in here], region)
-        if isinstance(addresses, Full):
-            need = f"tiles of the role {role} must fit their {region.size} bytes of the memory {memory.id}"
-            raise PipelineError(NPUPlacePass.name, need, got=_sizes(addresses.live))
-        for buffer, address in zip(here, addresses, strict=True):
-            buffer.lies_at(address)
+def _place_tiles(tiles: Sequence[_Life], role: str, region: Region, memory: Memory) -> None:
+    addresses = around([tile.item(memory.align) for tile in tiles], region)
+    if isinstance(addresses, Full):
+        need = f"tiles of the role {role} must fit their {region.size} bytes of the memory {memory.id}"
+        raise PipelineError(NPUPlacePass.name, need, got=_sizes(addresses.live))
+    for tile, address in zip(tiles, addresses, strict=True):
+        tile.lies_at(address)
 
 
 def _sizes(items: Sequence[Item]) -> str:

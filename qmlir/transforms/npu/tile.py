@@ -29,6 +29,7 @@ from qmlir.isa.commands import End
 from qmlir.signature import signature_of
 from qmlir.transforms.npu.emission import Emitter, Spot
 from qmlir.transforms.npu.movement import copy_tensor, tile_movement
+from qmlir.transforms.npu.stays import address_of, put_rests, rest_of
 from qmlir.transforms.npu.vector import tile_elementwise, tile_pool, tile_reduction
 
 ELEMENTS = {"bool": "i1", "float32": "f32", "float64": "f64", "float16": "f16"} | {
@@ -65,7 +66,7 @@ class _Tiling:
         for op in self.function.body.block.ops:
             match op:
                 case LayerOp():
-                    self.emitter.begin(op.label.data)
+                    self._begin(op)
                     tile_layer(self.emitter, op)
                 case HostOp():
                     self.emitter.begin(op.label.data)
@@ -79,6 +80,7 @@ class _Tiling:
         self.emitter.issue(self.emitter.engines.array, End, status=0)
         self.emitter.builder.insert(func.ReturnOp())
         self.module.attributes[LAYERS] = ArrayAttr(StringAttr(name) for name in self.emitter.layers)
+        put_rests(self.module, self.emitter.rests)
         body = self.function.body
         body.erase_block(body.block, safe_erase=False)
         body.add_block(self.block)
@@ -100,8 +102,19 @@ class _Tiling:
             owner = None if spot is None else spot.buffer.owner
             if spot is None or spot.offset or not isinstance(owner, BufferOp) or owner.port is not None:
                 # What is an input, too, or returned twice, or constant: a copy of it.
+                if self.emitter.rests[-1] is not None:
+                    self.emitter.begin(spec.name)
                 spot = copy_tensor(self.emitter, value, spec.name, stored_bytes(value))
             _make_port(spot.buffer, "output", index, spec.name, value)
+
+    def _begin(self, layer: LayerOp) -> None:
+        """Says which layer comes, and where its result is to stay."""
+        self.emitter.begin(layer.label.data, rest_of(layer))
+        if (address := address_of(layer)) is not None:
+            if self.emitter.engines.staying is None:
+                need = "must leave its result in the external memory: the device has no other for data and results"
+                raise LoweringError("npu.layer", layer.label.data, need)
+            self.emitter.stays[layer.outputs[0]] = address
 
     def _call(self, op: HostOp) -> None:
         """Makes a function of what the host computes, and has it called."""

@@ -88,7 +88,8 @@ class TileCommands:
         number, pixel = self.engines.index(self.engines.post), outputs * work.result_bits // 8
         pitches = columns * pixel, pixel
         between = self._place(self.engines.between[0])
-        result = self._place(self._writing[0] if self._writing else self.engines.external)
+        stays = self.engines.staying if work.inside.result else None
+        result = self._place(stays or (self._writing[0] if self._writing else self.engines.external))
         operand = self._place(self._operand_reading[0] if self._operand_reading else self.engines.external)
         steps = work.posts + work.operands
         targets = [between] * (steps - 1) + [result]
@@ -111,11 +112,14 @@ class TileCommands:
 
     def moved(self, rows: int, columns: int, outputs: int) -> list[Command]:
         """What brings the other operands of a tile, and takes its results away."""
-        return self.work.operands * self._operand(rows, columns, outputs) + self.stored(rows, columns, outputs)
+        brought = self.work.operands - self.work.inside.operands
+        return brought * self._operand(rows, columns, outputs) + self.stored(rows, columns, outputs)
 
     def data(self, rows: int, columns: int, channels: int) -> list[Command]:
         """What brings a slice of the data."""
         work = self.work
+        if work.inside.data:
+            return []
         seen = work.most_seen(0, rows), work.most_seen(1, columns)
         whole = work.columns, work.channels
         return self._transfer(self._reading, (*seen, channels), whole, work.data_bits)
@@ -135,6 +139,8 @@ class TileCommands:
     def stored(self, rows: int, columns: int, outputs: int) -> list[Command]:
         """What takes the results of a tile away."""
         work = self.work
+        if work.inside.result:
+            return []
         whole = work.out_columns, work.out_channels
         return self._transfer(self._writing, (rows, columns, outputs), whole, work.result_bits, leaves=True)
 

@@ -36,22 +36,27 @@ class Room:
 
     def __init__(self, work: Work, device: Device, engines: Engines, copies: int):
         self.work, self.device, self.engines, self.copies = work, device, engines, copies
-        self._regions = regions(device)
+        self._regions, inside = regions(device, work.inside.rest), work.inside
         reading = engines.reading(engines.array)
-        self._data = None if reading is None else self._region(reading[0], "ifm")
+        reads = not inside.data or inside.operands < work.operands
+        self._data = self._region(reading[0], "ifm") if reading is not None and reads else None
         staging = engines.staging("weights", engines.constants("weights"))
         self._weights = None if staging is None else self._region(staging[0], "weights")
         self._sums = self._region(engines.sums, "acc")
         writing = engines.writing(engines.post)
-        self._result = None if writing is None else self._region(writing[0], "ofm")
+        self._writes = writing is not None
+        self._results = work.posts + work.operands - inside.result
+        self._result = None if writing is None or not self._results else self._region(writing[0], "ofm")
         staging = engines.staging("bias", engines.constants("bias"))
         self._bias = None if staging is None else self._region(staging[0], "bias")
         self._serial = engines.post is engines.array
 
     def _region(self, memory: Memory, role: Role) -> int | None:
         """Bytes of a region; None where tiles have none, and so no limit."""
-        region = self._regions.get((memory.id, role))
-        return None if region is None else region.size
+        region, rest = self._regions.get((memory.id, role)), self.work.inside.rest
+        if region is None:
+            return 0 if rest is not None and rest.memory == memory.id else None
+        return region.size
 
     def fits(self, shape: Shape) -> bool:
         """Whether each step of a tile fits."""
@@ -63,7 +68,7 @@ class Room:
         elements = shape.rows * shape.columns * shape.outputs
         steps = work.posts + work.operands
         result = elements * work.result_bits // 8
-        sums = elements * work.sum_bits // 8 + (0 if self._result is not None else (steps - 1) * result)
+        sums = elements * work.sum_bits // 8 + (0 if self._writes else (steps - 1) * result)
         needed: dict[Role, tuple[int, int | None]] = {
             "ifm": (self.copies * (self._data_size(shape, shape.terms) + self._operands(shape)), self._data),
             "weights": (self.copies * self._weights_size(shape.outputs, shape.terms), self._weights),
@@ -72,7 +77,7 @@ class Room:
                 self._sums,
             ),
             "bias": (self.copies * (shape.outputs * work.sum_bits // 8 + self._slack(1)) + self._tables(), self._bias),
-            "ofm": (self.copies * (result * steps + self._slack(steps)), self._result),
+            "ofm": (self.copies * (result * self._results + self._slack(self._results)), self._result),
         }
         return {role: (size, room) for role, (size, room) in needed.items() if room is not None}
 
@@ -84,7 +89,7 @@ class Room:
         tile = self._data_size(shape, work.channels)
         n_tile = self._weights_size(shape.outputs, work.channels)
         data = self._longest(
-            None if self._data is None else self._data - self.copies * self._operands(shape),
+            None if self._data is None or work.inside.data else self._data - self.copies * self._operands(shape),
             self._all_data(shape),
             None if outputs_outside else tile,
         )
@@ -99,7 +104,7 @@ class Room:
         return Stay(Kept.STEP)
 
     def _data_size(self, shape: Shape, channels: int) -> int:
-        if self._data is None:
+        if self._data is None or self.work.inside.data:
             return 0
         seen = self.work.most_seen(0, shape.rows) * self.work.most_seen(1, shape.columns)
         slices = -(-channels // shape.terms)
@@ -110,7 +115,7 @@ class Room:
         if self.engines.reading(self.engines.post) is None:
             return 0
         size = shape.rows * shape.columns * shape.outputs * self.work.result_bits // 8
-        return self.work.operands * (size + self._slack(1))
+        return (self.work.operands - self.work.inside.operands) * (size + self._slack(1))
 
     def _tables(self) -> int:
         """Bytes of the tables that lie beside biases."""

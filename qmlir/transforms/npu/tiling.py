@@ -8,6 +8,7 @@ queues at the same time; the judgement is of one image, which begins with nothin
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice, product
 
 from qmlir.device import Device
@@ -41,10 +42,12 @@ class Tiling:
     cycles: int
 
 
+@cache
 def tiling(work: Work, device: Device) -> Tiling | None:
     """The best tiling of a contraction that fits a device; None if not even the smallest tile does.
 
-    Where it can, two of every tile fit, so that one is brought in or taken away while the other is worked on.
+    Where it can, two of every tile fit, so that one is brought in or taken away while the other is worked on. The
+    search is made once for all contractions that are alike.
     """
     for copies in (2, 1):
         if (found := _Search(work, device, copies).best()) is not None:

@@ -14,7 +14,6 @@ from qmlir.errors import LoweringError
 from qmlir.isa.commands import Arithmetic, Init, Pool, Pooling, Post, Reduce
 from qmlir.isa.commands import Operation as Computes
 from qmlir.transforms.npu.emission import Emitter, View
-from qmlir.transforms.npu.regions import regions
 from qmlir.transforms.npu.work import Work
 
 
@@ -121,7 +120,7 @@ def tile_elementwise(
         if not per_channel and all(_is_dense(v) for v in (target, *inputs.values())):
             target, inputs = _flat(target), {v: _flat(view) for v, view in inputs.items()}
         tiles = len([op for op in chain if not isinstance(op, qint.MulOp)])
-        for rows, columns, channels in pieces(emitter, post, target.shape, [*inputs.values()], tiles):
+        for rows, columns, channels in pieces(emitter, post, target, [*inputs.values()], tiles):
             part = target.box(rows, columns, channels)
             loaded = {v: emitter.load(view.box(rows, columns, channels), post) for v, view in inputs.items()}
             room = emitter.room(part, post)
@@ -153,25 +152,26 @@ def _flat(view: View) -> View:
 
 
 def pieces(
-    emitter: Emitter, queue: Queue, shape: tuple[int, int, int], inputs: Sequence[View], tiles: int
+    emitter: Emitter, queue: Queue, target: View, inputs: Sequence[View], tiles: int
 ) -> Iterator[tuple[range, range, range]]:
-    """Parts of a tensor [rows, columns, channels] such that two at a time fit the memories.
+    """Parts of a tensor [rows, columns, channels] such that two at a time fit the memories where they are brought.
 
     Args:
         emitter: Knows the device.
         queue: What works on them.
-        shape: Of the whole.
+        target: The whole.
         inputs: What is read of each part.
         tiles: How many tensors of a part are written, those between commands among them.
     """
     limits = [MOST]
-    known = regions(emitter.device)
-    if (reading := emitter.engines.reading(queue)) is not None:
-        limits.append(known[reading[0].id, "ifm"].size // 2 // max(sum(v.bits // 8 for v in inputs), 1))
+    known, reading, writing = emitter.regions, emitter.engines.reading(queue), emitter.engines.writing(queue)
+    brought = [] if reading is None else [view.bits // 8 for view in inputs if view.memory != reading[0]]
+    if reading is not None and brought:
+        limits.append(known[reading[0].id, "ifm"].size // 2 // sum(brought))
     between, role = emitter.engines.between
-    if tiles > 1 or emitter.engines.writing(queue) is not None:
+    if tiles > 1 or (writing is not None and writing[0] != target.memory):
         limits.append(known[between.id, role].size // 2 // (tiles * 4))
-    yield from split(shape, max(min(limits), 1))
+    yield from split(target.shape, max(min(limits), 1))
 
 
 MOST = 1 << 22
@@ -199,11 +199,12 @@ def tile_pool(
     sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
     for source, target in zip(sources, targets, strict=True):
         work = _windows(op, source, target)
-        for at, part in ((b, target.box(*b)) for b in boxes(target.shape, _pool_tile(emitter, op, work, target))):
+        tile = _pool_tile(emitter, op, work, source, target)
+        for at, part in ((b, target.box(*b)) for b in boxes(target.shape, tile)):
             (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
-            tile = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
+            data = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
             room = emitter.room(part, queue)
-            _pool(emitter, op, tile, room, (top, left))
+            _pool(emitter, op, data, room, (top, left))
             emitter.store(room, part, queue)
 
 
@@ -229,13 +230,13 @@ def _windows(op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: 
 
 
 def _pool_tile(
-    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, work: Work, target: View
+    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, work: Work, source: View, target: View
 ) -> tuple[int, int, int]:
     """How much of the result to compute at a time: as many rows as fit, else columns and channels of one."""
-    queue, known = emitter.engines.pool, regions(emitter.device)
+    queue, known = emitter.engines.pool, emitter.regions
     reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
-    inside = MOST if reading is None else known[reading[0].id, "ifm"].size // 2
-    outside = MOST if writing is None else known[writing[0].id, "ofm"].size // 2
+    inside = MOST if reading is None or reading[0] == source.memory else known[reading[0].id, "ifm"].size // 2
+    outside = MOST if writing is None or writing[0] == target.memory else known[writing[0].id, "ofm"].size // 2
     tile = list(target.shape)
 
     def fits() -> bool:
@@ -282,11 +283,12 @@ def tile_reduction(
 ) -> None:
     """Sums over an image, some channels and rows at a time, and what follows."""
     pool, post = emitter.engines.pool, emitter.engines.post
-    reading = emitter.engines.reading(pool)
-    room = MOST if reading is None else regions(emitter.device)[reading[0].id, "ifm"].size // 2
-    sums_room = regions(emitter.device)[emitter.engines.sums.id, "acc"].size // 2
+    reading, sources = emitter.engines.reading(pool), emitter.views(op.x, outer)
+    brought = reading is not None and reading[0] != sources[0].memory
+    room = emitter.regions[reading[0].id, "ifm"].size // 2 if reading is not None and brought else MOST
+    sums_room = emitter.regions[emitter.engines.sums.id, "acc"].size // 2
     targets = emitter.result(layer.outputs[0], layer.label.data)
-    for source, target in zip(emitter.views(op.x, outer), targets, strict=True):
+    for source, target in zip(sources, targets, strict=True):
         rows, columns, channels = source.shape
         some = min(channels, sums_room // 4 // len(chain))
         for _, _, at in boxes((1, 1, channels), (1, 1, some)):

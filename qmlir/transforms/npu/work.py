@@ -2,6 +2,24 @@
 
 from dataclasses import dataclass
 
+from qmlir.transforms.npu.regions import Rest
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Which tensors of a layer stay in a memory inside the device, instead of in the external one.
+
+    rest      what tensors that stay, its own or others, leave to its tiles; None where none stays
+    data      whether what its windows see does
+    result    whether its result does
+    operands  how many of the tensors do that what follows reads beside that
+    """
+
+    rest: Rest | None = None
+    data: bool = False
+    result: bool = False
+    operands: int = 0
+
 
 @dataclass(frozen=True)
 class Work:
@@ -16,6 +34,7 @@ class Work:
     posts                                changes of scale and lookups that follow the sums
     operands                             sums and products with another tensor that follow
     per_channel                          whether a change of scale has a factor for each channel
+    inside                               which of its tensors stay inside the device
     """
 
     rows: int
@@ -36,6 +55,7 @@ class Work:
     posts: int = 1
     operands: int = 0
     per_channel: bool = False
+    inside: Inside = Inside()
 
     @property
     def taps(self) -> int:

@@ -64,7 +64,7 @@ def test_every_wait_is_needed(device: str) -> None:
             with pytest.raises(Fault, match="must wait for command"):
                 checked(replace(executable.program, commands=mutant), executable.device)
             tried += 1
-    assert tried > 4
+    assert tried > 1
 
 
 @pytest.mark.parametrize("device", shipped_devices())

@@ -1,0 +1,82 @@
+"""What says which tensors stay inside the device, on layers and, once they are commands, on their module.
+
+    %1 = npu.layer "expand" (…) -> (…) attributes {stays = 65536 : i64, rest = {…}} { … }
+
+The result of a layer with `stays` lies at that address of the memory in which tensors can stay (engines.py), instead of
+in the external one. `rest` is what tensors that stay while the layer runs leave of this memory to its tiles.
+"""
+
+from collections.abc import Sequence
+from typing import cast, get_args
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute
+
+from qmlir.device.values import Role
+from qmlir.dialects.npu import LayerOp
+from qmlir.errors import LoweringError
+from qmlir.transforms.npu.regions import Region, Rest
+
+STAYS = "stays"
+"""The layer's attribute with the address at which its result stays."""
+
+REST = "rest"
+"""The layer's attribute with what is left to its tiles."""
+
+RESTS = "npu.rests"
+"""The module's attribute with the rest that each layer of `npu.layers` has; unit where that is all."""
+
+
+def address_of(layer: LayerOp) -> int | None:
+    """Where the result of a layer stays; None if it goes to the external memory."""
+    attribute = layer.attributes.get(STAYS)
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else None
+
+
+def rest_of(layer: LayerOp) -> Rest | None:
+    """What is left to the tiles of a layer; None where no tensor stays meanwhile."""
+    return _rest(layer.attributes.get(REST))
+
+
+def put(layer: LayerOp, address: int | None, rest: Rest) -> None:
+    """Writes down where the result of a layer stays, and what is left to its tiles."""
+    if address is not None:
+        layer.attributes[STAYS] = IntegerAttr(address, i64)
+    layer.attributes[REST] = _attribute(rest)
+
+
+def rests_of(module: ModuleOp) -> Sequence[Rest | None]:
+    """What is left to the tiles of each layer of a module of commands; nothing where no tensor stays in any."""
+    attribute = module.attributes.get(RESTS)
+    return [_rest(each) for each in cast(ArrayAttr[Attribute], attribute)] if isinstance(attribute, ArrayAttr) else []
+
+
+def put_rests(module: ModuleOp, rests: Sequence[Rest | None]) -> None:
+    """Writes down what is left to the tiles of each layer."""
+    if any(rests):
+        module.attributes[RESTS] = ArrayAttr(UnitAttr() if rest is None else _attribute(rest) for rest in rests)
+
+
+def _attribute(rest: Rest) -> DictionaryAttr:
+    return DictionaryAttr({
+        "memory": StringAttr(rest.memory), "base": IntegerAttr(rest.region.base, i64),
+        "bytes": IntegerAttr(rest.region.size, i64), "roles": ArrayAttr(StringAttr(role) for role in rest.roles),
+    })  # fmt: skip
+
+
+def _rest(attribute: object) -> Rest | None:
+    if not isinstance(attribute, DictionaryAttr):
+        return None
+    match attribute.data:
+        case {
+            "memory": StringAttr(data=memory), "base": IntegerAttr(value=base), "bytes": IntegerAttr(value=size),
+            "roles": ArrayAttr(data=roles),
+        }:  # fmt: skip
+            known: dict[str, Role] = {role: role for role in get_args(Role)}
+            named: tuple[Role, ...] = tuple(
+                known[role.data] for role in roles if isinstance(role, StringAttr) and role.data in known
+            )
+            return Rest(memory, Region(base.data, size.data), named)
+        case _:
+            need = f"{REST} must say memory, base, bytes and roles"
+            raise LoweringError("npu.layer", "", need, got=str(attribute), remedy="run npu-cascade")

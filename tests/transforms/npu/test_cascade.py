@@ -1,0 +1,127 @@
+"""Layers in a row: what stays inside the device, the reference's bits, the predicted cycles, less traffic."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, seed
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from qmlir.backends.npu.cycles import predicted_cycles
+from qmlir.backends.npu.report import Report
+from qmlir.backends.npu.serial import serial
+from qmlir.backends.npu.simulate import Simulator
+from qmlir.backends.npu_program import assemble
+from qmlir.backends.reference import evaluate
+from qmlir.compiler import TO_COMMANDS, TO_LAYERS, Pipeline, main_function
+from qmlir.device import Device, load_device
+from qmlir.dialects import qint
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.npu import LayerOp
+from qmlir.transforms.npu.stays import address_of
+from tests.graphs import drawn
+from tests.lowering.qint_to_npu.layers import Draft, Layer
+from tests.ops.sample import window
+
+Array = npt.NDArray[Any]
+
+EXAMPLES = 40
+
+
+@st.composite
+def chains(draw: st.DrawFn, device: Device) -> Layer:
+    """Two to four layers, each on what the one before yields, and perhaps a sum with an earlier tensor."""
+    draft = Draft(draw, device, 8)
+    rows, columns, channels = draft.integer(3, 14), draft.integer(3, 14), draft.integer(2, 40)
+    x = draft.input(1, rows, columns, channels)
+    known = [x]
+    for _ in range(draft.integer(2, 4)):
+        known.append(_layer(draft, known[-1]))
+    y = known[-1]
+    if same := [value for value in known[:-1] if shape_of(value) == shape_of(y)]:
+        y = draft.sum(y, draw(st.sampled_from(same)))
+    inputs = [draft.random(8, *shape_of(argument)) for argument in draft.block.args]
+    return Layer(draft.module(y), None, inputs)
+
+
+def _layer(draft: Draft, x: SSAValue) -> SSAValue:
+    """A convolution, a depthwise one, one without a window, or a pool, of any stride and padding."""
+    kind = draft.draw(st.sampled_from(["conv2d", "depthwise", "pointwise", "maxpool"]))
+    _, rows, columns, channels = shape_of(x)
+    kernel = [1 if kind == "pointwise" else draft.integer(1, min(3, n)) for n in (rows, columns)]
+    strides = [1 if kind == "pointwise" else draft.integer(1, 2) for _ in kernel]
+    padding = [draft.integer(0, k - 1) for k in kernel for _ in range(2)]
+    taken = window(strides, padding)
+    if kind == "maxpool":
+        return draft.add(qint.MaxPool2DOp, [x], {**taken, **window(window=kernel)})
+    outputs = channels if kind == "depthwise" else draft.integer(1, 40)
+    shape = (1, *kernel, channels) if kind == "depthwise" else (outputs, *kernel, channels)
+    bias = draft.constant(draft.random(16, outputs).astype("i4"))
+    op = qint.DepthwiseConv2DOp if kind == "depthwise" else qint.Conv2DOp
+    return draft.requantize(draft.add(op, [x, draft.constant(draft.random(8, *shape)), [bias]], taken, 32), most=-3)
+
+
+def layers(module: ModuleOp, device: Device) -> ModuleOp:
+    """A module of layers."""
+    to_npu, fuse = TO_LAYERS
+    return Pipeline((to_npu, {"device": device.name}), fuse)(module)
+
+
+def staying(module: ModuleOp) -> list[LayerOp]:
+    return [op for op in module.walk() if isinstance(op, LayerOp) and address_of(op) is not None]
+
+
+def run(module: ModuleOp, device: Device, inputs: Sequence[Array]) -> tuple[Array, Report]:
+    """What the device computes, in order and beside each other; its cycles are those predicted."""
+    program = assemble(Pipeline(*TO_COMMANDS[1:])(module))
+    simulator = Simulator(program, device)
+    (got,) = simulator.run(*inputs)
+    (alone,) = Simulator(serial(program, device), device).run(*inputs)
+    np.testing.assert_array_equal(got, alone)
+    assert simulator.report is not None
+    assert simulator.report.cycles == predicted_cycles(program, device)
+    return got, simulator.report
+
+
+def traffic(report: Report) -> int:
+    return sum(layer.read.total() + layer.written.total() for layer in report.layers)
+
+
+@pytest.mark.parametrize("name", ["nmp", "gemmini"])
+def test_layers_in_a_row(name: str) -> None:
+    """The reference's bits, whatever stays; and something does."""
+    device = load_device(name)
+    stayed: list[int] = []
+
+    def check(chain: Layer) -> None:
+        module, inputs = chain.module, chain.inputs
+        lowered = Pipeline("npu-cascade")(layers(module, device))
+        stayed.append(len(staying(lowered)))
+        got, _ = run(lowered, device, inputs)
+        (expected,) = evaluate(main_function(module), inputs)
+        np.testing.assert_array_equal(got, expected)
+
+    drawn(EXAMPLES)(seed(0)(given(chains(device))(check)))()
+    assert sum(stayed) > EXAMPLES // 2
+
+
+@pytest.mark.parametrize("name", ["nmp", "gemmini"])
+def test_what_stays_is_no_traffic(name: str) -> None:
+    """Without it the same bits, more bytes, and no fewer cycles."""
+    device, fewer = load_device(name), list[int]()
+
+    def check(chain: Layer) -> None:
+        module, inputs = chain.module, chain.inputs
+        apart = layers(module, device)
+        lowered = Pipeline("npu-cascade")(apart)
+        (got, report), (other, without) = run(lowered, device, inputs), run(apart, device, inputs)
+        np.testing.assert_array_equal(got, other)
+        assert traffic(report) <= traffic(without)
+        fewer.append(without.cycles - report.cycles)
+
+    drawn(EXAMPLES // 4)(seed(1)(given(chains(device))(check)))()
+    assert sum(fewer) > 0
