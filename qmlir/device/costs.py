@@ -72,7 +72,7 @@ def demand(command: Command, device: Device, touched: Footprint) -> Demand:
     queue = device.queue[command.queue]
     if isinstance(command, Host):
         fallback = device.fallback
-        moved = ceil((command.read + command.written) / _exact(fallback.bytes_per_cycle))
+        moved = ceil((command.read + command.written + command.constants) / _exact(fallback.bytes_per_cycle))
         return Demand(max(moved, ceil(command.work / _exact(fallback.macs_per_cycle))), {}, fallback.setup)
     engine = _engine_cycles(command, queue, device)
     if not engine:

@@ -11,8 +11,8 @@ from qmlir.device.blocks import Footprint
 from qmlir.device.costs import demand
 from qmlir.device.description import Device
 from qmlir.device.products import products, work_of
-from qmlir.device.stored import stored_bytes
-from qmlir.dialects import nn, qint
+from qmlir.device.stored import constant_bytes, stored_bytes
+from qmlir.dialects import qint
 from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.qint.contraction import ContractionOp
 from qmlir.isa.commands import Host
@@ -23,7 +23,7 @@ class Call:
     """Cycles of one routine of the host.
 
     crossing   to begin it, and to read and write its tensors
-    computing  beyond that, where the host is slower at computing than at reading and writing
+    computing  beyond that, where the host reads constants, or is slower at computing than at reading and writing
     """
 
     crossing: int
@@ -46,7 +46,8 @@ def call(operations: Sequence[Operation], inputs: Iterable[SSAValue], outputs: I
     """
     read, written = (sum(map(stored_bytes, values)) for values in (inputs, outputs))
     crossing, whole = (
-        demand(Host(0, (), 0, 0, read, written, work), on, Footprint()) for work in (0, work_of(operations))
+        demand(Host(0, (), 0, 0, read, written, constants, work), on, Footprint())
+        for constants, work in ((0, 0), (constant_bytes(operations), work_of(operations)))
     )
     return Call(crossing.setup + crossing.engine, whole.engine - crossing.engine)
 
@@ -55,10 +56,10 @@ def least_cycles(
     operations: Sequence[Operation], inputs: Iterable[SSAValue], outputs: Iterable[SSAValue], device: Device
 ) -> int:
     """Cycles that the device takes at least: each engine works all the time, and nothing is loaded twice."""
-    constants = {v for op in operations for v in op.operands if isinstance(v.owner, nn.ConstantOp)}
     array = sum((_on_the_array(op, device) for op in operations), Fraction(0))
     after = sum((_after_the_array(op, device) for op in operations), Fraction(0))
-    return ceil(max(array, after, _moving([*inputs, *outputs, *constants], device)))
+    moved = sum(map(stored_bytes, [*inputs, *outputs])) + constant_bytes(operations)
+    return ceil(max(array, after, _moving(moved, device)))
 
 
 def _on_the_array(op: Operation, device: Device) -> Fraction:
@@ -81,12 +82,12 @@ def _after_the_array(op: Operation, device: Device) -> Fraction:
     return work_of([op]) / _exact(max(rates, default=1.0))
 
 
-def _moving(values: Iterable[SSAValue], device: Device) -> Fraction:
-    """Of the fastest external memory: all bytes, each once."""
+def _moving(moved: int, device: Device) -> Fraction:
+    """Of the fastest external memory: bytes by those that it serves."""
     rates = [m.bytes_per_cycle for m in device.memory if m.external and m.bytes_per_cycle is not None]
     if not rates:
         return Fraction(0)
-    return sum(map(stored_bytes, values)) / _exact(max(max(r.read, r.write or 0.0) for r in rates))
+    return moved / _exact(max(max(r.read, r.write or 0.0) for r in rates))
 
 
 def _exact(number: float) -> Fraction:

@@ -177,7 +177,7 @@ class ZeroPoint(Table):
     """Whether zero points other than 0 are computed."""
 
     activations: Flag = Field(default=False, description="of data")
-    weights: Flag = Field(default=False, description="of weights")
+    weights: Flag = Field(default=False, description="of weights: differences of 9 bits are stored in 8, around one")
 
 
 class Shifts(Table):

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 from qmlir.device import properties
 from qmlir.device.copies import MOST_TRANSFERS
 from qmlir.device.description import Device
-from qmlir.device.sums import Sums, sums_of
+from qmlir.device.sums import Sums
 from qmlir.dialects import qint
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant import numerics
@@ -109,6 +109,14 @@ def _powers_of_two(numbers: frozenset[int], _: object) -> bool:
 
 def _right_shifts(device: Device) -> range:
     return range(device.quant.shift.min, device.quant.shift.max + 1)
+
+
+def _multiplied(device: Device) -> Iterator[str]:
+    """Types that the array multiplies."""
+    for mode in device.array.modes:
+        yield f"{mode.a} by {mode.w}"
+        if device.quant.zero_point.weights:
+            yield f"{mode.a} by {mode.w}{properties.AROUND}"
 
 
 def _of(kind_key: str) -> Callable[[Device, str], Any]:
@@ -256,16 +264,16 @@ LIMITS = (
         "array.modes",
         ("conv2d", "depthwise", "fc"),
         "the array multiplies {wanted}",
-        lambda device, kind: frozenset(f"{mode.a} by {mode.w}" for mode in device.array.modes),
+        lambda device, kind: frozenset(_multiplied(device)),
         properties.multiplied,
-        lambda got, wanted: got in wanted,
+        lambda got, wanted: got.types in wanted or got.narrow in wanted,
     ),
     Limit(
         "array.modes.acc",
         ("conv2d", "depthwise", "fc"),
         "sums take at most {wanted}",
         lambda device, kind: tuple(Sums(f"{m.a} by {m.w}", int(m.acc.removeprefix("i"))) for m in device.array.modes),
-        sums_of,
+        properties.sums,
         lambda got, wanted: all(got.bits <= mode.bits for mode in wanted if mode.types == got.types),
     ),
     Limit(

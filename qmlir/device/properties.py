@@ -1,11 +1,14 @@
 """What an integer operation has that a device may limit: windows, strides, types, zero points, factors."""
 
+from dataclasses import dataclass
 from math import inf
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from qmlir.device.copies import transfers as transfers_of
+from qmlir.device.stored import around_zero_point
+from qmlir.device.sums import Sums, sums_of
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import ConstantOp
@@ -87,9 +90,37 @@ def narrow_types(op: Operation) -> frozenset[str]:
     return frozenset(map(str, elements)) - {"i32", "i64"}
 
 
-def multiplied(op: Operation) -> str:
-    """The types of data and weights, as `i8 by i8`."""
-    return " by ".join(str(element_of(v)) for v in op.operands[:2])
+AROUND = " around a zero point"
+"""Behind the types of data and weights: the weights have a zero point other than 0."""
+
+
+@dataclass(frozen=True)
+class Multiplied:
+    """What a contraction multiplies.
+
+    types    of data and weights, as `i8 by i8`
+    narrow   the types if its weights are stored with a zero point; None where that makes them no narrower
+    """
+
+    types: str
+    narrow: str | None
+
+    def __str__(self) -> str:
+        return self.types if self.narrow is None else f"{self.types} or {self.narrow}"
+
+
+def multiplied(op: WeightedOp) -> Multiplied:
+    """The types of data and weights."""
+    data, weights = (str(element_of(v)) for v in op.operands[:2])
+    constant = op.w.owner
+    narrow = isinstance(constant, ConstantOp) and around_zero_point(constant.value.array) is not None
+    return Multiplied(f"{data} by {weights}", f"{data} by i8{AROUND}" if narrow else None)
+
+
+def sums(op: WeightedOp) -> Sums:
+    """How wide its sums get."""
+    types = multiplied(op)
+    return sums_of(op, (types.narrow or types.types).removesuffix(AROUND))
 
 
 def zero_points(op: Operation) -> frozenset[int]:

@@ -1,14 +1,22 @@
 """How tensors lie in a device's memories: of quantized ones their integers, dense."""
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
+import numpy.typing as npt
+from xdsl.ir import Operation, SSAValue
 
+from qmlir.device.description import Device
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
+
+Array = npt.NDArray[Any]
 
 
 def stored_dtype(value: SSAValue) -> np.dtype[Any]:
@@ -20,3 +28,31 @@ def stored_dtype(value: SSAValue) -> np.dtype[Any]:
 def stored_bytes(value: SSAValue) -> int:
     """Of a whole tensor."""
     return prod(shape_of(value)) * stored_dtype(value).itemsize
+
+
+def constant_bytes(operations: Iterable[Operation]) -> int:
+    """Of the constants that operations read, each once."""
+    read = {operand for op in operations for operand in op.operands}
+    return sum(stored_bytes(value) for value in read if isinstance(value.owner, ConstantOp))
+
+
+def stored_weights(op: WeightedOp, device: Device) -> tuple[Array, int]:
+    """Constant weights as a device has them, and their zero point: 0 where it multiplies them as they are."""
+    assert isinstance(op.w.owner, ConstantOp)
+    weights = op.w.owner.value.array
+    plain = (f"i{width_of(op.x)}", f"i{width_of(op.w)}")
+    narrow = around_zero_point(weights)
+    known = any((mode.a, mode.w) == plain for mode in device.array.modes)
+    return (weights, 0) if known or narrow is None else narrow
+
+
+def around_zero_point(weights: Array) -> tuple[Array, int] | None:
+    """Weights of 16 bits as numbers of 8, and what to subtract from these; None where they lie too far apart.
+
+    So come those that another converter stored with a zero point: as differences from it, which have 9 bits.
+    """
+    low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
+    if weights.dtype != np.int16 or high - low > 255:
+        return None
+    zero_point = min(max(0, -128 - low), 127 - high)
+    return (weights + zero_point).astype(np.int8), zero_point

@@ -29,8 +29,8 @@ class Sums:
         return f"{self.bits} bits of {self.types}"
 
 
-def sums_of(op: WeightedOp) -> Sums:
-    """How wide the sums of a contraction get.
+def sums_of(op: WeightedOp, types: str) -> Sums:
+    """How wide the sums of a contraction get that multiplies these types.
 
     Padding leaves products out, and slices of the terms are summed one after the other: any of the products may be
     missing, and so may the bias.
@@ -41,7 +41,7 @@ def sums_of(op: WeightedOp) -> Sums:
     bias = np.zeros(1, np.int64) if op.b is None else _numbers(op.b)
     highest = int((most * up - least * down + np.maximum(bias, 0)).max(initial=0))
     lowest = int((least * up - most * down + np.minimum(bias, 0)).min(initial=0))
-    return Sums(f"i{width_of(op.x)} by i{width_of(op.w)}", 1 + max(highest.bit_length(), (-1 - lowest).bit_length()))
+    return Sums(types, 1 + max(highest.bit_length(), (-1 - lowest).bit_length()))
 
 
 def _weights(op: WeightedOp) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

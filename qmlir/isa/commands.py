@@ -89,6 +89,7 @@ class Host(Command):
     """Has the host run a routine of the stream's table: the only way off the device.
 
     read, written   bytes of the routine's inputs and of its outputs
+    constants       bytes that it reads besides, which the host has
     work            products and other operations on single elements that it computes; 2^32 − 1 stands for more, too
     """
 
@@ -96,6 +97,7 @@ class Host(Command):
     routine: int
     read: int
     written: int
+    constants: int
     work: int
 
 
@@ -159,7 +161,8 @@ class Window(Command):
 
     Output (r, c) meets at tap (i, j) the input row r·stride_rows + i·dilation_rows − top and the column likewise; what
     lies outside [0, rows) × [0, columns) contributes nothing. `sums` is [out_rows, out_columns, output channels] of
-    sum_bits, dense; `bias` is one number of sum_bits for each output channel, read where init is BIAS.
+    sum_bits, dense; `bias` is one number of sum_bits for each output channel, read where init is BIAS. Weights have the
+    zero point 0 but on devices that compute others.
     """
 
     data: Place
@@ -171,6 +174,7 @@ class Window(Command):
     weight_bits: int
     sum_bits: int
     zero_point: Signed
+    weight_zero_point: Signed
     rows: int
     columns: int
     channels: int
@@ -190,7 +194,7 @@ class Window(Command):
 
 @dataclass(frozen=True)
 class Convolve(Window):
-    """sums[r, c, o] (+)= Σ_{i,j,k} (data[…, k] − zero_point) · weights[o, i, j, k].
+    """sums[r, c, o] (+)= Σ_{i,j,k} (data[…, k] − zero_point) · (weights[o, i, j, k] − weight_zero_point).
 
     `weights` is [O, KH·KW·channels], zero-padded to whole tiles n by k of the device's layout, tile after tile along
     the second axis first, each tile [n, k]. A fully connected layer has a window of one.
@@ -202,7 +206,7 @@ class Convolve(Window):
 
 @dataclass(frozen=True)
 class ConvolveDepthwise(Window):
-    """sums[r, c, k] (+)= Σ_{i,j} (data[…, k] − zero_point) · weights[i, j, k]; `weights` is dense."""
+    """sums[r, c, k] (+)= Σ_{i,j} (data[…, k] − zero_point) · (weights[i, j, k] − weight_zero_point); they are dense."""
 
     OP = 0x21
 

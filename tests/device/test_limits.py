@@ -5,14 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from xdsl.dialects import test
 from xdsl.dialects.builtin import DenseArrayBase, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from qmlir.device import Device
 from qmlir.device.limits import LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.base import int32
+from qmlir.dialects.weights import WeightsAttr
 from tests.ops.sample import Sample, axis, groups, i, narrow, scaled, weights, window, zero
 from tests.ops.samples import HALF
 
@@ -157,7 +160,7 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
         device(),
         conv(),
         Sample(qint.Conv2DOp, "", (i(16, 1, 3, 3, 2), i(16, 2, 2, 2, 2))),
-        "the array multiplies i16 by i8 or i8 by i8, got i16 by i16",
+        "or i8 by i8 around a zero point, got i16 by i16",
     ),
     (
         "array.modes.acc",
@@ -239,3 +242,23 @@ def test_operations_that_a_device_lacks() -> None:
     odd = Sample(qint.SaturatingFullyConnectedOp, "", (i(8, 3, 16), i(8, 5, 16))).build()
     assert kind_of(odd) is None
     assert refusals(odd, vta) == ["no device file has a key for qint.saturating_fully_connected"]
+
+
+def test_weights_around_a_zero_point() -> None:
+    """Differences of 9 bits are numbers of 8 to a device whose weights have zero points; to others they are not."""
+
+    def differences(low: int, high: int) -> Operation:
+        values = np.arange(low, high + 1, dtype=np.int16).reshape(1, -1)
+        data = test.TestOp(result_types=[i(8, 1, values.size).type]).res[0]
+        weights = nn.ConstantOp(WeightsAttr(values)).results[0]
+        return qint.FullyConnectedOp.make([data, weights, []], {}, element=i(32).element)
+
+    without = with_quant(zero_point={"activations": True})
+    assert refusals(differences(-200, 55), device()) == refusals(differences(-255, 0), device()) == []
+    assert refusals(differences(-200, 56), device()) == [
+        "the array multiplies i16 by i8 or i16 by i8 around a zero point or i8 by i8 or i8 by i8 around a zero point, "
+        "got i8 by i16 (array.modes)"
+    ]
+    assert refusals(differences(-200, 55), without) == [
+        "the array multiplies i16 by i8 or i8 by i8, got i8 by i16 or i8 by i8 around a zero point (array.modes)"
+    ]

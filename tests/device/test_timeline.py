@@ -38,7 +38,7 @@ def intervals(device: Device, *commands: Command) -> list[Interval]:
 def convolve(queue: int, places: tuple[Place, Place, Place, Place], waits: tuple[Wait, ...] = ()) -> Convolve:
     """64 positions of 64 channels to 64."""
     return Convolve(
-        queue, waits, 0, *places, Init.ZERO, 8, 8, 32, 0, 8, 8, 64, 512, 64, 8, 8, 1, 1, 1, 1, 1, 1, 0, 0, 64
+        queue, waits, 0, *places, Init.ZERO, 8, 8, 32, 0, 0, 8, 8, 64, 512, 64, 8, 8, 1, 1, 1, 1, 1, 1, 0, 0, 64
     )  # fmt: skip
 
 
@@ -136,10 +136,10 @@ def test_an_interlock() -> None:
 
 def test_the_host() -> None:
     """A call takes as long as its bytes, or as what it computes: 4 bytes and 16 products a cycle."""
-    found = intervals(load_device("nmp"), Host(1, (), 0, 0, 0, 0, 0), Host(1, (Wait(1, 1),), 0, 0, 0, 0, 0))
+    found = intervals(load_device("nmp"), Host(1, (), 0, 0, 0, 0, 0, 0), Host(1, (Wait(1, 1),), 0, 0, 0, 0, 0, 0))
     assert found == [Interval(500, 500), Interval(1000, 1000)]
     for work, cycles in ((320, 20), (321, 21)):
-        assert demand(Host(1, (), 0, 0, 60, 20, work), load_device("nmp"), Footprint()) == Demand(cycles, {}, 500)
+        assert demand(Host(1, (), 0, 0, 50, 20, 10, work), load_device("nmp"), Footprint()) == Demand(cycles, {}, 500)
 
 
 def test_a_command_alone() -> None:

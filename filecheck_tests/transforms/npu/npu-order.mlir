@@ -46,7 +46,7 @@ builtin.module attributes {npu.device = "nmp"} {
     npu.issue "load" "move" source = %x[0] target = %a[0] size = 32 rows = 2 planes = 1 source_row = 32 source_plane = 0 target_row = 128 target_plane = 0
     npu.issue "store" "move" source = %a[32] target = %y[0] size = 96 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
     npu.issue "store" "move" source = %a[96] target = %y[96] size = 64 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
-    npu.call "exec" @host_0(%x : !npu.buffer) -> (%y : !npu.buffer) {work = 0 : i64, waits = {}}
+    npu.call "exec" @host_0(%x : !npu.buffer) -> (%y : !npu.buffer) {constants = 0 : i64, work = 0 : i64, waits = {}}
     npu.issue "load" "move" source = %y[0] target = %a[0] size = 32 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
     func.return
   }
@@ -58,5 +58,5 @@ builtin.module attributes {npu.device = "nmp"} {
 // CHECK: npu.issue "load" "move"
 // CHECK-NEXT: npu.issue "store" "move" {{.*}} target_plane = 0{{$}}
 // CHECK-NEXT: npu.issue "store" "move" {{.*}} after "load" 1{{$}}
-// CHECK-NEXT: npu.call "exec" @host_0({{.*}}) {work = 0 : i64, waits = {store = 2 : i64}}
+// CHECK-NEXT: npu.call "exec" @host_0({{.*}}) {constants = 0 : i64, work = 0 : i64, waits = {store = 2 : i64}}
 // CHECK-NEXT: npu.issue "load" "move" {{.*}} after "exec" 1{{$}}

@@ -21,7 +21,7 @@ builtin.module attributes {npu.device = "nmp"} {
     npu.issue "load" "move" source = %w[0] target = %b[100] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
     npu.issue "load" "move" source = %v[0] target = %b[104] size = 2 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
     npu.issue "store" "move" source = %b[0] target = %y[0] size = 100 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
-    npu.call "exec" @host_0(%x : !npu.buffer) -> (%y : !npu.buffer) {work = 0 : i64, waits = {}}
+    npu.call "exec" @host_0(%x : !npu.buffer) -> (%y : !npu.buffer) {constants = 0 : i64, work = 0 : i64, waits = {}}
     npu.issue "load" "move" source = %w[0] target = %c[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
     npu.issue "load" "move" source = %w[0] target = %d[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
     func.return

@@ -24,7 +24,7 @@ builtin.module attributes {npu.device = "nmp"} {
   func.func @main() {
     %a = npu.buffer "dram" 50000000 {role = "ofm", tensor = "conv1"} : !npu.buffer
     %b = npu.buffer "dram" 30000000 {role = "ofm", tensor = "conv2"} : !npu.buffer
-    npu.call "exec" @host_0(%a : !npu.buffer) -> (%b : !npu.buffer) {work = 0 : i64, waits = {}}
+    npu.call "exec" @host_0(%a : !npu.buffer) -> (%b : !npu.buffer) {constants = 0 : i64, work = 0 : i64, waits = {}}
     func.return
   }
 }
@@ -38,7 +38,7 @@ builtin.module attributes {npu.device = "nmp"} {
   func.func @main() {
     %a = npu.buffer "dram" 67108864 {role = "ofm", tensor = "conv1"} : !npu.buffer
     %w = npu.buffer "dram" 4 {role = "weights", contents = #qmlir.weights<tensor<4xi8>, [1, 2, 3, 4]>} : !npu.buffer
-    npu.call "exec" @host_0(%w : !npu.buffer) -> (%a : !npu.buffer) {work = 0 : i64, waits = {}}
+    npu.call "exec" @host_0(%w : !npu.buffer) -> (%a : !npu.buffer) {constants = 0 : i64, work = 0 : i64, waits = {}}
     func.return
   }
 }

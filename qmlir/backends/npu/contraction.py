@@ -14,6 +14,8 @@ def convolve(command: Window, machine: Machine) -> None:
     """Adds the products of one tap after the other."""
     blocks = window_blocks(command, machine.device)
     data = machine.numbers(blocks.data, command.data_bits) - command.zero_point
+    if command.weight_zero_point and not machine.device.quant.zero_point.weights:
+        raise Fault("weights must have the zero point 0", got=str(command.weight_zero_point))
     weights = _weights(command, blocks.weights, machine)
     dtype = _float_for(command)
     total = np.zeros((len(data), command.out_rows, command.out_columns, outputs(command)), np.int64)
@@ -33,7 +35,8 @@ def convolve(command: Window, machine: Machine) -> None:
 
 def _float_for(command: Window) -> type[np.float32] | type[np.float64]:
     """Floats that hold every sum of products of one tap exactly, in whatever order they are added."""
-    data, weight = (1 << command.data_bits - 1) + abs(command.zero_point), 1 << command.weight_bits - 1
+    data = (1 << command.data_bits - 1) + abs(command.zero_point)
+    weight = (1 << command.weight_bits - 1) + abs(command.weight_zero_point)
     return np.float32 if data * weight * command.channels <= 1 << 24 else np.float64
 
 
@@ -45,11 +48,11 @@ def _multiplied(taken: Int64s, weights: Int64s, dtype: type[np.float32] | type[n
 
 
 def _weights(command: Window, block: Block, machine: Machine) -> Int64s:
-    """int64 [networks, KH, KW, channels, output channels], of a depthwise convolution without the last.
+    """Minus their zero point, int64 [networks, KH, KW, channels, output channels], depthwise without the last.
 
     Networks that have the same have it once.
     """
-    stored = machine.numbers(block, command.weight_bits)
+    stored = machine.numbers(block, command.weight_bits) - command.weight_zero_point
     stored = stored[:1] if (stored == stored[:1]).all() else stored
     networks = len(stored)
     window = (command.kernel_rows, command.kernel_columns, command.channels)

@@ -216,6 +216,7 @@ class CallOp(IRDLOperation):
     """Gives a queue the command that has the host run a routine, a function of the module.
 
     inputs, outputs  where its arguments and results lie, dense
+    constants        bytes of those it reads
     work             products and other operations on single elements that it computes
     waits            as of `npu.issue`
     """
@@ -225,6 +226,7 @@ class CallOp(IRDLOperation):
     outputs = var_operand_def(BufferType)
     queue = prop_def(StringAttr)
     routine = prop_def(FlatSymbolRefAttrConstr)
+    constants = prop_def(IntegerAttr)
     work = prop_def(IntegerAttr)
     waits = prop_def(DictionaryAttr)
 
@@ -234,12 +236,20 @@ class CallOp(IRDLOperation):
         "$queue $routine `(` $inputs `:` type($inputs) `)` `->` `(` $outputs `:` type($outputs) `)` attr-dict"
     )
 
-    def __init__(self, queue: str, routine: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], work: int):
+    def __init__(
+        self,
+        queue: str,
+        routine: str,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        constants: int,
+        work: int,
+    ):
         super().__init__(
             operands=[list(inputs), list(outputs)],
             properties={
-                "queue": StringAttr(queue), "routine": SymbolRefAttr(routine), "work": IntegerAttr(work, i64),
-                "waits": waits_attribute({}),
+                "queue": StringAttr(queue), "routine": SymbolRefAttr(routine), "constants": IntegerAttr(constants, i64),
+                "work": IntegerAttr(work, i64), "waits": waits_attribute({}),
             },
         )  # fmt: skip
 

@@ -53,7 +53,8 @@ class Numbers:
         if isinstance(step, CallOp):
             read, written = (sum(_size(buffer) for buffer in buffers) for buffers in (step.inputs, step.outputs))
             routine = _number(self.routines, step.routine.string_value(), "routine")
-            return Host(queue, waits, 0, routine, read, written, min(step.work.value.data, WORD - 1))
+            constants, work = step.constants.value.data, min(step.work.value.data, WORD - 1)
+            return Host(queue, waits, 0, routine, read, written, constants, work)
         command = step.command.data
         placed = {name: self._moved(place, step.buffers) for name, place in places(command)}
         return replace(command, queue=queue, waits=waits, **placed)

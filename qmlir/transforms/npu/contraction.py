@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.device.stored import stored_weights
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp
@@ -35,7 +36,9 @@ def tile_contraction(
     Raises:
         LoweringError: Not even its smallest tile fits, or it has a form that there are no commands for.
     """
-    weights, bias = _constant(op.w, layer), None if op.b is None else _constant(op.b, layer)
+    bias = None if op.b is None else _constant(op.b, layer)
+    _constant(op.w, layer)
+    weights, weight_zero_point = stored_weights(op, emitter.device)
     if not chain:
         raise LoweringError(op.name, layer.label.data, "must be followed by a change of scale in its layer")
     if isinstance(op, qint.DepthwiseConv2DOp) and shape_of(op.x)[-1] != weights.shape[-1]:
@@ -45,9 +48,8 @@ def tile_contraction(
         )  # fmt: skip
     parts = list(_parts(emitter, layer, op, chain, outer))
     work = work_of(op, chain, layer, 8 * weights.itemsize, _inside(emitter, parts[0]))
-    loop = _Loop(
-        emitter, op, chain, work, _tiling(emitter, work, layer), weights, _bias(emitter, op, bias, work.sum_bits)
-    )
+    brought = _bias(emitter, op, bias, work.sum_bits)
+    loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, weight_zero_point, brought)
     for part in parts:
         loop.run(part)
 
@@ -181,7 +183,7 @@ class _Loop:
     """The loops over the tiles of a layer.
 
     chosen   how it is tiled
-    weights  of all groups, as the operation has them
+    weights  of all groups, as the device stores them, around weight_zero_point
     bias     brings that of some output channels; None without one
     """
 
@@ -191,6 +193,7 @@ class _Loop:
     work: Work
     chosen: Tiling
     weights: Array
+    weight_zero_point: int
     bias: Callable[[range], Spot] | None
 
     def __post_init__(self) -> None:
@@ -265,8 +268,9 @@ class _Loop:
         self.emitter.issue(
             array, kind, data=data.spot, weights=weights, bias=bias or sums.spot, sums=sums.spot,
             init=begin if first else Init.ACCUMULATE, data_bits=work.data_bits, weight_bits=work.weight_bits,
-            sum_bits=work.sum_bits, zero_point=self.op.zero_point.value.data, rows=data.shape[0],
-            columns=data.shape[1], channels=data.shape[2], row_pitch=data.row_pitch, pixel_pitch=data.pixel_pitch,
+            sum_bits=work.sum_bits, zero_point=self.op.zero_point.value.data,
+            weight_zero_point=self.weight_zero_point, rows=data.shape[0], columns=data.shape[1],
+            channels=data.shape[2], row_pitch=data.row_pitch, pixel_pitch=data.pixel_pitch,
             out_rows=len(rows), out_columns=len(columns), kernel_rows=work.kernel[0], kernel_columns=work.kernel[1],
             stride_rows=work.stride[0], stride_columns=work.stride[1], dilation_rows=work.dilation[0],
             dilation_columns=work.dilation[1], top=top, left=left,

@@ -7,13 +7,12 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.device import Device
 from qmlir.device.description import Memory
-from qmlir.device.stored import stored_bytes
+from qmlir.device.stored import stored_bytes, stored_weights
 from qmlir.device.values import Role
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
-from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.transforms.npu.contraction_work import groups_of, is_pointwise, other_operands, work_of
 from qmlir.transforms.npu.engines import Engines
@@ -48,9 +47,8 @@ class LayerCosts:
         outer: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, layer.inputs, strict=True))
         operands = sum(root_of(outer.get(v, v)) in stays for v in other_operands(first, chain))
         data, result = root_of(outer.get(first.x, first.x)) in stays, layer.outputs[0] in stays
-        found = tiling(
-            work_of(first, chain, layer, width_of(first.w), Inside(rest, data, result, operands)), self.device
-        )
+        inside, weight_bits = Inside(rest, data, result, operands), 8 * stored_weights(first, self.device)[0].itemsize
+        found = tiling(work_of(first, chain, layer, weight_bits, inside), self.device)
         images = 1 if is_pointwise(first) else shape_of(first.x)[0]
         return inf if found is None else found.cycles * images * groups_of(first)
 

@@ -18,7 +18,7 @@ from xdsl.rewriter import InsertPoint
 from qmlir.device import Device
 from qmlir.device.module import LAYERS, device_of
 from qmlir.device.products import work_of
-from qmlir.device.stored import stored_bytes, stored_dtype
+from qmlir.device.stored import constant_bytes, stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp, MovementOp
@@ -128,8 +128,8 @@ class _Tiling:
         if any(spot.offset for spot in spots[0]):
             raise LoweringError(op.name, op.label.data, "must be given whole tensors")
         inputs, outputs = ([spot.buffer for spot in given] for given in spots)
-        work = work_of(op.operations())
-        self.emitter.builder.insert(CallOp(self.emitter.engines.array.id, name, inputs, outputs, work))
+        constants, work = constant_bytes(op.operations()), work_of(op.operations())
+        self.emitter.builder.insert(CallOp(self.emitter.engines.array.id, name, inputs, outputs, constants, work))
         body = op.body.clone()
         yielded = cast(Operation, body.block.last_op)
         body.block.insert_op_before(func.ReturnOp(*yielded.operands), yielded)

@@ -152,8 +152,13 @@ WRONG = [
     ("bias=acc:0x4000 sums", "bias=dram:0x2000 sums", "bias must be brought in by a transfer, got a place in dram"),
     ("target=act:0x1000 target_row", "target=dram:0x3000 target_row", "target must be taken out by a transfer, got"),
     ("table=acc:0x4040", "table=act:0x4040", "table must be in a memory that holds scales or lut or bias, got act"),
+    ("weight_zero_point=0", "weight_zero_point=3", "weights must have the zero point 0, got 3"),
     ("out_rows=6 out_columns=5", "out_rows=60000 out_columns=50000", "must meet at most"),
-    ("exec mark layer=0", "exec host routine=0 read=0 written=0", "must call a routine of the host, got number 0 of 0"),
+    (
+        "exec mark layer=0",
+        "exec host routine=0 read=0 written=0 constants=0 work=0",
+        "must call a routine of the host, got number 0 of 0",
+    ),
 ]
 
 
@@ -176,7 +181,7 @@ HALVES = Routine(
 def _with_host(after: str = " after store:1", read: int = 240) -> Program:
     """The layer, and then half of each of its numbers as a float."""
     layer = Layer.random()
-    host = f"exec host routine=0 read={read} written=960{after}\n exec end"
+    host = f"exec host routine=0 read={read} written=960 constants=0 work=9{after}\n exec end"
     program = layer.program(layer.text().replace("exec end", host))
     return replace(program, routines=(HALVES,), outputs=HALVES.outputs)
 

@@ -199,6 +199,9 @@ class Draft:
 
 def _weights(draft: Draft, *shape: int) -> SSAValue:
     known = [mode.w for mode in draft.device.array.modes if mode.a == f"i{draft.bits}"] or ["i8"]
+    if known == ["i8"] and draft.device.quant.zero_point.weights and draft.chance():
+        # Differences from a zero point: of 9 bits, and no mode multiplies any of 16.
+        return draft.constant(draft.random(8, *shape).astype("i2") - np.int16(draft.integer(-128, 127)))
     return draft.constant(draft.random(int(draft.draw(st.sampled_from(known))[1:]), *shape))
 
 
