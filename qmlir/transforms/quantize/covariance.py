@@ -88,7 +88,7 @@ ROWS = 1024
 
 def mean_of(arrays: Sequence[Array]) -> Array:
     """The mean over all positions of samples [g, p, n], [g, 1, n]."""
-    return np.mean([a.mean(axis=1, keepdims=True) for a in arrays], axis=0)
+    return np.mean([a.mean(axis=1, keepdims=True, dtype=np.float64) for a in arrays], axis=0)
 
 
 def _off_diagonal_squares(x: Array) -> Array:

@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 BLOCK = 64
 """So many columns are rounded one after the other before their errors go on to the rest in one product of matrices."""
 
-SWEEPS = 8
-"""Rounds of coordinate descent at most; few change anything after the third."""
+SWEEPS = 4
+"""Rounds of coordinate descent at most: what more of them still change is not to be seen in any result."""
 
 
 def near_integers(targets: Array, form: Array, limits: tuple[int, int]) -> Array:

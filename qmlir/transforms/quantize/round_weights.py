@@ -52,8 +52,10 @@ from qmlir.transforms.quantize.terms import Terms
 
 Array = npt.NDArray[Any]
 
-POSITIONS = 8192
-"""At most so many sums of each output, over all samples, tell what a layer reads."""
+POSITIONS = 4096
+"""At most so many sums of each output, over all samples, tell what a layer reads. Twice as many, or half of them,
+change the SQNR of kws and resnet8 at 8 bits, calibrated on one half of their calibration data and scored on the other,
+by at most 0.2 dB."""
 
 
 @dataclass(frozen=True)
@@ -174,9 +176,11 @@ def _seen(layer: Layer, terms: Terms, weights: Array) -> list[tuple[Array, Array
     for exact, read in zip(layer.x, layer.read, strict=True):
         positions = np.sort(draw.choice(terms.positions, each, replace=False))
         x = np.rint(terms.data(read, positions).astype(np.float64) / step)
-        lacking = (terms.data(exact, positions).astype(np.float64) / step - x) @ weights.swapaxes(1, 2)
-        # What a block lacks the others may have taken up: then nothing is asked of it.
-        found.append((x, lacking if terms.blocks == 1 else np.zeros_like(lacking)))
+        if terms.blocks == 1:
+            lacking = (terms.data(exact, positions).astype(np.float64) / step - x) @ weights.swapaxes(1, 2)
+        else:  # what a block lacks the others may have taken up: nothing is asked of it
+            lacking = np.zeros((*x.shape[:2], weights.shape[1]))
+        found.append((x.astype(np.float32), lacking))  # whole numbers of steps: exact
     return found
 
 

@@ -6,7 +6,7 @@ and its bias, and what follows reads what they left. So each layer is adjusted t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -52,7 +52,7 @@ class Layer:
     stored: Array
     bias: Array
     corrected: Array
-    _exact: list[Array] | None = None
+    _exact: list[Array] | None = field(default=None, init=False, repr=False)
 
     def exact_sums(self) -> list[Array]:
         """Sums of products of the float reading, without bias and clamp."""
