@@ -1,5 +1,6 @@
 """Room beyond the observed range: how much of it, for whom, and what it saves on data beyond that."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ func.func @main(%x: tensor<1x256xf32>) -> tensor<1x256xf32> {
 """
 SEEN = Observation((-1.0, 8.0), Histogram(-1.0, 0.5, np.ones(18)), (-0.5, 6.0))
 INT16 = Recipe(schema="symmetric", precision="int16")
+INT8 = Recipe()
 
 
 def total(clamp: str = "") -> SSAValue:
@@ -41,6 +43,33 @@ def test_data_of_16_bits_have_a_bit_to_spare() -> None:
     assert got.histogram.counts.tolist() == [1.0] * 18
 
 
+def test_data_of_8_bits_get_what_more_samples_hold() -> None:
+    got = expected(total(), SEEN, INT8)
+    factor = ((8.0 + 0.3 * (8.0 - 6.0)) - (-1.0 - 0.3 * (-0.5 + 1.0))) / 9
+    assert got.bounds == pytest.approx((-factor, 8 * factor))
+    assert got.histogram is not None
+    assert (got.histogram.lo, got.histogram.hi) == pytest.approx((-factor, 8 * factor))
+    assert got.histogram.counts.tolist() == [1.0] * 18
+
+
+@pytest.mark.parametrize("average", [(-1.0, 8.0), None])
+def test_data_of_8_bits_get_none_where_samples_are_alike_or_nobody_knows(average: tuple[float, float] | None) -> None:
+    seen = replace(SEEN, average=average)
+    assert expected(total(), seen, INT8) is seen
+
+
+def test_gumbel_tails_reach_as_far_as_is_expected() -> None:
+    """The mean of what 100 samples make expect, over 300 draws, is the mean of the greatest of 100^1.3 = 398."""
+    random = np.random.default_rng(18)
+    samples = random.gumbel(6.0, 0.8, (300, 100))
+    room = [
+        expected(total(), Observation((0.0, most), SEEN.histogram, (0.0, mean)), INT8).bounds[1]
+        for most, mean in zip(samples.max(axis=1), samples.mean(axis=1), strict=True)
+    ]
+    greatest = random.gumbel(6.0, 0.8, (300, 398)).max(axis=1)
+    assert np.mean(room) == pytest.approx(greatest.mean(), rel=0.01)
+
+
 @pytest.mark.parametrize("high", [8.0, 8.5])
 def test_none_beyond_a_clamp(high: float) -> None:
     clamped = total(f"{{min = -1.0 : f32, max = {high} : f32}}")
@@ -54,7 +83,9 @@ def test_none_beyond_a_clamp(high: float) -> None:
         Recipe(schema="symmetric", precision="int16", calibration="minmax"),
         Recipe(schema="symmetric", precision="int16", calibration="mse"),
         Recipe(schema="symmetric", precision="int16", glow_exact=True),
-        Recipe(),
+        Recipe(calibration="minmax"),
+        Recipe(calibration="mse"),
+        Recipe(glow_exact=True),
     ],
 )
 def test_who_gets_none(recipe: Recipe) -> None:
@@ -68,7 +99,8 @@ def test_inputs_and_what_was_not_counted_get_none() -> None:
     assert expected(argument, SEEN, INT16) is SEEN
 
 
-def test_data_beyond_the_range_lose_less() -> None:
+@pytest.mark.parametrize(("precision", "gain"), [("int16", 20), ("int8", 1)])
+def test_data_beyond_the_range_lose_less(precision: str, gain: float) -> None:
     """Others of the same inputs lie together where those that were profiled cancel: their sums leave the range."""
     weights = np.ones((4, 256), np.float32)
     module = parsed(f"""
@@ -85,8 +117,8 @@ func.func @main(%x: tensor<1x256xf32>) -> tensor<1x4xf32> {{
     truth = np.concatenate([x @ weights.T for x in others])
 
     def decibels(calibration: str) -> float:
-        options: dict[str, Any] = {"schema": "symmetric", "precision": "int16", "calibration": calibration}
+        options: dict[str, Any] = {"schema": "symmetric", "precision": precision, "calibration": calibration}
         run = qmlir.reference(qmlir.quantize(module, profile, **options))
         return sqnr(truth, np.concatenate([run(x) for x in others]))
 
-    assert decibels("auto") > decibels("minmax") + 20
+    assert decibels("auto") > decibels("minmax") + gain
