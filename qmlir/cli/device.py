@@ -50,6 +50,8 @@ def run_check(arguments: argparse.Namespace) -> None:
 
 
 def _print_figures(device: "Device", console: Console) -> None:
+    from qmlir.transforms.npu.engines import Engines
+
     peak = device.peak_macs
     console.print(
         Text(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
@@ -63,6 +65,11 @@ def _print_figures(device: "Device", console: Console) -> None:
             rate = memory.bytes_per_cycle.read
             balance = f", {rate:g} bytes/cycle: {rate / peak:.4g} bytes/MAC"
         console.print(Text(f"  memory {memory.id}: {memory.bytes} bytes {where}{balance}"))
+    stays = Engines.of(device).staying
+    kept = "results go out after each layer: there is no memory inside for both data and results"
+    console.print(
+        Text(f"  {kept if stays is None else f'results can stay in {stays.id} until the last layer reads them'}")
+    )
     console.print(Text(f"  scales change by the contract {device.quant.contract}"))
 
 

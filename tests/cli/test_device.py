@@ -17,7 +17,13 @@ def test_the_figures_of_a_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == "nmp: 512 MACs/cycle, 204.8 GMAC/s at 400 MHz"
     assert "  i16 by i8 into i40: 256 MACs/cycle" in lines
     assert "  memory dram: 67108864 bytes external, 16 bytes/cycle: 0.03125 bytes/MAC" in lines
+    assert "  results can stay in act until the last layer reads them" in lines
     assert lines[-1] == "  scales change by the contract shift"
+
+
+def test_a_device_without_a_memory_for_data_and_results(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["device", "check", "vta"]) == 0
+    assert "  results go out after each layer: there is no memory inside for both" in capsys.readouterr().out
 
 
 def test_a_network_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
