@@ -189,10 +189,10 @@ LIMITS = (
         lambda got, wanted: got % wanted == 0,
     ),
     Limit(
-        "ops.depthwise.multiplier_max",
+        "ops.depthwise",
         ["depthwise"],
-        "each input channel has at most {wanted} output channels",
-        _of("multiplier_max"),
+        "each input channel has {wanted} output channel",
+        lambda device, kind: 1,
         properties.channel_multiplier,
         _at_most,
     ),

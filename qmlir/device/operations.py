@@ -27,9 +27,7 @@ class Convolution(Window):
 
 
 class DepthwiseConvolution(Window):
-    """Limits of depthwise convolutions."""
-
-    multiplier_max: Elements | None = Field(default=None, description="output channels for each input channel")
+    """Limits of depthwise convolutions, which have one output channel for each input channel on every device."""
 
 
 class Contraction(Table):

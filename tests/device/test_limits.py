@@ -90,7 +90,7 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
     ),
     ("ops.conv2d.groups", device(conv2d={}), conv(), GROUPED, "channels fall into 1 group, got 2"),
     ("ops.conv2d.channels_multiple", device(conv2d={"channels_multiple": 4}), conv(), GROUPED, ""),
-    ("ops.depthwise.multiplier_max", device(), depthwise(), depthwise(outputs=8), "got 2"),
+    ("ops.depthwise", device(depthwise={}), depthwise(), depthwise(outputs=8), "1 output channel, got 2"),
     ("ops.depthwise.stride_max", device(), depthwise(window((3, 3))), depthwise(window((4, 1))), "got 4"),
     (
         "ops.maxpool.kernel_max",

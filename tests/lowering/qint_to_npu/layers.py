@@ -236,7 +236,7 @@ def conv2d(draft: Draft) -> SSAValue:
 def depthwise(draft: Draft) -> SSAValue:
     (rows, columns), properties, (height, width) = draft.windowed("depthwise", draft.device.ops.depthwise)
     channels = draft.integer(2, 40)
-    outputs = 2 * channels if draft.has("ops.depthwise.multiplier_max") else channels
+    outputs = 2 * channels if draft.has("ops.depthwise") else channels
     x = draft.input(draft.integer(1, 2), height, width, channels)
     return _sums(draft, qint.DepthwiseConv2DOp, x, _weights(draft, 1, rows, columns, outputs), outputs, properties)
 
@@ -341,8 +341,8 @@ def flaws(device: Device, kind: str) -> list[str]:
     found = [f"ops.{kind}.{key}" for key in ("kernel_max", "stride_max", "dilation_max") if getattr(limit, key, None)]
     if kind == "conv2d" and not limit.groups:
         found.append("ops.conv2d.groups")
-    if kind == "depthwise" and limit.multiplier_max == 1:
-        found.append("ops.depthwise.multiplier_max")
+    if kind == "depthwise":
+        found.append("ops.depthwise")
     if kind == "avgpool" and limit.divisor == "pow2":
         found.append("ops.avgpool.divisor")
     if kind in (*SCALED, "add", "avgpool") and not device.quant.zero_point.activations:
