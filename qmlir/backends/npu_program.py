@@ -36,8 +36,7 @@ def assemble(module: ModuleOp) -> Program:
     numbers = Numbers([m.id for m in device.memory], [q.id for q in device.queue], [*calls])
     routines = [_routine(functions[name], call, numbers) for name, call in calls.items()]
     commands = [numbers.command(step) for step in steps]
-    if device.sync.kind == "tokens":
-        commands = with_relays(commands, device, [routine.footprint for routine in routines])
+    commands = with_relays(commands, device, [routine.footprint for routine in routines])
     return Program(
         flat(device),
         commands,

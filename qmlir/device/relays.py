@@ -34,9 +34,11 @@ def with_relays(commands: Sequence[Command], device: Device, routines: Sequence[
 
     Args:
         commands: A valid serial schedule.
-        device: A device with tokens.
+        device: The device; where its queues do without tokens the commands stay as they are.
         routines: What each routine of the host reads and writes.
     """
+    if device.sync.kind != "tokens":
+        return list(commands)
 
     def times(run: Sequence[Command], given: Sequence[Tokens] = ()) -> list[Interval]:
         timeline = Timeline(device, given)

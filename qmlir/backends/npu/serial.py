@@ -18,6 +18,5 @@ def serial(program: Program, device: Device) -> Program:
         waits = () if last is None else (Wait(last, issued[last]),)
         commands.append(replace(command, waits=waits))
         issued[command.queue] += 1
-    if device.sync.kind == "tokens":
-        commands = with_relays(commands, device, [routine.footprint for routine in program.routines])
-    return replace(program, commands=commands)
+    routines = [routine.footprint for routine in program.routines]
+    return replace(program, commands=with_relays(commands, device, routines))
