@@ -239,9 +239,9 @@ LIMITS = (
     Limit(
         "ops.*",
         ["add", "mul"],
-        "operands are repeated along rows and columns alone",
+        "operands are repeated by whole images, rows and columns alone",
         lambda device, kind: False,
-        properties.repeats_channels,
+        properties.repeats_otherwise,
         lambda got, wanted: got == wanted,
     ),
     Limit(

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from qmlir.device.copies import transfers as transfers_of
-from qmlir.device.stored import around_zero_point
+from qmlir.device.stored import around_zero_point, as_images
 from qmlir.device.sums import Sums, sums_of
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import element_of, shape_of
@@ -183,9 +183,14 @@ def operand_types(op: qint.AddOp | qint.MulOp) -> int:
     return len({element_of(op.lhs), element_of(op.rhs)})
 
 
-def repeats_channels(op: qint.AddOp | qint.MulOp) -> bool:
-    """Whether an operand is repeated along the last axis, which no pitch does."""
-    return len({(shape_of(v) or (1,))[-1] for v in (op.lhs, op.rhs)}) > 1
+def repeats_otherwise(op: qint.AddOp | qint.MulOp) -> bool:
+    """Whether an operand is repeated other than by images, rows and columns, which no pitch does."""
+    images, (rows, columns, channels) = as_images(shape_of(op.results[0]))
+    found = [as_images(shape_of(operand)) for operand in (op.lhs, op.rhs)]
+    return not all(
+        n in (1, images) and height in (1, rows) and width in (1, columns) and depth == channels
+        for n, (height, width, depth) in found
+    )
 
 
 def transfers(op: Operation) -> float:

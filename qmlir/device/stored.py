@@ -1,6 +1,6 @@
 """How tensors lie in a device's memories: of quantized ones their integers, dense."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -28,6 +28,15 @@ def stored_dtype(value: SSAValue) -> np.dtype[Any]:
 def stored_bytes(value: SSAValue) -> int:
     """Of a whole tensor."""
     return prod(shape_of(value)) * stored_dtype(value).itemsize
+
+
+def as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
+    """How many images a tensor is, and what each is: rows, columns, channels."""
+    if len(shape) == 4:
+        return shape[0], (shape[1], shape[2], shape[3])
+    if len(shape) == 2:
+        return 1, (1, shape[0], shape[1])
+    return 1, (1, 1, prod(shape))
 
 
 def constant_bytes(operations: Iterable[Operation]) -> int:

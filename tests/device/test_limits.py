@@ -131,9 +131,9 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
     (
         "ops.add",
         device(),
-        add(HALF, HALF, (i(8, 3, 4), i(8, 1, 4))),
-        add(HALF, HALF, (i(8, 3, 4), i(8, 3, 1))),
-        "operands are repeated along rows and columns alone",
+        add(HALF, HALF, (i(8, 2, 3, 2, 4), i(8, 1, 3, 1, 4))),
+        add(HALF, HALF, (i(8, 2, 3, 4), i(8, 1, 3, 4))),
+        "operands are repeated by whole images, rows and columns alone",
     ),
     (
         "ops.move",

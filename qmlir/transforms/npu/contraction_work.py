@@ -5,13 +5,12 @@ from dataclasses import replace
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device.stored import stored_dtype
+from qmlir.device.stored import as_images, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of
 from qmlir.errors import LoweringError
-from qmlir.transforms.npu.emission import as_images
 from qmlir.transforms.npu.work import Inside, Work
 
 Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp

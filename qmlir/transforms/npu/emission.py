@@ -4,7 +4,7 @@ A `View` is a tensor [rows, columns, channels] somewhere in a buffer. Each tile 
 memories is the business of `npu-place`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.device import Device
 from qmlir.device.copies import merged
 from qmlir.device.description import Memory, Queue
-from qmlir.device.stored import stored_bytes, stored_dtype
+from qmlir.device.stored import as_images, stored_bytes, stored_dtype
 from qmlir.device.values import Role
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
@@ -329,12 +329,3 @@ def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:
 
 def _later(spot: Spot, offset: int) -> Spot:
     return Spot(spot.buffer, spot.offset + offset)
-
-
-def as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
-    """How many images a tensor is, and what each is: rows, columns, channels."""
-    if len(shape) == 4:
-        return shape[0], (shape[1], shape[2], shape[3])
-    if len(shape) == 2:
-        return 1, (1, shape[0], shape[1])
-    return 1, (1, 1, prod(shape))

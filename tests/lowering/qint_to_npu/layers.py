@@ -254,8 +254,11 @@ def fc(draft: Draft) -> SSAValue:
 
 
 def add(draft: Draft) -> SSAValue:
-    shape = [1, *(draft.integer(1, 9) for _ in range(3))]
-    return draft.sum(draft.input(*shape), draft.input(*shape))
+    """Of tensors of a shape, or of one that the other repeats: images, rows and columns."""
+    shape = [draft.integer(1, 2), *(draft.integer(2, 9) for _ in range(3))]
+    repeated = [1 if draft.chance() else extent for extent in shape[:3]]
+    other = [*repeated, 1 if draft.has("ops.add") else shape[3]] if draft.has("ops.add") or draft.chance() else shape
+    return draft.sum(draft.input(*shape), draft.input(*other))
 
 
 def mul(draft: Draft) -> SSAValue:
@@ -341,8 +344,8 @@ def flaws(device: Device, kind: str) -> list[str]:
     found = [f"ops.{kind}.{key}" for key in ("kernel_max", "stride_max", "dilation_max") if getattr(limit, key, None)]
     if kind == "conv2d" and not limit.groups:
         found.append("ops.conv2d.groups")
-    if kind == "depthwise":
-        found.append("ops.depthwise")
+    if kind in ("depthwise", "add"):
+        found.append(f"ops.{kind}")
     if kind == "avgpool" and limit.divisor == "pow2":
         found.append("ops.avgpool.divisor")
     if kind in (*SCALED, "add", "avgpool") and not device.quant.zero_point.activations:
