@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import SSAValue
 
 from qmlir.backends.npu.cycles import predicted_cycles
@@ -19,13 +19,14 @@ from qmlir.backends.npu_program import assemble
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import TO_COMMANDS, TO_LAYERS, Pipeline, main_function
 from qmlir.device import Device, load_device
-from qmlir.dialects import qint
+from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import LayerOp
+from qmlir.dialects.windows import ints
 from qmlir.transforms.npu.stays import address_of
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Draft, Layer
-from tests.ops.sample import window
+from tests.ops.sample import axis, pads, window
 
 Array = npt.NDArray[Any]
 
@@ -34,23 +35,25 @@ EXAMPLES = 40
 
 @st.composite
 def chains(draw: st.DrawFn, device: Device) -> Layer:
-    """Two to four layers, each on what the one before yields, and perhaps a sum with an earlier tensor."""
+    """Two to five layers, each on what the one before yields, and perhaps a sum with an earlier tensor."""
     draft = Draft(draw, device, 8)
     rows, columns, channels = draft.integer(3, 14), draft.integer(3, 14), draft.integer(2, 40)
     x = draft.input(1, rows, columns, channels)
-    known = [x]
-    for _ in range(draft.integer(2, 4)):
+    known = [draft.requantize(x)]
+    for _ in range(draft.integer(2, 5)):
         known.append(_layer(draft, known[-1]))
-    y = known[-1]
-    if same := [value for value in known[:-1] if shape_of(value) == shape_of(y)]:
+    y = draft.requantize(known[-1])
+    if same := [value for value in known if shape_of(value) == shape_of(y)]:
         y = draft.sum(y, draw(st.sampled_from(same)))
     inputs = [draft.random(8, *shape_of(argument)) for argument in draft.block.args]
     return Layer(draft.module(y), None, inputs)
 
 
 def _layer(draft: Draft, x: SSAValue) -> SSAValue:
-    """A convolution, a depthwise one, one without a window, or a pool, of any stride and padding."""
-    kind = draft.draw(st.sampled_from(["conv2d", "depthwise", "pointwise", "maxpool"]))
+    """A convolution, depthwise or without a window or neither, a pool, of any stride and padding; or something else."""
+    kind = draft.draw(st.sampled_from(["conv2d", "depthwise", "pointwise", "maxpool", "other"]))
+    if kind == "other":
+        return _without_window(draft, x)
     _, rows, columns, channels = shape_of(x)
     kernel = [1 if kind == "pointwise" else draft.integer(1, min(3, n)) for n in (rows, columns)]
     strides = [1 if kind == "pointwise" else draft.integer(1, 2) for _ in kernel]
@@ -63,6 +66,23 @@ def _layer(draft: Draft, x: SSAValue) -> SSAValue:
     bias = draft.constant(draft.random(16, outputs).astype("i4"))
     op = qint.DepthwiseConv2DOp if kind == "depthwise" else qint.Conv2DOp
     return draft.requantize(draft.add(op, [x, draft.constant(draft.random(8, *shape)), [bias]], taken, 32), most=-3)
+
+
+def _without_window(draft: Draft, x: SSAValue) -> SSAValue:
+    """A change of scale alone, or data that move: reads of what stays that go out again."""
+    _, rows, columns, channels = shape_of(x)
+    match draft.draw(st.sampled_from(["requantize", "reshape", "concat", "pad", "slice"])):
+        case "reshape":
+            return draft.add(nn.ReshapeOp, [x], {"shape": ints([1, columns, rows, channels])})
+        case "concat":
+            return draft.add(nn.ConcatOp, [[x, draft.requantize(x), x]], axis(draft.integer(1, 2)))
+        case "pad":
+            return draft.add(nn.PadOp, [x], pads([0, 1, 0, 0], [0, 0, 2, 0], IntegerAttr(7, IntegerType(8))))
+        case "slice":
+            taken = {"offsets": ints([0, 1, 0, 0]), "sizes": ints([1, rows - 1, columns, channels])}
+            return draft.add(nn.SliceOp, [x], {**taken, "strides": ints([1] * 4)}) if rows > 1 else x
+        case _:
+            return draft.requantize(x)
 
 
 def layers(module: ModuleOp, device: Device) -> ModuleOp:
