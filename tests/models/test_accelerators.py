@@ -13,7 +13,7 @@ import pytest
 from xdsl.dialects.builtin import DictionaryAttr
 
 import qmlir
-from qmlir.compiler import TO_LAYERS, to_integers
+from qmlir.compiler import TO_COMMANDS, TO_LAYERS, to_integers
 from qmlir.device import load_device, shipped_devices
 from qmlir.device.judgement import verdicts
 from qmlir.transforms.npu.place import FILLED
@@ -50,7 +50,7 @@ def test_tensors_take_no_more_bytes_than_live_at_once(
     given = prepared(network)
     module = to_integers(qmlir.quantize(given.module, given.profile, target=device), device)
     to_npu, fuse = TO_LAYERS
-    placed = qmlir.Pipeline((to_npu, {"device": device}), fuse, "npu-tile", "npu-place")(module)
+    placed = qmlir.Pipeline((to_npu, {"device": device}), fuse, *TO_COMMANDS[:-1])(module)
     filled = placed.attributes[FILLED]
     assert isinstance(filled, DictionaryAttr)
     for memory in filled.data.values():

@@ -39,3 +39,30 @@ builtin.module attributes {npu.device = "nmp"} {
 // CHECK-NEXT: %c = npu.buffer "act" {{.*}}address = 0 : i64
 // CHECK-NEXT: %d = npu.buffer "act" {{.*}}address = 163840 : i64
 // CHECK-NEXT: %unused = npu.buffer "act" 100 : i64 {role = "ofm"} : !npu.buffer
+
+// -----
+
+// What stays keeps its address. Tiles of its layers lie in what it leaves, one ring for as long as that is the same.
+builtin.module attributes {npu.device = "nmp", npu.layers = ["a", "b"], npu.rests = [{memory = "act", base = 32768 : i64, bytes = 196608 : i64, roles = ["ifm"]}, unit]} {
+  func.func @main() {
+    %w = npu.buffer "dram" 4 {role = "weights", contents = #qmlir.weights<tensor<4xi8>, [1, 2, 3, 4]>} : !npu.buffer
+    %a = npu.buffer "act" 32 {role = "ofm", tensor = "stays", address = 262112 : i64} : !npu.buffer
+    %b = npu.buffer "act" 64 {role = "ifm"} : !npu.buffer
+    %c = npu.buffer "act" 64 {role = "ifm"} : !npu.buffer
+    %d = npu.buffer "wgt" 64 {role = "weights"} : !npu.buffer
+    %e = npu.buffer "wgt" 64 {role = "weights"} : !npu.buffer
+    npu.issue "exec" "mark" layer = 0
+    npu.issue "load" "move" source = %w[0] target = %b[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "load" "move" source = %w[0] target = %d[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "load" "move" source = %b[0] target = %a[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "exec" "mark" layer = 1
+    npu.issue "load" "move" source = %w[0] target = %c[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "load" "move" source = %w[0] target = %e[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    func.return
+  }
+}
+// CHECK:      %a = npu.buffer "act" 32 : i64 {role = "ofm", tensor = "stays", address = 262112 : i64}
+// CHECK-NEXT: %b = npu.buffer "act" 64 : i64 {role = "ifm", address = 32768 : i64}
+// CHECK-NEXT: %c = npu.buffer "act" 64 : i64 {role = "ifm", address = 0 : i64}
+// CHECK-NEXT: %d = npu.buffer "wgt" 64 : i64 {role = "weights", address = 0 : i64}
+// CHECK-NEXT: %e = npu.buffer "wgt" 64 : i64 {role = "weights", address = 64 : i64}

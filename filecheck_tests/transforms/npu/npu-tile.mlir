@@ -84,3 +84,29 @@ builtin.module attributes {npu.device = "nmp"} {
 // CHECK:        npu.issue "post" "reduce" source = %{{.*}}[0] bits = 8 rows = 8 columns = 8 channels = 16 row_pitch = 128 pixel_pitch = 16 zero_point = 0 sums = %[[SUMS]][0] init = zero
 // CHECK:        npu.issue "post" "set-context" step = requantize bits = 8 contract = 4
 // CHECK-NEXT:   npu.issue "post" "post" source = %[[SUMS]][0] source_bits = 32
+
+// -----
+
+// A result that stays has an address; the layer before writes there, the layer behind reads it there, and no transfer.
+builtin.module attributes {npu.device = "nmp"} {
+  func.func @main(%x: tensor<1x4xi8>) -> tensor<1x4xi8> {
+    %y = npu.layer "first" (%0 = %x : tensor<1x4xi8>) -> (tensor<1x4xi8>) attributes {stays = 262112 : i64, rest = {memory = "act", base = 0 : i64, bytes = 229376 : i64, roles = ["ifm"]}} {
+      %1 = qint.requantize %0 {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+      npu.yield %1 : tensor<1x4xi8>
+    }
+    %z = npu.layer "second" (%0 = %y : tensor<1x4xi8>) -> (tensor<1x4xi8>) attributes {rest = {memory = "act", base = 0 : i64, bytes = 229376 : i64, roles = ["ofm"]}} {
+      %1 = qint.requantize %0 {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
+      npu.yield %1 : tensor<1x4xi8>
+    }
+    func.return %z : tensor<1x4xi8>
+  }
+}
+
+// CHECK:      npu.rests = [{memory = "act", base = 0 : i64, bytes = 229376 : i64, roles = ["ifm"]}, {memory = "act", base = 0 : i64, bytes = 229376 : i64, roles = ["ofm"]}]
+// CHECK:      %[[Y:.*]] = npu.buffer "act" 4 : i64 {role = "ofm", tensor = "first", address = 262112 : i64}
+// CHECK:      npu.issue "load" "move" source = %{{.*}}[0] target = %[[X:.*]][0] size = 4
+// CHECK:      npu.issue "post" "post" source = %[[X]][0] {{.*}} target = %[[Y]][0]
+// CHECK-NEXT: npu.issue "exec" "mark" layer = 1
+// CHECK-NOT:  "load" "move" source = %[[Y]]
+// CHECK:      npu.issue "post" "post" ctx = 1 source = %[[Y]][0] {{.*}} target = %[[R:.*]][0]
+// CHECK-NEXT: npu.issue "store" "move" source = %[[R]][0]

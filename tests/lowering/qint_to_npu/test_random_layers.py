@@ -13,7 +13,7 @@ from qmlir.backends.npu.serial import serial
 from qmlir.backends.npu.simulate import Simulator
 from qmlir.backends.npu_program import assemble
 from qmlir.backends.reference import evaluate
-from qmlir.compiler import Pipeline, main_function
+from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
 from qmlir.device import Device, load_device, shipped_devices
 from qmlir.errors import PipelineError
 from tests.graphs import drawn
@@ -28,7 +28,7 @@ THOROUGH = pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="m
 
 
 def commands(device: str) -> Pipeline:
-    return Pipeline(("qint-to-npu", {"device": device}), "npu-fuse", "npu-tile", "npu-place", "npu-order")
+    return Pipeline(("qint-to-npu", {"device": device}), "npu-fuse", *TO_COMMANDS)
 
 
 def computes(layer: Layer, device: Device) -> None:
