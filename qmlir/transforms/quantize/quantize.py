@@ -28,6 +28,7 @@ from qmlir.transforms.quantize.insert_observers import observers
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
 from qmlir.transforms.quantize.round_weights import WeightRounding
+from qmlir.transforms.quantize.search_inputs import search_inputs
 from qmlir.transforms.quantize.side_by_side import Samples, SideBySide, network_of, some_samples
 
 
@@ -111,6 +112,7 @@ def quantize_by(
         if recipe.per_channel and not recipe.glow_exact:
             equalize_channels(network, samples)
         if recipe.searches_exponents:
+            search_inputs(network, samples, recipe)
             align_scales(network, samples, recipe)
     came = {o for o in module.walk() if isinstance(o, QuantizeCastOp)}
     ChooseScalesPass(**choose).apply(ctx, module)

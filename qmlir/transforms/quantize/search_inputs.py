@@ -1,0 +1,91 @@
+"""Scales of inputs that must be powers of two: those that cost the network's results least.
+
+An input is no activation like others: its channels and places mean different things, and the largest values need not be
+the ones that count. In a spectrum the loudest coefficient, which is the mean of all, may saturate where the small ones
+need a finer step. How the error of an input spreads over its own values says nothing about that; what it does to the
+results does. So each exponent is tried, from the one that holds all values downwards: the float network runs on
+rounded inputs, and the least square error of its results on calibration data decides.
+
+Enters and leaves: a float network with observers that hold ranges.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn import ReshapeOp, TransposeOp
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision, power_of_two_above
+from qmlir.recipe import POLICY, Recipe, policy_attribute, recipe_of
+from qmlir.transforms.quantize.channel_pairs import evaluations
+
+Array = npt.NDArray[Any]
+
+FINER = 3
+"""How many exponents below the one that holds all values are tried."""
+
+SAMPLES = 64
+"""How many samples they are tried on, at most."""
+
+
+def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], default: Recipe) -> None:
+    """Gives the observers of inputs the power of two that costs the results least, as the policy would.
+
+    Args:
+        function: The network; its observers change.
+        inputs: Some samples, each an array for each input.
+        default: The options in effect; inputs that have a policy of their own, or that others than contractions read,
+            stay as they are.
+    """
+    block, inputs = function.body.block, inputs[:SAMPLES]
+    observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
+    last = block.last_op
+    assert last is not None
+    results = {v for v in last.operands if v not in block.args}
+    for index, argument in enumerate(block.args):
+        observer = observers.get(argument)
+        if observer is None or POLICY in observer.attributes or not recipe_of(observer, default).searches_exponents:
+            continue
+        if observer.bounds is None or observer.bounds[0] == observer.bounds[1] or not results:
+            continue
+        if not _feeds_contractions(argument):
+            continue
+        truth = list(evaluations(block, inputs, results))
+        errors: dict[float, float] = {}
+        for scale in _scales(*observer.bounds, default.precision):
+            rounded = [
+                [_rounded(a, scale, default.precision) if i == index else a for i, a in enumerate(s)] for s in inputs
+            ]
+            errors[scale] = sum(
+                float(np.square(got[v].astype(np.float64) - exact[v]).sum())
+                for exact, got in zip(truth, evaluations(block, rounded, results), strict=True)
+                for v in results
+            )
+        best = min(errors, key=lambda scale: (errors[scale], -scale))
+        observer.attributes[POLICY] = policy_attribute({"parameters": (best, 0)})
+
+
+def _feeds_contractions(value: SSAValue) -> bool:
+    """Whether nothing but contractions reads a value: what else does may tie it to tensors with needs of their own."""
+    readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+    return all(
+        _feeds_contractions(o.results[0]) if isinstance(o, ReshapeOp | TransposeOp) else isinstance(o, WeightedOp)
+        for o in readers
+    )
+
+
+def _scales(lo: float, hi: float, precision: Precision) -> list[float]:
+    """Powers of two, from the one that holds a range downwards."""
+    qmin, qmax = STORAGE_RANGES[precision]
+    highest = power_of_two_above(max(lo / qmin, hi / qmax))
+    return [highest / 2**i for i in range(FINER + 1)]
+
+
+def _rounded(values: Array, scale: float, precision: Precision) -> Array:
+    qmin, qmax = STORAGE_RANGES[precision]
+    return (np.clip(np.rint(values / np.float32(scale)), qmin, qmax) * np.float32(scale)).astype(np.float32)
