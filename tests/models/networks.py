@@ -151,6 +151,9 @@ CLASSIFIERS = tuple(name for name in NETWORKS if name not in ("ultraface", "supe
 UNLABELLED = -1
 """The label of a sample that has none, beside some that have."""
 
+FEWEST = 16
+"""Samples to profile on, whatever the share."""
+
 DRAW = 20261121
 """The seed of the samples without labels that profile: the one the other tools' figures were measured with."""
 
@@ -175,16 +178,18 @@ def split(network: Network, find: Find, share: float = 1.0) -> Split:
     Args:
         network: Which.
         find: Finds files below $QMLIR_SHARED, or skips the test.
-        share: The part of the scored samples to keep, at least 2 of them.
+        share: The part of the samples to keep, at least 2 of those to score and FEWEST of those to profile on.
     """
 
     def part(count: int) -> int:
         return max(2, round(count * share))
 
+    profiled = min(network.profiled, max(FEWEST, round(network.profiled * share)))
+
     x, labels = network.load(find)
     order = np.random.default_rng(0).permutation(len(x))
     if network.others is None:
-        profile, score = order[: network.profiled], order[network.profiled :][: part(network.scored)]
+        profile, score = order[:profiled], order[network.profiled :][: part(network.scored)]
         return Split(x[profile], x[score], None if labels is None else labels[score])
     assert labels is not None
     others = network.others(find)
@@ -193,7 +198,7 @@ def split(network: Network, find: Find, share: float = 1.0) -> Split:
     rest = rest[: part(network.unlabelled)]
     unknown = np.full(len(rest), UNLABELLED)
     return Split(
-        others[another[: network.profiled]],
+        others[another[:profiled]],
         np.concatenate([x[score], others[rest]]),
         np.concatenate([labels[score], unknown]),
     )

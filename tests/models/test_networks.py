@@ -1,7 +1,7 @@
 """Accuracy and exactness of real networks: float against onnxruntime, integers against float, CPU against reference.
 
-`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of those scored. Figures go to standard
-output: run with `-s`.
+`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of them. Figures go to standard output: run
+with `-s`.
 """
 
 import os
