@@ -21,7 +21,7 @@ from qmlir.backends.npu.simulate import Report, Simulator
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.npu_program import assemble
 from qmlir.device import Device
-from qmlir.device.module import device_of, function_of
+from qmlir.device.module import Filled, device_of, filled_of, function_of
 from qmlir.ledger import Entry
 from qmlir.signature import Signature, TensorSpec
 from qmlir.source import read_mlir
@@ -42,10 +42,17 @@ class Simulated:
     routines   a module of the functions that the host runs for it, each by its name
     signature  inputs and outputs by name
     ledger     where each operation runs, and why those of the host do; empty of a program that was loaded
+    filled     how full each external memory is, by its name; nothing of a program that was loaded
     """
 
     def __init__(
-        self, program: Program, device: Device, routines: ModuleOp, native: Native, ledger: Sequence[Entry] = ()
+        self,
+        program: Program,
+        device: Device,
+        routines: ModuleOp,
+        native: Native,
+        ledger: Sequence[Entry] = (),
+        filled: Mapping[str, Filled] | None = None,
     ):
         """Takes a program.
 
@@ -55,13 +62,14 @@ class Simulated:
             routines: The functions of the host.
             native: What makes code of them; each is compiled when it is first called.
             ledger: What became of each operation.
+            filled: How full each external memory is.
 
         Raises:
             StreamError: The program was made for another device.
         """
         self.program, self.device, self.routines, self.native = program, device, routines, native
         self.signature = Signature(*(tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs)))
-        self.ledger = tuple(ledger)
+        self.ledger, self.filled = tuple(ledger), dict(filled or {})
         called = {f.sym_name.data: _Routine(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self._simulator = Simulator(program, device, called)
 
@@ -97,7 +105,7 @@ class Simulated:
 
     def with_program(self, program: Program) -> "Simulated":
         """The same with another program for the device."""
-        return Simulated(program, self.device, self.routines, self.native, self.ledger)
+        return Simulated(program, self.device, self.routines, self.native, self.ledger, self.filled)
 
     @property
     def report(self) -> Report | None:
@@ -129,7 +137,7 @@ def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) ->
     program = assemble(module)
     commands = function_of(module, "simulated")
     host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not commands])
-    return Simulated(program, device_of(module), host, native, ledger)
+    return Simulated(program, device_of(module), host, native, ledger, filled_of(module))
 
 
 def load_simulated(path: str | Path, device: Device, native: Native) -> Simulated:

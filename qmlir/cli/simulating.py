@@ -73,6 +73,9 @@ def write_program(arguments: argparse.Namespace) -> None:
         f"{len(program.commands)} commands, {sum(len(s.data) for s in program.segments)} bytes of constants, "
         f"{len(program.routines)} routines of the host\n"
     )
+    for memory, filled in executable.filled.items():
+        least = f"{filled.bound} live at once" if filled.bound < filled.tensors else "as many as live at once"
+        sys.stdout.write(f"{memory}: {filled.tensors} bytes of tensors, {least}; {filled.constants} of constants\n")
     print_report(executable.predicted, executable.device, SHOWN)
 
 

@@ -1,7 +1,9 @@
 """A module of a device: which device, and below `npu-tile` one function of buffers and of what is done with them."""
 
+from dataclasses import asdict, dataclass
+
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from qmlir.device.description import Device
 from qmlir.device.reading import load_device
@@ -11,6 +13,9 @@ from qmlir.errors import PipelineError
 
 LAYERS = "npu.layers"
 """The module's attribute with the names that `Mark` refers to."""
+
+FILLED = "npu.filled"
+"""The module's attribute that says how full each external memory is: its name → a `Filled`."""
 
 Step = IssueOp | CallOp
 """What takes a place in a queue."""
@@ -28,6 +33,35 @@ def device_of(module: ModuleOp) -> Device:
             "the module", f"must name its device in {DEVICE}", got="none", remedy="run qint-to-npu first"
         )
     return load_device(named.data)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """How full a memory is, in bytes.
+
+    tensors     what shares its bytes over time
+    bound       of that, the most that lives at once
+    constants   what is there from the start
+    """
+
+    tensors: int
+    bound: int
+    constants: int
+
+    def attribute(self) -> DictionaryAttr:
+        """As a module keeps it."""
+        return DictionaryAttr({name: IntegerAttr(value, i64) for name, value in asdict(self).items()})
+
+
+def filled_of(module: ModuleOp) -> dict[str, Filled]:
+    """How full each external memory of a module's device is; nothing before `npu-place`."""
+    found: dict[str, Filled] = {}
+    noted = module.attributes.get(FILLED)
+    for name, entry in noted.data.items() if isinstance(noted, DictionaryAttr) else ():
+        assert isinstance(entry, DictionaryAttr)
+        values = {key: value.value.data for key, value in entry.data.items() if isinstance(value, IntegerAttr)}
+        found[name] = Filled(**values)
+    return found
 
 
 def function_of(module: ModuleOp, name: str) -> func.FuncOp:

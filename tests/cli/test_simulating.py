@@ -38,6 +38,7 @@ def test_a_program_gives_what_the_network_gives(
     for what in ("routines of the host", "at most", "conv1+relu1", "% if nothing waited"):
         assert what in shown
     assert re.search(r"host_0 reads \d+ bytes and writes \d+: \d+ cycles", shown)
+    assert re.search(r"dram: [1-9]\d* bytes of tensors, as many as live at once; [1-9]\d* of constants", shown)
     expected = outputs(small, quantized)  # on this processor, rounded as the device does
     assert expected.shape == (6, 1, 3)
     for arguments in (

@@ -46,6 +46,9 @@ class Row:
     bound          the same if each layer took only what its busiest engine, bus or memory has to do
     mismatches     inputs with another output than the reference
     serial         whether the first input gives the same with a barrier after each command
+    tensors        bytes that the network's share in the external memory
+    live           of them, the most that live at once
+    constants      bytes of constants there
     seconds        to compile
     """
 
@@ -61,6 +64,9 @@ class Row:
     mismatches: int
     inputs: int
     serial: bool
+    tensors: int
+    live: int
+    constants: int
     seconds: float
 
 
@@ -76,6 +82,9 @@ HEADINGS = (
     "bound",
     "differ",
     "serial",
+    "tensors",
+    "live",
+    "constants",
 )
 
 
@@ -86,7 +95,8 @@ def cells(row: Row) -> tuple[str, ...]:
     shares = (f"{100 * share:.1f} %" for share in (row.utilization, row.bound))
     differ, serial = f"{row.mismatches}/{row.inputs}", "same" if row.serial else "DIFFERS"
     who = (row.network, row.device, row.precision, on_device, f"{100 * row.share:.1f} %")
-    return (*who, str(row.cycles), predicted, *shares, differ, serial)
+    bytes = (str(size) for size in (row.tensors, row.live, row.constants))
+    return (*who, str(row.cycles), predicted, *shares, differ, serial, *bytes)
 
 
 @dataclass(frozen=True)
@@ -122,11 +132,12 @@ def measure(prepared: Prepared, device: str, precision: str, inputs: int) -> Row
     assert report is not None
     alone = executable.with_program(one_by_one(executable.program, executable.device))
     macs = [v.macs for v in judged]
-    taken = sum(v.macs for v in judged if not v.refusals)
+    filled = executable.filled.values()
     return Row(
         prepared.name, device, precision, (sum(not v.refusals for v in judged), len(judged)),
-        taken / sum(macs) if sum(macs) else 1.0, report.cycles, executable.predicted_cycles, report.utilization,
-        report.bound, mismatches, len(samples), _same(alone.run(samples[0]), results[0]), seconds,
+        report.products / sum(macs) if sum(macs) else 1.0, report.cycles, executable.predicted_cycles,
+        report.utilization, report.bound, mismatches, len(samples), _same(alone.run(samples[0]), results[0]),
+        sum(f.tensors for f in filled), sum(f.bound for f in filled), sum(f.constants for f in filled), seconds,
     )  # fmt: skip
 
 
@@ -159,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     networks = [n for n in SMALL if n in arguments.names] or SMALL
     devices = [d for d in shipped_devices() if d in arguments.names] or shipped_devices()
     folder = Path(os.environ.get("QMLIR_SHARED", ROOT.parent / "shared"))
-    widths = (10, 15, 6, 10, 8, 10, 10, 7, 7, 7, 7)
+    widths = (10, 15, 6, 10, 8, 10, 10, 7, 7, 7, 7, 9, 9, 9)
 
     def line(texts: Sequence[str]) -> None:
         sys.stdout.write("  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=True)) + "\n")

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import DictionaryAttr
 
 import qmlir
 from qmlir.compiler import TO_COMMANDS, TO_LAYERS, to_integers
 from qmlir.device import load_device, shipped_devices
 from qmlir.device.judgement import verdicts
-from qmlir.transforms.npu.place import FILLED
+from qmlir.device.module import filled_of
 from tests.models.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
@@ -51,11 +50,10 @@ def test_tensors_take_no_more_bytes_than_live_at_once(
     module = to_integers(qmlir.quantize(given.module, given.profile, target=device), device)
     to_npu, fuse = TO_LAYERS
     placed = qmlir.Pipeline((to_npu, {"device": device}), fuse, *TO_COMMANDS[:-1])(module)
-    filled = placed.attributes[FILLED]
-    assert isinstance(filled, DictionaryAttr)
-    for memory in filled.data.values():
-        assert isinstance(memory, DictionaryAttr)
-        assert memory.data["tensors"] == memory.data["bound"]
+    filled = filled_of(placed)
+    assert filled
+    for memory in filled.values():
+        assert memory.tensors == memory.bound
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from qmlir.device import Device
 from qmlir.device.description import Memory
-from qmlir.device.module import buffers_of, device_of, function_of, steps_of
+from qmlir.device.module import FILLED, Filled, buffers_of, device_of, function_of, steps_of
 from qmlir.device.values import Role
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.errors import PipelineError
@@ -30,9 +30,6 @@ from qmlir.transforms.npu.arena import Item, live_at_most, place
 from qmlir.transforms.npu.regions import Region, Rest, regions, staged_from
 from qmlir.transforms.npu.rings import Full, around
 from qmlir.transforms.npu.stays import rests_of
-
-FILLED = "npu.filled"
-"""The module's attribute that says how full each external memory is: see `_Filled`."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class NPUPlacePass(ModulePass):
         function = function_of(op, self.name)
         lives = _lives(function)
         phases = _phases(function, rests_of(op), device)
-        filled: dict[str, _Filled] = {}
+        filled: dict[str, Filled] = {}
         for memory in device.memory:
             buffers = [b for b in lives if b.op.memory.data == memory.id]
             staying = [b for b in buffers if b.stays(memory)]
@@ -236,26 +233,7 @@ def _sizes(items: Sequence[Item]) -> str:
 # Everything else
 
 
-@dataclass(frozen=True)
-class _Filled:
-    """How full a memory is, in bytes.
-
-    tensors     what shares its bytes over time
-    bound       of that, the most that lives at once
-    constants   what is there from the start
-    """
-
-    tensors: int
-    bound: int
-    constants: int
-
-    def attribute(self) -> DictionaryAttr:
-        """As the module keeps it."""
-        values = {"tensors": self.tensors, "bound": self.bound, "constants": self.constants}
-        return DictionaryAttr({name: IntegerAttr(value, i64) for name, value in values.items()})
-
-
-def _place_rest(buffers: Sequence[_Life], memory: Memory, size: int) -> _Filled:
+def _place_rest(buffers: Sequence[_Life], memory: Memory, size: int) -> Filled:
     """Tensors from address 0, constants behind them, all before `size`."""
     shared = [b for b in buffers if b.op.contents is None]
     items = [b.item(memory.align) for b in shared]
@@ -277,7 +255,7 @@ def _place_rest(buffers: Sequence[_Life], memory: Memory, size: int) -> _Filled:
             f"tensors and constants must fit the {size} bytes that the memory {memory.id} has for them",
             got=f"{arena.size} and {end - arena.size}",
         )
-    return _Filled(arena.size, arena.bound, end - arena.size)
+    return Filled(arena.size, arena.bound, end - arena.size)
 
 
 def _place_constants(buffers: Iterator[_Life], at: int, memory: Memory) -> int:
