@@ -2,6 +2,7 @@
 
 Beside its cycles stands a layer's bound: what whichever engine, bus or memory has most to do would take if nothing ever
 waited for anything. A layer can stay below it, because its first loads overlap with the layer before; a program cannot.
+Of tensors that stay inside the device no transfer is counted, in either: the bound is that of the traffic that is left.
 """
 
 from collections import Counter as Sums
