@@ -40,7 +40,7 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 
 models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLIR_MODELS_SHARE (1) of the samples; then:
 	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} OMP_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest tests/models -q -rP -n $(JOBS) --dist loadfile
+	  $(BIN)/python -m pytest tests/models -q -s -n $(JOBS) --dist loadfile
 	$(MAKE) accuracy
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and README's table

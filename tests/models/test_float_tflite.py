@@ -4,7 +4,7 @@ The converter's file is computed as LiteRT's reference kernels do, which test_tf
 What XNNPACK makes of the same file is printed too: on resnet8 it scores half a point more than the floats do, which is
 luck, not accuracy. mobilenet has no such file; its figures are those of test_networks.py.
 
-`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of them. Figures go to standard output: run
+`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of them. Figures go to standard error: run
 with `-s`.
 """
 
@@ -36,7 +36,7 @@ DECIBELS = 0.5
 
 
 def show(text: str) -> None:
-    sys.stdout.write(f"\n{text}\n")
+    sys.stderr.write(f"\n{text}\n")
 
 
 def allowed(points: float, samples: int) -> float:

@@ -120,5 +120,5 @@ def test_every_operation_is_integer_or_has_a_reason(name: str, shared: Find, tmp
     truth, got = (np.stack([np.asarray(each(x)) for x in samples]) for each in (floats, integers))
     np.testing.assert_array_equal(np.asarray(meaning(samples[0])), got[0])
     found = sqnr(truth, got)
-    sys.stdout.write(f"\n{name}: SQNR {found:.1f} dB, {dict(outcomes['float']) or 'no'} operations float\n")
+    sys.stderr.write(f"\n{name}: SQNR {found:.1f} dB, {dict(outcomes['float']) or 'no'} operations float\n")
     assert found >= expected.decibels

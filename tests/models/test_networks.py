@@ -1,6 +1,6 @@
 """Accuracy and exactness of real networks: float against onnxruntime, integers against float, CPU against reference.
 
-`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of them. Figures go to standard output: run
+`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of them. Figures go to standard error: run
 with `-s`.
 """
 
@@ -65,7 +65,7 @@ def prepared(request: pytest.FixtureRequest, shared: Callable[[str], Path]) -> P
 
 def _show(text: str) -> None:
     """A figure for people: seen with `-s`."""
-    sys.stdout.write(f"\n{text}\n")
+    sys.stderr.write(f"\n{text}\n")
 
 
 def _joined(outputs: list[list[Any]]) -> Any:

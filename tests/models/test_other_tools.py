@@ -4,7 +4,7 @@ The network on which that matters is vww: it is profiled on pictures of one sour
 that leave the observed ranges hold most of the error, so that a figure says more about the pictures than about the
 tool. onnxruntime quantizes the float network that we write, and computes it in floats with casts; LiteRT's file comes
 quantized, on other samples. `make models` scores all samples; a plain run leaves this out. Figures go to standard
-output: run with `-s`.
+error: run with `-s`.
 """
 
 import sys
@@ -117,5 +117,5 @@ def test_vww_loses_less_than_with_other_tools(shared: Callable[[str], Path], tmp
         alike, labelled = int((truth.argmax(1) == got.argmax(1)).sum()), data.labelled
         text = f"SQNR {decibels[tool]:5.1f} dB, of those with a label {sqnr(truth[:labelled], got[:labelled]):5.1f} dB"
         text += f", agreement {100 * alike / len(truth):.2f} % ({alike} of {len(truth)})"
-        sys.stdout.write(f"\nvww               {tool:36s} {text}\n")
+        sys.stderr.write(f"\nvww               {tool:36s} {text}\n")
     assert decibels["qmlir"] == max(decibels.values())

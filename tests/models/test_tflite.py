@@ -1,6 +1,6 @@
 """Trained TFLite networks on labelled data beside LiteRT: its score with its numerics, and no less with the default.
 
-`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of them. Figures go to standard output:
+`make models` runs all samples; otherwise `QMLIR_MODELS_SHARE` (default 0.02) of them. Figures go to standard error:
 run with `-s`.
 """
 
@@ -70,7 +70,7 @@ class Scored:
         right, count = self.correct(outputs), len(self.labels)
         theirs = ", ".join(f"{n.removeprefix('litert-')} {100 * self.correct(y) / count:.2f}"
                            for n, y in self.theirs.items())  # fmt: skip
-        sys.stdout.write(f"\n{self.network.name:26s} {numerics:17s} top-1 {100 * right / count:.2f} % of {count}; "
+        sys.stderr.write(f"\n{self.network.name:26s} {numerics:17s} top-1 {100 * right / count:.2f} % of {count}; "
                          f"LiteRT: {theirs}\n")  # fmt: skip
         return right
 
@@ -109,7 +109,7 @@ def test_default_numerics_score_no_less(scored: Scored) -> None:
         assert np.abs(ours - theirs).max() <= EPSILON * np.abs(theirs).max()
         return
     apart = Difference.of(ours, theirs)
-    sys.stdout.write(f"{scored.network.name:26s} {apart} outputs differ from LiteRT's default, {apart.far} by more "
+    sys.stderr.write(f"{scored.network.name:26s} {apart} outputs differ from LiteRT's default, {apart.far} by more "
                      "than a step\n")  # fmt: skip
     assert apart.far <= (1 - NEAR) * apart.compared
 
@@ -137,7 +137,7 @@ def test_segmentation_agrees_pixel_by_pixel(shared: Callable[[str], Path]) -> No
 
     def agreement(one: str, other: str) -> float:
         agreeing = float(np.mean([np.mean(a == b) for a, b in zip(classes[one], classes[other], strict=True)]))
-        sys.stdout.write(
+        sys.stderr.write(
             f"\ndeeplab {one} and {other}: {100 * agreeing:.3f} % of the pixels of {len(images)} pictures\n"
         )
         return agreeing
@@ -166,5 +166,5 @@ def test_the_autoencoder_is_as_near_to_floats_as_litert_s(shared: Callable[[str]
         figures[numerics] = sqnr(truth, (ours.astype(np.float32) - returned[1]) * returned[0])
         if numerics == "litert-reference":
             assert np.array_equal(ours, np.stack([run(theirs, [x])[0] for x in inputs]))
-    sys.stdout.write(f"\nad_fcae_i8: SQNR {figures} dB against ad_fcae_f32 on {len(samples)} samples\n")
+    sys.stderr.write(f"\nad_fcae_i8: SQNR {figures} dB against ad_fcae_f32 on {len(samples)} samples\n")
     assert figures["default"] >= figures["litert-reference"] - 0.1
