@@ -55,6 +55,11 @@ class Terms:
         """How many sums each output has in a sample."""
         return prod(shape_of(self.op.y)[:-1])
 
+    @property
+    def count(self) -> int:
+        """How many values the sums of a position read, those in several groups counted once."""
+        return self.channel_groups * self._length
+
     def data(self, x: Array, positions: Array) -> Array:
         """x at some positions, [g, p, k]."""
         if isinstance(self.op, FullyConnectedOp):
