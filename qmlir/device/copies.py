@@ -38,6 +38,11 @@ class Copy:
         """As few loops as can be, from the outside in; the last one dense in both."""
         return merged([*zip(self.sizes, self.there_strides, self.here_strides, strict=True), (1, 1, 1)])
 
+    def run(self, reads: bool) -> int:
+        """How many elements follow each other without a gap where they are taken from, or else where they go."""
+        strides = self.there_strides if reads else self.here_strides
+        return merged([*zip(self.sizes, strides, _strides(self.sizes), strict=True), (1, 1, 1)])[-1][0]
+
 
 def merged(loops: Sequence[Loop]) -> list[Loop]:
     """The same loops from the outside in, those that run on without a gap as one; the innermost stays, if only of 1."""

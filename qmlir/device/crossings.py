@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, prod
 
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.device.blocks import Footprint
+from qmlir.device.copies import copies
 from qmlir.device.costs import demand
 from qmlir.device.description import Device
 from qmlir.device.products import products, work_of
-from qmlir.device.stored import constant_bytes, stored_bytes
+from qmlir.device.stored import constant_bytes, stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.qint.contraction import ContractionOp
@@ -62,6 +63,22 @@ def least_cycles(
     return ceil(max(array, after, _moving(moved, device)))
 
 
+def least_moving(op: Operation, device: Device, reads: bool) -> int:
+    """Cycles that the device takes at least to move what the host has written, or will read.
+
+    That side lies in external memory, of which a transfer moves whole bursts of each run of bytes; the other may lie
+    inside the device and take nothing of it.
+
+    Args:
+        op: What only moves data.
+        device: The device.
+        reads: Whether the host has written what is moved; else it will read it.
+    """
+    size, burst = stored_dtype(op.results[0]).itemsize, _least_burst(device, reads)
+    runs = [(prod(copy.sizes), copy.run(reads)) for copy in copies(op)]
+    return ceil(_moving(sum(count // run * ceil(run * size / burst) * burst for count, run in runs), device))
+
+
 def _on_the_array(op: Operation, device: Device) -> Fraction:
     """Of the array: products by all its lanes."""
     if not isinstance(op, ContractionOp):
@@ -88,6 +105,15 @@ def _moving(moved: int, device: Device) -> Fraction:
     if not rates:
         return Fraction(0)
     return moved / _exact(max(max(r.read, r.write or 0.0) for r in rates))
+
+
+def _least_burst(device: Device, reads: bool) -> int:
+    """Of the ways from external memories into the device, or out of it; engines that are such a way have none."""
+    if any(("load" if reads else "store") in queue.fused for queue in device.queue):
+        return 1
+    outside = {memory.id for memory in device.memory if memory.external}
+    ways = [queue for queue in device.queue if queue.engine == "dma"]
+    return min((q.burst for q in ways if outside.intersection(q.source if reads else q.target)), default=1)
 
 
 def _exact(number: float) -> Fraction:

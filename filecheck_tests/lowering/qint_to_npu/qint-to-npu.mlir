@@ -160,3 +160,62 @@ func.func @worth_it(%x: tensor<1x64x64x1xi8>) -> tensor<1x60x60x2xi8> {
 // What follows it costs the last call nothing: computing takes no longer than its bytes.
 // CHECK-SAME: its crossings would cost 0 cycles beside the 900 that nmp takes at least; the host takes 0 (fallback)
 // CHECK-NOT:  npu.layer
+
+// -----
+
+// Movement of what a call of the host writes or reads anyway joins that call, with what gives it another shape on the
+// way, where the device takes longer for it: nmp loads single bytes in bursts of 64, and writes them one by one.
+func.func @beside(%x: tensor<1x3x16x16xf32>) -> tensor<1x768xf32> {
+  %0 = quant.qcast %x : tensor<1x3x16x16xf32> to tensor<1x3x16x16x!quant.uniform<i8:f32, 0.5>>
+  %1 = quant.scast %0 : tensor<1x3x16x16x!quant.uniform<i8:f32, 0.5>> to tensor<1x3x16x16xi8>
+  %2 = nn.transpose %1 {qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">, permutation = array<i64: 0, 2, 3, 1>} : tensor<1x3x16x16xi8> -> tensor<1x16x16x3xi8>
+  %3 = qint.requantize %2 {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x16x16x3xi8> -> tensor<1x16x16x3xi8>
+  %4 = nn.transpose %3 {permutation = array<i64: 0, 3, 1, 2>} : tensor<1x16x16x3xi8> -> tensor<1x3x16x16xi8>
+  %5 = nn.reshape %4 {shape = array<i64: 1, 768>} : tensor<1x3x16x16xi8> -> tensor<1x768xi8>
+  %6 = quant.scast %5 : tensor<1x768xi8> to tensor<1x768x!quant.uniform<i8:f32, 0.5>>
+  %7 = quant.dcast %6 : tensor<1x768x!quant.uniform<i8:f32, 0.5>> to tensor<1x768xf32>
+  func.return %7 : tensor<1x768xf32>
+}
+// CHECK-LABEL: func.func @beside
+// CHECK-NEXT: npu.host "quant.qcast" {{.*}} -> (tensor<1x16x16x3xi8>) costs 1460 because "{{.*}}; nn.transpose: the calls of the host take 2920 cycles with it and 2920 without; nmp takes 3072 at least to move it (fallback)"
+// CHECK-NEXT: quant.qcast
+// CHECK-NEXT: quant.scast
+// CHECK-NEXT: nn.transpose {{.*}} "host", "i8 activations; the host computes it: the calls of the host take 2920 cycles with it and 2920 without; nmp takes 3072 at least to move it (fallback)"
+// CHECK-NEXT: npu.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: npu.layer "qint.requantize"
+// CHECK:      npu.host "nn.transpose" {{.*}} costs 1460 because "nn.transpose: the calls of the host take 2920 cycles with it and 2920 without; nmp takes 48 at least to move it (fallback); nn.reshape: the calls
+// CHECK-NEXT: nn.transpose
+// CHECK-NEXT: nn.reshape
+// CHECK-NEXT: quant.scast
+// CHECK-NEXT: quant.dcast
+
+// -----
+
+// It stays on the device where the host would write much more for it.
+func.func @growing(%x: tensor<1x1x1x64xi8>) -> tensor<1x8x8x64xi8> {
+  %a = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x1x1x64xi8> -> tensor<1x1x1x64xi8>
+  %b = nn.broadcast %a {shape = array<i64: 1, 8, 8, 64>} : tensor<1x1x1x64xi8> -> tensor<1x8x8x64xi8>
+  %c = qint.requantize %b {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x8x8x64xi8> -> tensor<1x8x8x64xi8>
+  func.return %c : tensor<1x8x8x64xi8>
+}
+// CHECK-LABEL: func.func @growing
+// CHECK-NEXT: npu.host "qint.requantize"
+// CHECK:      npu.layer "nn.broadcast"
+
+// -----
+
+// No call is made for it: what the caller gives in integers, or takes, or an operation of the device reads, moves on
+// the device.
+func.func @no_call(%x: tensor<1x64x64xi8>) -> (tensor<1x64x64xi8>, tensor<1x64x64xi8>) {
+  %a = nn.transpose %x {permutation = array<i64: 0, 2, 1>} : tensor<1x64x64xi8> -> tensor<1x64x64xi8>
+  %b = qint.requantize %a {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x64x64xi8> -> tensor<1x64x64xi8>
+  %c = nn.transpose %b {permutation = array<i64: 0, 2, 1>} : tensor<1x64x64xi8> -> tensor<1x64x64xi8>
+  %d = qint.requantize %c {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x64x64xi8> -> tensor<1x64x64xi8>
+  func.return %c, %d : tensor<1x64x64xi8>, tensor<1x64x64xi8>
+}
+// CHECK-LABEL: func.func @no_call
+// CHECK-NEXT: npu.layer "nn.transpose"
+// CHECK:      npu.layer "qint.requantize"
+// CHECK:      npu.layer "nn.transpose.1"
+// CHECK:      npu.host "qint.requantize.1"

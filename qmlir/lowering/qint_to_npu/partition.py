@@ -2,8 +2,9 @@
 
 An operation runs on the device unless there is a reason against it (device/reasons.py). Data movement between
 operations of the host stays there too: it would cross twice for nothing, and so would a region of the device whose
-crossings cost more than the device saves (crossings.py). Operations of the host that feed each other run in one call
-where no layer lies between, counted by how often data has crossed before it reaches them.
+crossings cost more than the device saves (crossings.py), and movement beside a call that moves the same bytes for less.
+Operations of the host that feed each other run in one call where no layer lies between, counted by how often data has
+crossed before it reaches them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,11 @@ from xdsl.dialects import func
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.device import Device
-from qmlir.device.crossings import call, least_cycles
+from qmlir.device.crossings import Call, call, least_cycles, least_moving
 from qmlir.device.products import products
 from qmlir.device.reasons import computes, partner_of, reasons
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.shape import MovementOp, ReshapeOp
 from qmlir.dialects.quant.ops import StorageCastOp
 
 BETWEEN = "it moves data that no operation of the device reads or writes"
@@ -33,6 +34,12 @@ CROSSING = (
     " (fallback)"
 )
 """Why the host computes what the device could."""
+
+BESIDE = (
+    "the calls of the host take {host} cycles with it and {before} without; {device} takes {least} at least to move it"
+    " (fallback)"
+)
+"""Why the host moves data, in a call that takes it anyway, that the device could move."""
 
 
 @dataclass
@@ -67,6 +74,7 @@ def partition(block: Block, device: Device) -> list[Part]:
     against = {op: found for op in operations if (found := reasons(op, device))}
     against |= {op: [NAMED] for op in operations if isinstance(op, StorageCastOp) and _is_beside(op, against)}
     _keep_movement_on_the_host(operations, against)
+    _keep_movement_beside_calls(operations, against, device)
     _keep_what_crosses_for_nothing(operations, against, device)
     parts = [*_layers(operations, against), *_calls(operations, against)]
     returned = block.last_op
@@ -96,6 +104,45 @@ def _keep_movement_on_the_host(operations: Sequence[Operation], against: dict[Op
     against |= {op: [BETWEEN] for op in kept}
 
 
+def _keep_movement_beside_calls(
+    operations: Sequence[Operation], against: dict[Operation, list[str]], device: Device
+) -> None:
+    """Adds the movement of what a call of the host writes or reads anyway, where the device takes longer for it."""
+    for reads in (True, False):
+        for op in operations if reads else reversed(operations):
+            least = least_moving(op, device, reads) if isinstance(op, MovementOp) and op not in against else 0
+            joining = _as_far_as_the_host(op, against, reads) if least else []
+            if not joining or not all(falls_back(other, device) for other in joining):
+                continue
+            before, host = (
+                sum(_call(part, device).cycles for part in _calls(operations, on_host))
+                for on_host in (against, against | {other: list[str]() for other in joining})
+            )
+            if host - before < least:
+                why = BESIDE.format(host=host, before=before, device=device.name, least=least)
+                against |= {other: [why] for other in joining}
+
+
+def _as_far_as_the_host(op: Operation, against: Mapping[Operation, object], reads: bool) -> list[Operation]:
+    """A movement, and what gives its tensor other shapes between it and the host; empty if anything else is there.
+
+    Args:
+        op: The movement.
+        against: What the host computes.
+        reads: Whether the host is sought before it, else behind.
+    """
+    others = [*_before(op)] if reads else [*_after(op)]
+    found = [op] if others else []
+    for other in others:
+        if other in against:
+            continue
+        shaped = _as_far_as_the_host(other, against, reads) if isinstance(other, ReshapeOp) else []
+        if not shaped:
+            return []
+        found += shaped
+    return found
+
+
 def _keep_what_crosses_for_nothing(
     operations: Sequence[Operation], against: dict[Operation, list[str]], device: Device
 ) -> None:
@@ -110,7 +157,7 @@ def _keep_what_crosses_for_nothing(
         if last or not all(falls_back(op, device) for op in region):
             continue
         before, after = (
-            [call(part.operations, part.inputs(), part.outputs(), device) for part in _calls(operations, on_host)]
+            [_call(part, device) for part in _calls(operations, on_host)]
             for on_host in (against, against | {op: list[str]() for op in region})
         )
         whole = Part(region, on_host=False)
@@ -121,6 +168,11 @@ def _keep_what_crosses_for_nothing(
             why = CROSSING.format(crossings=crossings, least=least, device=device.name, host=host)
             against |= {op: [why] for op in region}
             computing -= any(map(computes, region))
+
+
+def _call(part: Part, device: Device) -> Call:
+    """What it costs that the host computes a part."""
+    return call(part.operations, part.inputs(), part.outputs(), device)
 
 
 def _regions(operations: Sequence[Operation], against: Mapping[Operation, object]) -> list[list[Operation]]:
@@ -147,11 +199,18 @@ def falls_back(op: Operation, device: Device) -> bool:
 
 def _neighbours(op: Operation) -> Iterator[Operation]:
     """What computes the operands of an operation, and what reads its results, but for constants and the caller."""
-    for operand in op.operands:
-        if isinstance(operand.owner, Operation) and not isinstance(operand.owner, ConstantOp):
-            yield operand.owner
-    for result in op.results:
-        yield from (use.operation for use in result.uses if not isinstance(use.operation, func.ReturnOp))
+    yield from (other for other in _before(op) if isinstance(other, Operation))
+    yield from (other for other in _after(op) if not isinstance(other, func.ReturnOp))
+
+
+def _before(op: Operation) -> Iterator[Operation | Block]:
+    """What computes the operands of an operation; of the caller's the block, of constants nothing."""
+    yield from (operand.owner for operand in op.operands if not isinstance(operand.owner, ConstantOp))
+
+
+def _after(op: Operation) -> Iterator[Operation]:
+    """What reads the results of an operation, the return to the caller too."""
+    yield from (use.operation for result in op.results for use in result.uses)
 
 
 def _layers(operations: Sequence[Operation], against: Mapping[Operation, object]) -> Iterator[Part]:
