@@ -9,6 +9,10 @@ scale where the scale may not come to the tensor:
 The writer's weights grow by g and the reader's shrink; their own scales are as near to powers of two as before, on
 average. Clamps at 6, whose range no power of two ends at, gain most.
 
+So can the tensors of a residual block whose sum one contraction reads. Sums that several read stay: profiled on one
+half of resnet8's calibration data and scored on the other, the one with a single reader gains 0.9 dB in the mean, and
+either of the two with several loses, whatever its factor.
+
 Enters and leaves: a float network with observers that hold ranges.
 """
 
@@ -16,7 +20,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
@@ -24,7 +27,13 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.quant.calibration import choose_quantization
 from qmlir.recipe import Recipe
-from qmlir.transforms.quantize.channel_pairs import ChannelPair, channel_pairs, observe_anew
+from qmlir.transforms.quantize.channel_pairs import (
+    ChannelPair,
+    ContractionSum,
+    channel_pairs,
+    contraction_sums,
+    observe_anew,
+)
 from qmlir.transforms.quantize.headroom import expected
 
 Array = npt.NDArray[Any]
@@ -39,17 +48,17 @@ def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recip
         recipe: The options in effect.
 
     Returns:
-        How many pairs of contractions were scaled.
+        How many pairs and sums of contractions were scaled.
     """
     block = function.body.block
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
-    aligned: list[ChannelPair] = []
-    for pair in channel_pairs(block):
-        scales = [s for v in pair.tensors if (s := _best_scale(v, observers.get(v), recipe)) is not None]
+    aligned: list[ChannelPair | ContractionSum] = []
+    for tied in (*channel_pairs(block), *contraction_sums(block)):
+        scales = [s for v in tied.tensors if (s := _best_scale(v, observers.get(v), recipe)) is not None]
         if scales:
-            # One type for all in between, as pools keep scales: that of the widest.
-            pair.scale(np.full(pair.channels, _towards_power_of_two(max(scales))))
-            aligned.append(pair)
+            # One factor for all in between, as pools keep scales: that of the widest.
+            tied.scale_evenly(_towards_power_of_two(max(scales)))
+            aligned.append(tied)
     if aligned:
         observe_anew(block, aligned, inputs)
     return len(aligned)

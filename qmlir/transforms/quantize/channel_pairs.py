@@ -5,10 +5,13 @@ after: relu(s·x) = s·relu(x) for s > 0. A clamp with other bounds stands it to
 bounds are multiplied along. The function stays the same but for rounding; the tensors in between have new values, so
 their observers learn them anew.
 
+Several contractions whose results are added stand it as well if all channels of all of them have one factor: that is a
+sum (ContractionSum).
+
 Works on a float network with observers that hold ranges.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,16 +24,20 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import (
+    AddOp,
     AveragePool2DOp,
+    ConcatOp,
     ConstantOp,
     Conv2DOp,
     DepthwiseConv2DOp,
     FullyConnectedOp,
     GlobalAveragePoolOp,
     MaxPool2DOp,
+    ReluOp,
     ReshapeOp,
+    TransposeOp,
 )
-from qmlir.dialects.nn.base import bound, is_float
+from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.profiles import TensorProfile
@@ -70,17 +77,43 @@ class ChannelPair:
         """Multiplies the channels in between by factors above 0, [channels]; all the same unless `scales_singly`."""
         writer, reader = self.writer, self.reader
         for op in (writer, *self.between):
-            before = op.attributes.get(FACTORS)
-            held = factors if not isinstance(before, DenseArrayBase) else factors * np.array(before.get_values())
-            op.attributes[FACTORS] = DenseArrayBase.from_list(f64, held.tolist())
-        _set(writer, 1, _along(_constant(writer.w), factors, writer.CHANNEL_AXIS))
-        if writer.b is not None:
-            _set(writer, 2, _along(_constant(writer.b), factors, 0))
-        low, high = writer.bounds()
-        writer.lower, writer.upper = (bound(None if b is None else b * float(factors[0])) for b in (low, high))
+            _note(op, factors)
+        _scale_result(writer, factors)
+        _scale_bounds(writer, float(factors[0]))
         if isinstance(reader, DepthwiseConv2DOp):
             factors = np.repeat(factors, reader.multiplier())
         _set(reader, 1, _along(_constant(reader.w), 1 / factors, len(shape_of(reader.w)) - 1))
+
+    def scale_evenly(self, factor: float) -> None:
+        """Multiplies all channels in between by a factor above 0."""
+        self.scale(np.full(self.channels, factor))
+
+
+@dataclass(frozen=True)
+class ContractionSum:
+    """Contractions whose results are added, or joined, before one contraction reads them: the end of a residual block.
+
+    Nothing lies between but adds, relus, pools, and what moves values, so one factor above 0 for all passes through.
+    """
+
+    writers: tuple[WeightedOp, ...]
+    between: tuple[Operation, ...]
+    reader: WeightedOp
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The values in between."""
+        return *(w.y for w in self.writers), *(o.results[0] for o in self.between)
+
+    def scale_evenly(self, factor: float) -> None:
+        """Multiplies all values in between by a factor above 0."""
+        for op in (*self.writers, *self.between):
+            _note(op, np.full((1, *shape_of(op.results[0]))[-1], factor))
+            if isinstance(op, Clamped):
+                _scale_bounds(op, factor)
+        for writer in self.writers:
+            _scale_result(writer, np.full(writer.output_channels(), factor))
+        _set(self.reader, 1, _along(_constant(self.reader.w), np.array([1 / factor]), 0))
 
 
 def channel_pairs(block: Block) -> list[ChannelPair]:
@@ -106,6 +139,59 @@ def _pair(writer: WeightedOp) -> ChannelPair | None:
     return None if pair is None or any(map(_is_spoken_for, pair.tensors)) else pair
 
 
+def contraction_sums(block: Block) -> list[ContractionSum]:
+    """The sums of a network, in order."""
+    met: set[SSAValue] = set()
+    sums: list[ContractionSum] = []
+    for op in block.ops:
+        if isinstance(op, WeightedOp) and op.y not in met:
+            values = _tied(op.y)
+            met.update(values)
+            if (found := _sum(values)) is not None:
+                sums.append(found)
+    return sums
+
+
+def _tied(value: SSAValue) -> dict[SSAValue, None]:
+    """The values that have a factor if one of them has it."""
+    tied: dict[SSAValue, None] = {}  # a set in order
+    left = [value]
+    while left:
+        value = left.pop()
+        if value not in tied:
+            tied[value] = None
+            left += value.owner.operands if isinstance(value.owner, _HOMOGENEOUS) else ()
+            left += [r.results[0] for r in _readers(value) if isinstance(r, _HOMOGENEOUS)]
+    return tied
+
+
+def _sum(values: Collection[SSAValue]) -> ContractionSum | None:
+    """The sum that tied values are; None where something else makes or reads them, or several contractions read."""
+    makers = [v.owner for v in values]
+    writers = tuple(o for o in makers if isinstance(o, WeightedOp))
+    between = tuple(o for o in makers if isinstance(o, _HOMOGENEOUS))
+    others = [(v, r) for v in values for r in _readers(v) if not isinstance(r, _HOMOGENEOUS)]
+    if len(writers) < 2 or len(writers) + len(between) < len(makers) or len(others) != 1:
+        return None
+    ((value, reader),) = others
+    if not isinstance(reader, WeightedOp) or reader.x is not value or not all(map(_is_scalable, (*writers, reader))):
+        return None
+    return None if any(map(_is_spoken_for, values)) else ContractionSum(writers, between, reader)
+
+
+_HOMOGENEOUS = (
+    AddOp,
+    AveragePool2DOp,
+    ConcatOp,
+    GlobalAveragePoolOp,
+    MaxPool2DOp,
+    ReluOp,
+    ReshapeOp,
+    TransposeOp,
+)
+"""f(g·x, g·y) = g·f(x, y) for g > 0, clamps scaled along."""
+
+
 def _is_scalable(op: WeightedOp) -> bool:
     """Whether a contraction is all float, its weights and its bias known."""
     known = _constant(op.w) is not None and (op.b is None or _constant(op.b) is not None)
@@ -121,8 +207,12 @@ def _keeps_channels(op: Operation) -> bool:
 
 
 def _only_reader(value: SSAValue) -> Operation | None:
-    readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+    readers = _readers(value)
     return readers[0] if len(readers) == 1 else None
+
+
+def _readers(value: SSAValue) -> list[Operation]:
+    return [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
 
 
 def _is_spoken_for(value: SSAValue) -> bool:
@@ -138,6 +228,24 @@ def _constant(value: SSAValue) -> Array | None:
     if isinstance(owner, DequantizeCastOp) and isinstance(owner.input.owner, ConstantOp):
         return owner.evaluate(owner.input.owner.value.array)[0]
     return None
+
+
+def _note(op: Operation, factors: Array) -> None:
+    """Writes on an operation what the channels of its result are multiplied with, beside what they were before."""
+    before = op.attributes.get(FACTORS)
+    held = factors if not isinstance(before, DenseArrayBase) else factors * np.array(before.get_values())
+    op.attributes[FACTORS] = DenseArrayBase.from_list(f64, held.tolist())
+
+
+def _scale_result(op: WeightedOp, factors: Array) -> None:
+    """Multiplies the weights and the bias of each output channel."""
+    _set(op, 1, _along(_constant(op.w), factors, op.CHANNEL_AXIS))
+    if op.b is not None:
+        _set(op, 2, _along(_constant(op.b), factors, 0))
+
+
+def _scale_bounds(op: Clamped, factor: float) -> None:
+    op.lower, op.upper = (bound(None if b is None else b * factor) for b in op.bounds())
 
 
 def _along(array: Array | None, factors: Array, axis: int) -> Array:
@@ -161,8 +269,10 @@ def _set(op: WeightedOp, index: int, array: Array) -> None:
         Rewriter.erase_op(unused)
 
 
-def observe_anew(block: Block, pairs: Sequence[ChannelPair], inputs: Sequence[Sequence[Array]]) -> None:
-    """Writes the new values of the tensors between pairs on their observers."""
+def observe_anew(
+    block: Block, pairs: Sequence[ChannelPair | ContractionSum], inputs: Sequence[Sequence[Array]]
+) -> None:
+    """Writes the new values of the tensors between pairs, or of sums, on their observers."""
     changed = {v for p in pairs for v in p.tensors}
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp) and o.value in changed}
     seen = {v: TensorProfile(shape_of(v)[1:]) for v in observers}
