@@ -103,8 +103,8 @@ class Least:
     points: float = 0.5
 
 
-# The figures are what the best tool reaches, or a margin above it. One is lower: of powers of two 99.8 % on mnist-8 would
-# be 4,891 of 4,900, and 4,890 are reached.
+# The figures are what the best tool reaches, or a margin above it. One is lower: of powers of two 99.8 % on mnist-8
+# would be 4,891 of 4,900, and 4,890 are reached.
 REACHED: dict[str, dict[str, Least]] = {
     "default": {
         "mnist-8": Least(37.5, 99.9),
