@@ -15,7 +15,6 @@ Enters and leaves: a float network with the casts of `choose-scales`, both of wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
-from qmlir.errors import OptionError
 from qmlir.passes import option
-from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of, samples_in, some_samples
+from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of, samples_given
 
 Array = npt.NDArray[Any]
 
@@ -50,9 +48,7 @@ class CorrectBiasPass(ModulePass):
     data: str = option("", "samples: a .npy file of the only input, or an .npz file with one array for each input")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not self.data:
-            raise OptionError("correct-bias", "needs data", remedy='give some: --correct-bias="data=samples.npy"')
-        correct_bias(op, some_samples(op, samples_in(Path(self.data))))
+        correct_bias(op, samples_given(op, self.name, self.data))
 
 
 def correct_bias(module: ModuleOp, inputs: Sequence[Sequence[Array]]) -> int:

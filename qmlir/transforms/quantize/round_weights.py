@@ -26,7 +26,6 @@ Enters and leaves: a float network with the casts of `choose-scales` (side_by_si
 
 from collections.abc import Container
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,12 +41,11 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.errors import OptionError
 from qmlir.passes import option
 from qmlir.recipe import Recipe, recipe_of
 from qmlir.transforms.quantize.covariance import Moments, mean_of
 from qmlir.transforms.quantize.lattice import cost, near_integers
-from qmlir.transforms.quantize.side_by_side import UNROUNDED, Layer, SideBySide, network_of, samples_in, some_samples
+from qmlir.transforms.quantize.side_by_side import UNROUNDED, Layer, SideBySide, network_of, samples_given
 from qmlir.transforms.quantize.terms import Terms
 
 Array = npt.NDArray[Any]
@@ -78,9 +76,7 @@ class RoundWeightsPass(ModulePass):
     data: str = option("", "samples: a .npy file of the only input, or an .npz file with one array for each input")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not self.data:
-            raise OptionError("round-weights", "needs data", remedy='give some: --round-weights="data=samples.npy"')
-        inputs = some_samples(op, samples_in(Path(self.data)))
+        inputs = samples_given(op, self.name, self.data)
         SideBySide(network_of(op).body.block, inputs).run(WeightRounding())
 
 

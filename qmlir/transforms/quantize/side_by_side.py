@@ -22,7 +22,7 @@ from qmlir.dialects.nn import ConstantOp, Conv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.errors import FileError, PipelineError
+from qmlir.errors import FileError, OptionError, PipelineError
 from qmlir.signature import signature_of
 
 Array = npt.NDArray[Any]
@@ -71,7 +71,7 @@ Step = Callable[[Layer], bool]
 """Adjusts a contraction; whether anything changed."""
 
 
-def samples_in(path: Path) -> Iterator[Array | dict[str, Array]]:
+def _samples_in(path: Path) -> Iterator[Array | dict[str, Array]]:
     """The samples of a file: the first axis counts them, and stays on each as its batch dimension of 1."""
     try:
         held: Any = np.load(path)
@@ -84,6 +84,18 @@ def samples_in(path: Path) -> Iterator[Array | dict[str, Array]]:
     arrays: dict[str, Array] = dict(held)
     for i in range(min(map(len, arrays.values()), default=0)):
         yield {name: array[i : i + 1] for name, array in arrays.items()}
+
+
+def samples_given(module: ModuleOp, name: str, file: str) -> list[list[Array]]:
+    """The samples of the file that the pass `name` was given, as `some_samples` has them.
+
+    Raises:
+        OptionError: There is no file.
+        FileError: It holds no samples.
+    """
+    if not file:
+        raise OptionError(name, "needs data", remedy=f'give some: --{name}="data=samples.npy"')
+    return some_samples(module, _samples_in(Path(file)))
 
 
 def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 import qmlir
 from qmlir.compiler import main_function
+from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.transforms.quantize.correct_bias import correct
@@ -164,7 +165,7 @@ def test_terms_are_those_of_the_contraction(most: int, monkeypatch: pytest.Monke
     monkeypatch.setattr("qmlir.transforms.quantize.terms.MOST", most)
     draw = np.random.default_rng(8)
     for op in [o for o in parsed(DEEP).walk() if isinstance(o, WeightedOp)]:
-        shapes = [v.type.get_shape() for v in (op.x, op.w)]  # type: ignore[union-attr]
+        shapes = [shape_of(v) for v in (op.x, op.w)]
         x, w = (draw.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
         terms = Terms.of(op)
         assert terms is not None
