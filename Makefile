@@ -37,6 +37,7 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -W ignore -m tests.conformance.matrix --check
 	$(BIN)/python -W ignore -m tests.device.pages --check
+	$(BIN)/python -W ignore -m tests.models.accuracy --check
 
 models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLIR_MODELS_SHARE (1) of the samples; then:
 	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} OMP_NUM_THREADS=1 \

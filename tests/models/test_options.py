@@ -61,8 +61,6 @@ def test_a_divergence_beside_16_bits_is_refused(options: Options, shared: Shared
 @pytest.mark.models
 @pytest.mark.parametrize("row", AGAIN, ids=lambda row: f"{row[0]} {row[1].arguments()}")
 def test_a_row_is_as_the_page_says(row: Row, shared: Shared) -> None:
-    if not accuracy.PAGE.exists():
-        pytest.skip("make accuracy writes the page")
     said, found = accuracy.read_page(accuracy.PAGE.read_text("utf-8"))[row], accuracy.measure(*row, shared)
     assert found.decibels == pytest.approx(said.decibels, abs=DECIBELS)
     assert found.agreement == pytest.approx(said.agreement, abs=PERCENT)
