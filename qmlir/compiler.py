@@ -52,7 +52,7 @@ TO_LLVM = ("plan-memory", "loops-to-llvm")
 TO_LAYERS = ("qint-to-npu", "npu-fuse")
 """qint → npu: layers of a device and calls of its host; `compile` tells qint-to-npu the device."""
 
-TO_COMMANDS = ("npu-cascade", "npu-tile", "npu-place", "npu-order")
+TO_COMMANDS = ("npu-fit", "npu-cascade", "npu-tile", "npu-place", "npu-order")
 """Layers → commands on buffers, in tiles; with addresses; with waits."""
 
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")

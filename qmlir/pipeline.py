@@ -47,6 +47,7 @@ PASSES: dict[str, str] = {
     "qint-to-tosa": "qmlir.lowering.qint_to_tosa.convert:QIntToTosaPass",
     "qint-to-npu": "qmlir.lowering.qint_to_npu.convert:QIntToNpuPass",
     "npu-fuse": "qmlir.transforms.npu.fuse:NPUFusePass",
+    "npu-fit": "qmlir.transforms.npu.fit:NPUFitPass",
     "npu-cascade": "qmlir.transforms.npu.cascade:NPUCascadePass",
     "npu-tile": "qmlir.transforms.npu.tile:NPUTilePass",
     "finish-loops": "qmlir.lowering.finish_loops:FinishLoopsPass",

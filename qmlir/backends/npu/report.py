@@ -3,6 +3,7 @@
 Beside its cycles stands a layer's bound: what whichever engine, bus or memory has most to do would take if nothing ever
 waited for anything. A layer can stay below it, because its first loads overlap with the layer before; a program cannot.
 Of tensors that stay inside the device no transfer is counted, in either: the bound is that of the traffic that is left.
+The bands of a layer that is worked off in several have its name, and are counted together.
 """
 
 from collections import Counter as Sums
@@ -21,9 +22,9 @@ from qmlir.isa.encoding import Command
 
 @dataclass
 class LayerCount:
-    """What was counted between one mark and the next.
+    """What was counted between its marks and the next.
 
-    cycles    from the end of what came before to the end of its last command
+    cycles    from the end of what came before to the end of its last command, of all its bands
     products  of its contractions
     asked     cycles of each engine, bus and memory that its commands ask for
     read      bytes read from each memory that has a bandwidth
@@ -91,16 +92,17 @@ class Counter:
         self._timeline = Timeline(device, tokens(program.commands, device))
         self._buses = {queue.id: device.bus_of(queue) for queue in device.queue}
         self._began = 0
-        self._layers = [LayerCount("")]
+        self._layer = LayerCount("")
+        self._layers = {"": self._layer}
 
     def count(self, command: Command, touched: Footprint) -> None:
         """Takes the next command and what it touches."""
         self._timeline.add(command, touched)
         if isinstance(command, Mark):
             self._end_layer()
-            known = command.layer < len(self._names)
-            self._layers.append(LayerCount(self._names[command.layer] if known else str(command.layer)))
-        layer = self._layers[-1]
+            name = self._names[command.layer] if command.layer < len(self._names) else str(command.layer)
+            self._layer = self._layers.setdefault(name, LayerCount(name))
+        layer = self._layer
         layer.products += products(command)
         asked = demand(command, self._device, touched)
         layer.asked[self._engine(command)] += asked.engine
@@ -115,11 +117,12 @@ class Counter:
     def report(self) -> Report:
         """What was counted."""
         self._end_layer()
-        counted = [layer for layer in self._layers if layer.cycles or any(layer.asked.values())]
+        counted = [layer for layer in self._layers.values() if layer.cycles or any(layer.asked.values())]
         return Report(self._timeline.now, self._device.peak_macs, counted)
 
     def _end_layer(self) -> None:
-        self._layers[-1].cycles, self._began = self._timeline.now - self._began, self._timeline.now
+        self._layer.cycles += self._timeline.now - self._began
+        self._began = self._timeline.now
 
     def _engine(self, command: Command) -> str:
         """What a command keeps busy: its queue, its bus, or what follows the array on a pipelined queue."""

@@ -26,6 +26,7 @@ from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
+from qmlir.transforms.npu.aliases import home_of
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.regions import Region, Rest, regions
 
@@ -176,10 +177,14 @@ class Emitter:
         return [replace(first, spot=Spot(spot.buffer, spot.offset + n * first.size)) for n in range(images)]
 
     def result(self, value: SSAValue, name: str) -> list[View]:
-        """Room for a value that the network computes."""
-        stays = self.engines.staying if value in self.stays else None
-        memory, address = stays or self.engines.external, self.stays.get(value)
-        self.tensors[value] = Spot(self.buffer(memory, stored_bytes(value), "ofm", name, address))
+        """Room for a value that the network computes: its own, or in what joins it with others."""
+        home, offset = home_of(value)
+        if home not in self.tensors:
+            stays = self.engines.staying if value in self.stays else None
+            memory, address = stays or self.engines.external, self.stays.get(value)
+            address = None if address is None else address - offset
+            self.tensors[home] = Spot(self.buffer(memory, stored_bytes(home), "ofm", name, address))
+        self.tensors[value] = Spot(self.tensors[home].buffer, offset)
         return self.views(value)
 
     # -- commands ---------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import LoweringError
 from qmlir.isa.commands import End
 from qmlir.signature import signature_of
+from qmlir.transforms.npu.aliases import begins_at, joins
 from qmlir.transforms.npu.emission import Emitter, Spot
 from qmlir.transforms.npu.movement import copy_tensor, tile_movement
 from qmlir.transforms.npu.stays import address_of, put_rests, rest_of
@@ -65,6 +66,11 @@ class _Tiling:
         self._inputs()
         for op in self.function.body.block.ops:
             match op:
+                case LayerOp() if (begins := begins_at(op)) is not None:
+                    whole = self.emitter.tensors[op.inputs[0]]
+                    self.emitter.tensors[op.outputs[0]] = Spot(whole.buffer, whole.offset + begins)
+                case LayerOp() if joins(op):
+                    pass
                 case LayerOp():
                     self._begin(op)
                     tile_layer(self.emitter, op)

@@ -1,6 +1,7 @@
 """What a tiling of a contraction should take: the cycles of the commands it leads to, queue by queue."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -27,6 +28,33 @@ Usage = npt.NDArray[np.float64]
 """Cycles of each queue, each bus and each memory."""
 
 
+@dataclass(frozen=True, eq=False)
+class Price:
+    """What something should take.
+
+    cycles  if nothing runs beside it
+    usage   of that, what each queue, bus and memory has to do
+    """
+
+    cycles: float
+    usage: Usage
+
+    @property
+    def waits(self) -> float:
+        """Cycles in which what is used most has nothing to do."""
+        return self.cycles - _longest(self.usage)
+
+
+def nothing_used(device: Device) -> Usage:
+    """Of a device that has nothing to do."""
+    return np.zeros(2 * len(device.queue) + len(device.memory))
+
+
+def in_a_row(prices: Sequence[Price]) -> float:
+    """Cycles of things one after the other, whose work on different queues overlaps."""
+    return _longest(sum((price.usage for price in prices[1:]), prices[0].usage)) + sum(price.waits for price in prices)
+
+
 class Costs:
     """Cycles of tilings: of the commands they consist of, each judged by device/costs.py."""
 
@@ -36,7 +64,7 @@ class Costs:
         self._array, self._post = engines.index(engines.array), engines.index(engines.post)
         self._known: dict[tuple[object, ...], Usage] = {}
 
-    def cycles(self, shape: Shape, outputs_outside: bool, data: Stay, weights: Stay) -> int:
+    def price(self, shape: Shape, outputs_outside: bool, data: Stay, weights: Stay) -> Price:
         """What a tiling should take.
 
         The first data cannot overlap with what is done with them, nor the last results with what they come from;
@@ -51,12 +79,13 @@ class Costs:
         weights_loads = (positions if weights.kept is Kept.STEP else 1) * self._weights_loads(shape)
         tiles = self._tiles(shape)
         exposed = (0 if data.doubled else _longest(data_loads)) + (0 if weights.doubled else _longest(weights_loads))
-        steady = max(_longest(tiles + data_loads + weights_loads), _longest(tiles) + exposed)
+        usage = tiles + data_loads + weights_loads
+        steady = max(_longest(usage), _longest(tiles) + exposed)
         head = _longest(self._load(shape.rows, shape.columns, shape.terms))
         if weights.kept is Kept.LAYER:
             head += _longest(weights_loads)
         tail = _longest(self._tail(shape))
-        return int(steady + head + tail) + COMMAND * (steps + 2 * positions * channels)
+        return Price(int(steady + head + tail) + COMMAND * (steps + 2 * positions * channels), usage)
 
     def _tiles(self, shape: Shape) -> Usage:
         """Of all sums, and of what follows them."""
@@ -95,8 +124,10 @@ class Costs:
     def _tail(self, shape: Shape) -> Usage:
         """What follows the last sums."""
         commands, box = self.commands, (shape.rows, shape.columns, shape.outputs)
-        own = self._sum([]) if self.engines.post is self.engines.array else self._usage(commands.following(*box))
-        return own + self._usage(commands.stored(*box))
+        if (key := ("tail", *box)) not in self._known:
+            own = self._sum([]) if self.engines.post is self.engines.array else self._usage(commands.following(*box))
+            self._known[key] = own + self._usage(commands.stored(*box))
+        return self._known[key]
 
     def _load(self, rows: int, columns: int, channels: int) -> Usage:
         key = ("data", rows, columns, channels)
@@ -126,7 +157,7 @@ class Costs:
         return self._known[key]
 
     def _sum(self, usages: Iterable[Usage]) -> Usage:
-        return sum(usages, np.zeros(2 * len(self.device.queue) + len(self.device.memory)))
+        return sum(usages, nothing_used(self.device))
 
     def _usage(self, commands: Sequence[Command]) -> Usage:
         """Of commands one after the other.

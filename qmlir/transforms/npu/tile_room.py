@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from itertools import product
 
 from qmlir.device import Device
 from qmlir.device.description import Memory
@@ -87,7 +86,7 @@ class Room:
         if work.depthwise:
             return Stay(Kept.STEP), self._longest(self._weights, self._all_weights(shape), None)
         tile = self._data_size(shape, work.channels)
-        n_tile = self._weights_size(shape.outputs, work.channels)
+        n_tile = self._slices_size(shape.outputs, shape.terms)
         data = self._longest(
             None if self._data is None or work.inside.data else self._data - self.copies * self._operands(shape),
             self._all_data(shape),
@@ -148,12 +147,11 @@ class Room:
         if work.depthwise:
             tiles = -(-work.channels // shape.outputs)
             return work.taps * work.channels * work.weight_bits // 8 + self._slack(tiles)
-        return sum(
-            n_count * k_count * self._weights_size(n, k)
-            for (n, n_count), (k, k_count) in product(
-                cut(work.out_channels, shape.outputs), cut(work.channels, shape.terms)
-            )
-        )
+        return sum(count * self._slices_size(n, shape.terms) for n, count in cut(work.out_channels, shape.outputs))
+
+    def _slices_size(self, outputs: int, terms: int) -> int:
+        """Bytes of the weights of some output channels, all slices of the input channels, each packed for itself."""
+        return sum(count * self._weights_size(outputs, k) for k, count in cut(self.work.channels, terms))
 
     @cached_property
     def _align(self) -> int:

@@ -15,7 +15,7 @@ from qmlir.device import Device
 from qmlir.device.values import Role
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.tile_commands import Shape
-from qmlir.transforms.npu.tile_costs import Costs
+from qmlir.transforms.npu.tile_costs import Costs, Price
 from qmlir.transforms.npu.tile_room import Kept, Room
 from qmlir.transforms.npu.work import Work
 
@@ -29,7 +29,7 @@ class Tiling:
     terms            input channels in a slice; of a depthwise convolution as many as output channels
     outputs_outside  whether the loop over output channels is the outer one, or that over positions
     data, weights    how long they are kept
-    cycles           what it should take, for one image
+    price            what it should take, for one image
     """
 
     rows: int
@@ -39,7 +39,7 @@ class Tiling:
     outputs_outside: bool
     data: Kept
     weights: Kept
-    cycles: int
+    price: Price
 
 
 @cache
@@ -90,7 +90,7 @@ class _Search:
         if not self.room.fits(self.least()):
             return None
         candidates = (t for shape in self._shapes() for t in self._kept(shape))
-        return min(candidates, key=lambda t: t.cycles, default=None)
+        return min(candidates, key=lambda t: t.price.cycles, default=None)
 
     def least(self) -> Shape:
         """The smallest tile: of one position."""
@@ -132,7 +132,7 @@ class _Search:
     def _kept(self, shape: Shape) -> Iterator[Tiling]:
         for outputs_outside in (False, True):
             data, weights = self.room.kept(shape, outputs_outside)
-            cycles = self.costs.cycles(shape, outputs_outside, data, weights)
+            price = self.costs.price(shape, outputs_outside, data, weights)
             yield Tiling(
-                shape.rows, shape.columns, shape.outputs, shape.terms, outputs_outside, data.kept, weights.kept, cycles
+                shape.rows, shape.columns, shape.outputs, shape.terms, outputs_outside, data.kept, weights.kept, price
             )

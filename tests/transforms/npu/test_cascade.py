@@ -36,11 +36,15 @@ EXAMPLES = 20
 
 
 @st.composite
-def chains(draw: st.DrawFn, device: Device) -> Layer:
-    """Two to five layers, each on what the one before yields, and perhaps a sum with an earlier tensor."""
+def chains(
+    draw: st.DrawFn, device: Device, rows: tuple[int, int] = (3, 14), channels: tuple[int, int] = (2, 40)
+) -> Layer:
+    """Two to five layers, each on what the one before yields, and perhaps a sum with an earlier tensor.
+
+    Of rows, which columns are as many as, and of channels there are from so many to so many.
+    """
     draft = Draft(draw, device, 8)
-    rows, columns, channels = draft.integer(3, 14), draft.integer(3, 14), draft.integer(2, 40)
-    x = draft.input(1, rows, columns, channels)
+    x = draft.input(1, draft.integer(*rows), draft.integer(*rows), draft.integer(*channels))
     known = [draft.requantize(x)]
     for _ in range(draft.integer(2, 5)):
         known.append(_layer(draft, known[-1]))
@@ -99,7 +103,7 @@ def staying(module: ModuleOp) -> list[LayerOp]:
 
 def run(module: ModuleOp, device: Device, inputs: Sequence[Array]) -> tuple[Array, Report]:
     """What the device computes, in order and beside each other; its cycles are those predicted."""
-    program = assemble(Pipeline(*TO_COMMANDS[1:])(module))
+    program = assemble(Pipeline(*TO_COMMANDS[2:])(module))
     simulator = Simulator(program, device)
     (got,) = simulator.run(*inputs)
     (alone,) = Simulator(serial(program, device), device).run(*inputs)

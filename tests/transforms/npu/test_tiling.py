@@ -31,7 +31,7 @@ def test_what_it_expects_is_what_the_device_takes(name: str, layer: str) -> None
     taken = predicted_cycles(compiled(convolution, device), device)
     ideal = prod((work.out_rows, work.out_columns, work.out_channels, work.taps, work.channels)) / device.peak_macs
     assert ideal < taken
-    assert 0.9 * taken < chosen.cycles < 1.1 * taken
+    assert 0.9 * taken < chosen.price.cycles < 1.1 * taken
 
 
 @pytest.mark.parametrize("name", shipped_devices())

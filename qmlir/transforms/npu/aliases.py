@@ -1,0 +1,100 @@
+"""Layers that compute nothing because their result is bytes of another tensor: whose, and which.
+
+A reshape, or a change of type alone, is another name of all bytes of what it reads, and some rows of an image are one
+of some of them. Rows that layers compute are joined by writing each where it belongs:
+
+    %2 = npu.layer "expand" (%1) { … }           // rows 0 to 7
+    %4 = npu.layer "expand" (%3) { … }           // rows 8 to 15
+    %5 = npu.layer "expand" (%2, %4) { nn.concat … {axis = 1} }
+"""
+
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.device.stored import stored_bytes, stored_dtype
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn import ConcatOp, SliceOp
+from qmlir.dialects.nn.shape import ConstantOp, ReshapeOp
+from qmlir.dialects.npu import LayerOp
+from qmlir.dialects.quant.ops import StorageCastOp
+
+
+def first_of(layer: LayerOp) -> Operation:
+    """The operation that a layer begins with."""
+    return next(op for op in layer.operations() if not isinstance(op, ConstantOp))
+
+
+def renames(layer: LayerOp) -> bool:
+    """Whether the result of a layer is bytes of what it reads, one after the other."""
+    return begins_at(layer) is not None
+
+
+def begins_at(layer: LayerOp) -> int | None:
+    """At which byte of what it reads the result of a layer that renames it begins; None of any other layer.
+
+    Some rows are their own tensor for the host, which is given whole ones.
+    """
+    first = first_of(layer)
+    if len(layer.inputs) != 1:
+        return None
+    if isinstance(first, ReshapeOp | StorageCastOp):
+        return 0
+    if not isinstance(first, SliceOp) or not readers(layer.outputs[0]):
+        return None
+    shape, steps = shape_of(first.x), first.steps()
+    axis = next((n for n, (extent, (_, size, _)) in enumerate(zip(shape, steps, strict=True)) if size != extent), 0)
+    one_piece = all(stride == 1 for _, _, stride in steps) and prod(shape[:axis]) == 1
+    whole_behind = all(size == extent for extent, (_, size, _) in list(zip(shape, steps, strict=True))[axis + 1 :])
+    if not (one_piece and whole_behind):
+        return None
+    return steps[axis][0] * prod(shape[axis + 1 :]) * stored_dtype(first.x).itemsize
+
+
+def joins(layer: LayerOp) -> bool:
+    """Whether what a layer reads is written where its result lies: rows of one image that only it reads."""
+    first = first_of(layer)
+    if not isinstance(first, ConcatOp) or len(layer.operations()) > 1 or len(set(layer.inputs)) < len(first.inputs):
+        return False
+    in_one_piece = prod(shape_of(layer.outputs[0])[: first.axis.value.data]) == 1
+    return in_one_piece and all(_is_written_for(value, layer) for value in layer.inputs)
+
+
+def _is_written_for(value: SSAValue, joined: LayerOp) -> bool:
+    """Whether a layer computes a value for one other alone."""
+    writer = value.owner
+    if not isinstance(writer, LayerOp) or len(list(value.uses)) != 1 or writer.parent is not joined.parent:
+        return False
+    return not renames(writer) and not isinstance(first_of(writer), ConcatOp)
+
+
+def root_of(value: SSAValue) -> SSAValue:
+    """The tensor whose bytes a value has: itself, or what it is another name of."""
+    while isinstance(layer := value.owner, LayerOp) and renames(layer):
+        value = layer.inputs[0]
+    return value
+
+
+def home_of(value: SSAValue) -> tuple[SSAValue, int]:
+    """In which tensor the result of a layer is written, and from which byte on: its own, or one that joins several."""
+    reader = next((use.operation for use in value.uses), None)
+    if not isinstance(reader, LayerOp) or not joins(reader):
+        return value, 0
+    before = list(reader.inputs)[: list(reader.inputs).index(value)]
+    return reader.outputs[0], sum(stored_bytes(other) for other in before)
+
+
+def readers(value: SSAValue) -> list[LayerOp]:
+    """The layers that read a tensor, or another name of it; none where anything else reads it as well."""
+    found: list[LayerOp] = []
+    for use in value.uses:
+        reader = use.operation
+        if not isinstance(reader, LayerOp):
+            return []
+        found.append(reader)
+        if renames(reader):
+            others = readers(reader.outputs[0])
+            if not others:
+                return []
+            found += others
+    return found

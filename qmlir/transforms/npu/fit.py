@@ -1,0 +1,188 @@
+"""The pass `npu-fit`: where the tensors of a network do not fit the memory that they lie in, layers go band by band.
+
+Enters and leaves: functions of `npu.layer` and `npu.host`. While more bytes live at once than the memory has for
+tensors, layers in a row around that moment are split into bands of rows (bands.py), so that what lies between them is
+never there as a whole; of those that fit then, the ones with the least to compute twice. What does not fit even so is
+left to `npu-place`, which names it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+
+from qmlir.device import Device
+from qmlir.device.module import device_of
+from qmlir.device.products import work_of
+from qmlir.device.stored import constant_bytes, stored_bytes
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.npu import HostOp, LayerOp
+from qmlir.transforms.npu.aliases import home_of, root_of
+from qmlir.transforms.npu.bands import can_split, hands_on, split
+from qmlir.transforms.npu.engines import Engines
+from qmlir.transforms.npu.regions import regions, staged_from
+
+LONGEST = 8
+"""So many layers are worked off band by band at most."""
+
+Step = LayerOp | HostOp
+
+
+@dataclass(frozen=True)
+class NPUFitPass(ModulePass):
+    """Splits layers between which more lies than fits.
+
+    ```mlir
+    %1 = npu.layer "expand" (%0) { … }           // 16 rows of 96 channels
+    %2 = npu.layer "project" (%1) { … }          // 16 rows of 8 channels
+    // becomes
+    %a = npu.layer "expand" (%0) { nn.slice … }
+    %b = npu.layer "expand" (%a) { … }           // 8 rows
+    %c = npu.layer "project" (%b) { … }          // 8 rows
+    …
+    %2 = npu.layer "project" (%c, %f) { nn.concat … }
+    ```
+    """
+
+    name = "npu-fit"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        device = device_of(op)
+        for function in [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and not f.is_declaration]:
+            _Fit(function.body.block, device).run()
+
+
+@dataclass
+class _Lives:
+    """When tensors are there: the first step that writes each, and the last that reads it; inputs from the start."""
+
+    first: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    last: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+    def touch(self, tensor: SSAValue, step: int) -> None:
+        self.first.setdefault(tensor, step)
+        self.last[tensor] = step
+
+    def full(self, steps: int, align: int) -> list[int]:
+        """Bytes that live at each step."""
+        changes = [0] * (steps + 2)
+        for tensor, first in self.first.items():
+            size = -(-stored_bytes(tensor) // align) * align
+            changes[max(first, 0)] += size
+            changes[min(self.last[tensor], steps) + 1] -= size
+        return list(accumulate(changes))[:steps]
+
+
+class _Fit:
+    """One function."""
+
+    def __init__(self, block: Block, device: Device):
+        self.block, self.memory = block, Engines.of(device).external
+        self.room = _room(block, device)
+
+    def run(self) -> None:
+        """Splits layers until everything fits, or nothing helps."""
+        steps = [op for op in self.block.ops if isinstance(op, Step)]
+        full = self._full(steps)
+        while max(full, default=0) > self.room:
+            best = min(self._splits(steps, full), key=lambda s: (max(s.full, self.room), s.twice), default=None)
+            if best is None:
+                return
+            bands = split(best.layers, best.rows)
+            steps = bands.instead_of(best.layers, steps)
+            bands.put(best.layers)
+            full = self._full(steps)
+
+    def _full(self, steps: Sequence[Step], renamed: dict[SSAValue, SSAValue] | None = None) -> list[int]:
+        """Bytes of tensors in the memory at each step.
+
+        Args:
+            steps: What runs, in order.
+            renamed: Results that are to be read instead of others.
+        """
+        lives, instead = _Lives(), renamed or {}
+        for argument in self.block.args:
+            lives.touch(argument, -1)
+        for number, step in enumerate(steps):
+            for value in (*step.inputs, *step.outputs):
+                tensor, _ = home_of(root_of(instead.get(value, value)))
+                lives.touch(tensor, number)
+        returned = self.block.last_op
+        for value in () if returned is None else returned.operands:
+            lives.touch(root_of(instead.get(value, value)), len(steps))
+        return lives.full(len(steps), self.memory.align)
+
+    def _splits(self, steps: list[Step], full: Sequence[int]) -> Iterator["_Split"]:
+        """What splitting layers around the fullest step would bring; of more and more bands as long as it helps."""
+        for layers in _around(steps, full.index(max(full))):
+            whole, best, first = layers[-1].outputs[0], max(full), steps.index(layers[0])
+            for rows in _heights(shape_of(whole)[1]):
+                bands = split(layers, rows)
+                after = self._full(bands.instead_of(layers, steps), {whole: bands.joined.outputs[0]})
+                fullest = max(after[first : first + len(bands.operations)])
+                twice = _work(layer for band in bands.layers for layer in band) - _work(layers)
+                bands.erase()
+                if fullest >= best:
+                    break
+                best = fullest
+                yield _Split(layers, rows, best, twice)
+                if best <= self.room:
+                    break
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Layers in bands of so many rows.
+
+    full   bytes that live at once while they run, at most
+    twice  what is computed more than once
+    """
+
+    layers: Sequence[LayerOp]
+    rows: int
+    full: int
+    twice: int
+
+
+def _room(block: Block, device: Device) -> int:
+    """Bytes for tensors: what neither tiles have nor constants."""
+    engines = Engines.of(device)
+    memory = engines.external
+    tiled = any(memory_id == memory.id for memory_id, _ in regions(device))
+    layers = [op for op in block.ops if isinstance(op, LayerOp)]
+    here = engines.constants("weights") is memory
+    constants = sum(constant_bytes(layer.operations()) for layer in layers) if here else 0
+    return (staged_from(memory, device) if tiled else memory.bytes) - constants
+
+
+def _around(steps: Sequence[Step], fullest: int) -> Iterator[list[LayerOp]]:
+    """Layers in a row, the one at a step among them, that can be split."""
+    for first in range(max(fullest - LONGEST + 1, 0), fullest + 1):
+        layers: list[LayerOp] = []
+        for number, layer in enumerate(steps[first : first + LONGEST], first):
+            if not isinstance(layer, LayerOp) or not can_split(layer) or (layers and not hands_on(layers[-1], layer)):
+                break
+            layers.append(layer)
+            if number >= fullest and len(layers) > 1:
+                yield [*layers]
+
+
+def _heights(rows: int) -> list[int]:
+    """Rows of bands: half of them, a third, … down to one."""
+    found: list[int] = []
+    count = 2
+    while not found or found[-1] > 1:
+        if (height := -(-rows // count)) not in found:
+            found.append(height)
+        count = max(count + 1, count * 4 // 3)
+    return found
+
+
+def _work(layers: Iterable[LayerOp]) -> int:
+    """What layers compute."""
+    return sum(work_of(layer.operations()) for layer in layers)
