@@ -1,5 +1,8 @@
 """The page of what each option costs is whole, and what its rows say is what is measured; the page is `ACCURACY.md`."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 from qmlir.dialects.quant.schemas import QuantizationError
 from tests.models import accuracy
 from tests.models.accuracy import ALL, MEASURED, RECIPES, Figures, Options, Row
+from tests.models.networks import NETWORKS
 
 Shared = Callable[[str], Path]
 
@@ -64,3 +68,23 @@ def test_a_row_is_as_the_page_says(row: Row, shared: Shared) -> None:
     said, found = accuracy.read_page(accuracy.PAGE.read_text("utf-8"))[row], accuracy.measure(*row, shared)
     assert found.decibels == pytest.approx(said.decibels, abs=DECIBELS)
     assert found.agreement == pytest.approx(said.agreement, abs=PERCENT)
+
+
+SCRIPT = """
+import sys
+from qmlir.dialects.weights import WeightsMode, module_text
+from tests.models import accuracy
+network = accuracy.prepared("kws", accuracy.shared_file)
+quantized = accuracy.quantized(network, accuracy.RECIPES["powers of two"])
+sys.stdout.write(module_text(quantized, WeightsMode.INLINE))
+"""
+
+
+@pytest.mark.models
+def test_the_number_of_threads_changes_no_bit(shared: Shared) -> None:
+    shared(NETWORKS["kws"].file)
+    threads = [os.environ | {"OMP_NUM_THREADS": n, "OPENBLAS_NUM_THREADS": n} for n in ("1", "2")]
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
+    one, two = (subprocess.run(command, check=True, capture_output=True, env=env).stdout for env in threads)
+    assert b"!quant.uniform" in one
+    assert one == two

@@ -25,6 +25,7 @@ from qmlir.transforms.quantize.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.exact_inputs import keep_integers
 from qmlir.transforms.quantize.fold_qdq import gather_casts, is_as_imported
 from qmlir.transforms.quantize.insert_observers import observers
+from qmlir.transforms.quantize.one_thread import on_one_thread
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
 from qmlir.transforms.quantize.round_weights import WeightRounding
@@ -71,6 +72,7 @@ class QuantizePass(ModulePass):
         quantize_by(policy_of(self.policy, self.rules), self, ctx, op)
 
 
+@on_one_thread
 def quantize_by(
     policy: Policy, options: QuantizePass, ctx: Context, module: ModuleOp, data: Samples | None = None
 ) -> None:

@@ -24,6 +24,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import FileError, OptionError, PipelineError
 from qmlir.signature import signature_of
+from qmlir.transforms.quantize.one_thread import on_one_thread
 
 Array = npt.NDArray[Any]
 Samples = Iterable[Array | Mapping[str, Array]]
@@ -132,6 +133,7 @@ class SideBySide:
         self.unread = {v: len(set(v.uses)) for v in values}
         self.fixed: set[SSAValue] = set()
 
+    @on_one_thread
     def run(self, *steps: Step) -> int:
         """Evaluates the block up to its last contraction, with steps at each; returns how many they changed."""
         operations = list(self.block.ops)
