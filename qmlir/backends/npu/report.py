@@ -68,7 +68,7 @@ class Report:
 
     @property
     def products(self) -> int:
-        """Of all contractions."""
+        """Of all contractions; what is computed for two bands counts twice."""
         return sum(layer.products for layer in self.layers)
 
     @property

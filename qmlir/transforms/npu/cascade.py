@@ -22,8 +22,8 @@ from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.transforms.npu.aliases import first_of, home_of, joins
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.layer_costs import CONTRACTIONS, LayerCosts
+from qmlir.transforms.npu.residency import Stays, Tensor
 from qmlir.transforms.npu.row_fusion import fuse_rows
-from qmlir.transforms.npu.staying import Stays, Tensor
 from qmlir.transforms.npu.stays import put
 
 COMPUTES = (

@@ -14,7 +14,7 @@ from qmlir.device.stored import stored_dtype
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.transforms.npu.bands import Bands, can_split, hands_on, rows_of, split
-from qmlir.transforms.npu.staying import Stays, Tensor
+from qmlir.transforms.npu.residency import Stays, Tensor
 from qmlir.transforms.npu.tile_costs import Price, in_a_row
 
 LONGEST = 4
