@@ -79,6 +79,8 @@ def test_layers_in_bands(name: str, tmp_path: Path) -> None:
         (expected,) = evaluate(main_function(chain.module), chain.inputs)
         np.testing.assert_array_equal(got, expected)
         np.testing.assert_array_equal(other, expected)
+        assert len({layer.name for layer in report.layers}) == len(report.layers)
+        assert sum(layer.cycles for layer in report.layers) == report.cycles
         if banded[-1]:
             saved.append((without.cycles - report.cycles, traffic(without) - traffic(report)))
 
