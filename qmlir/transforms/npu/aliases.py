@@ -36,7 +36,7 @@ def begins_at(layer: LayerOp) -> int | None:
     Some rows are their own tensor for the host, which is given whole ones.
     """
     first = first_of(layer)
-    if len(layer.inputs) != 1:
+    if len(layer.inputs) != 1 or len(layer.operations()) > 1:
         return None
     if isinstance(first, ReshapeOp | StorageCastOp):
         return 0
