@@ -24,7 +24,7 @@ class Kept(Enum):
 
 @dataclass(frozen=True)
 class Stay:
-    """How long an operand is kept, and whether the next may be loaded meanwhile."""
+    """How long an operand is kept, and whether what comes next may be loaded meanwhile."""
 
     kept: Kept
     doubled: bool = True
@@ -84,7 +84,7 @@ class Room:
         """How long data and weights can be kept."""
         work = self.work
         if work.depthwise:
-            return Stay(Kept.STEP), self._longest(self._weights, self._all_weights(shape), None)
+            return Stay(Kept.STEP), self._of_weights(shape, None)
         tile = self._data_size(shape, work.channels)
         n_tile = self._slices_size(shape.outputs, shape.terms)
         data = self._longest(
@@ -92,8 +92,15 @@ class Room:
             self._all_data(shape),
             None if outputs_outside else tile,
         )
-        weights = self._longest(self._weights, self._all_weights(shape), n_tile if outputs_outside else None)
-        return data, weights
+        return data, self._of_weights(shape, n_tile if outputs_outside else None)
+
+    def _of_weights(self, shape: Shape, outer: int | None) -> Stay:
+        """How long weights can be kept; the next layer's are loaded beside those of a whole layer if both fit."""
+        whole = self._all_weights(shape)
+        stay = self._longest(self._weights, whole, outer)
+        if stay.kept is Kept.LAYER and self._weights is not None:
+            return Stay(Kept.LAYER, 2 * whole <= self._weights)
+        return stay
 
     def _longest(self, room: int | None, whole: int, outer: int | None) -> Stay:
         if room is None or whole <= room:
