@@ -16,6 +16,7 @@ from qmlir.compiler import TO_COMMANDS, TO_LAYERS, to_integers
 from qmlir.device import load_device, shipped_devices
 from qmlir.device.judgement import verdicts
 from qmlir.device.module import filled_of
+from tests.conftest import ROOT
 from tests.models.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
@@ -54,6 +55,22 @@ def test_tensors_take_no_more_bytes_than_live_at_once(
     assert filled
     for memory in filled.values():
         assert memory.tensors == memory.bound
+
+
+@pytest.mark.parametrize("parts", [7, 6])
+def test_a_network_in_bands(prepared: Callable[[str], Prepared], tmp_path: Path, parts: int) -> None:
+    """In so many eighths of the bytes that its tensors have whole."""
+    whole = measure(prepared("resnet8"), ETHOS, "int8", 1)
+    bytes = load_device(ETHOS).memory_of("ifm").bytes
+    text = (ROOT / "qmlir" / "targets" / f"{ETHOS}.toml").read_text(encoding="utf-8")
+    small = tmp_path / "small.toml"
+    # Of the memory an eighth is for what is brought from flash.
+    small.write_text(text.replace(f"bytes = {bytes}", f"bytes = {whole.live * parts // 7}"), encoding="utf-8")
+    row = measure(prepared("resnet8"), str(small), "int8", INPUTS)
+    assert row.tensors == row.live <= whole.live * parts // 8
+    assert row.mismatches == 0
+    assert row.predicted == row.cycles
+    assert row.serial
 
 
 @pytest.mark.parametrize(
