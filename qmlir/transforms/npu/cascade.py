@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from qmlir.device.module import device_of
 from qmlir.dialects import qint
 from qmlir.dialects.npu import HostOp, LayerOp
+from qmlir.passes import option
 from qmlir.transforms.npu.aliases import first_of, home_of, joins
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.layer_costs import CONTRACTIONS, LayerCosts
@@ -37,8 +38,6 @@ COMPUTES = (
 class NPUCascadePass(ModulePass):
     """Says which results stay inside the device.
 
-    Option: `bands` (true), whether layers may be split into bands of rows.
-
     ```mlir
     %1 = npu.layer "expand" (%0) { … }
     %2 = npu.layer "project" (%1) { … }
@@ -50,7 +49,7 @@ class NPUCascadePass(ModulePass):
 
     name = "npu-cascade"
 
-    bands: bool = True
+    bands: bool = option(True, "whether layers may be split into bands of rows")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         device = device_of(op)
