@@ -66,3 +66,23 @@ builtin.module attributes {npu.device = "nmp"} {
 // CHECK:      mark" layer = 4
 // CHECK:      npu.issue "store" "move"
 // CHECK:      npu.issue "store" "move"
+
+// -----
+
+// A reshape of a constant is another name for the constant.
+builtin.module attributes {npu.device = "nmp"} {
+  func.func @main() -> tensor<2x2xi8> {
+    %c = npu.layer "constant" () -> (tensor<2x2xi8>) {
+      %0 = nn.constant <tensor<1x4xi8>, [1, 2, 3, 4]> : tensor<1x4xi8>
+      %1 = nn.reshape %0 {shape = array<i64: 2, 2>} : tensor<1x4xi8> -> tensor<2x2xi8>
+      npu.yield %1 : tensor<2x2xi8>
+    }
+    %t = npu.layer "turned" (%0 = %c : tensor<2x2xi8>) -> (tensor<2x2xi8>) {
+      %1 = nn.transpose %0 {permutation = array<i64: 1, 0>} : tensor<2x2xi8> -> tensor<2x2xi8>
+      npu.yield %1 : tensor<2x2xi8>
+    }
+    func.return %t : tensor<2x2xi8>
+  }
+}
+// CHECK:      %[[C:.*]] = npu.buffer "dram" 4 : i64 {role = "ifm", contents =
+// CHECK:      npu.issue "load" "move" source = %[[C]][0]

@@ -7,16 +7,20 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.device.copies import Copy, copies
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.nn.shape import ConstantOp, PadOp
+from qmlir.dialects.nn.shape import ConstantOp, PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.isa.commands import Fill, Pool, Pooling
 from qmlir.transforms.npu.emission import Emitter, Spot, View
 from qmlir.transforms.npu.vector import pieces
 
 
 def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[SSAValue, SSAValue]) -> None:
-    """Copies, and what stands beside them."""
+    """Copies, and what stands beside them; of a constant a reshape, or a change of type alone, is another name."""
+    if isinstance(op, ReshapeOp | StorageCastOp):
+        emitter.tensors[layer.outputs[0]] = emitter.views(op.operands[0], outer)[0].spot
+        return
     emitter.result(layer.outputs[0], layer.label.data)
     target = emitter.tensors[layer.outputs[0]]
     bits = width_of(layer.outputs[0])
