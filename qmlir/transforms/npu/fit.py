@@ -21,16 +21,14 @@ from qmlir.device.module import device_of
 from qmlir.device.products import work_of
 from qmlir.device.stored import constant_bytes, stored_bytes
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.npu import HostOp, LayerOp
+from qmlir.dialects.npu import LayerOp
 from qmlir.transforms.npu.aliases import home_of, root_of
-from qmlir.transforms.npu.bands import can_split, hands_on, split
+from qmlir.transforms.npu.bands import Step, can_split, hands_on, split
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.regions import regions, staged_from
 
 LONGEST = 8
 """So many layers are worked off band by band at most."""
-
-Step = LayerOp | HostOp
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from xdsl.ir import SSAValue
 
 from qmlir.device.stored import stored_bytes
-from qmlir.dialects.npu import HostOp, LayerOp
+from qmlir.dialects.npu import LayerOp
 from qmlir.transforms.npu.aliases import joins, readers
+from qmlir.transforms.npu.bands import Step
 from qmlir.transforms.npu.layer_costs import LayerCosts
 from qmlir.transforms.npu.regions import Region, Rest, part_of
 from qmlir.transforms.npu.tile_costs import Price
@@ -53,7 +54,7 @@ class Stays:
     tensors  what stays, apart from each other
     """
 
-    steps: Sequence[LayerOp | HostOp]
+    steps: Sequence[Step]
     costs: LayerCosts
     tensors: Sequence[Tensor] = ()
 
@@ -62,11 +63,11 @@ class Stays:
         """What stays."""
         return {tensor.value for tensor in self.tensors}
 
-    def numbers(self) -> dict[LayerOp | HostOp, int]:
+    def numbers(self) -> dict[Step, int]:
         """Which step is which."""
         return {step: number for number, step in enumerate(self.steps)}
 
-    def tensor(self, value: SSAValue, numbers: dict[LayerOp | HostOp, int]) -> Tensor | None:
+    def tensor(self, value: SSAValue, numbers: dict[Step, int]) -> Tensor | None:
         """The result of one of the layers as it may stay; None if something else than layers reads it, or nothing."""
         layer, read = value.owner, [numbers[reader] for reader in readers(value) if reader in numbers]
         if not read or not isinstance(layer, LayerOp):

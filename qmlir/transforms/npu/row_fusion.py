@@ -36,7 +36,7 @@ def fuse_rows(stays: Stays) -> Stays:
         if (gain := _gain(stays, layers, rows)) > 0
     ]
     for _, layers, rows in sorted(found, key=lambda candidate: -candidate[0]):
-        if all(layer in stays.steps for layer in layers) and _gain(stays, layers, rows) > 0:
+        if all(layer in stays.steps for layer in layers):
             stays = _with_bands(stays, layers, rows)
     return stays
 
@@ -99,10 +99,14 @@ def _between(layers: Sequence[LayerOp], rows: int) -> int:
 def _gain(stays: Stays, layers: Sequence[LayerOp], rows: int) -> float:
     """Cycles that layers save in bands of so many rows; negative if they take more, or if there is no room."""
     bands = split(layers, rows)
-    trial = _trial(stays, layers, bands)
-    after = inf if trial is None else _cycles(trial, [layer for band in bands.layers for layer in band])
+    after = _cycles_in_bands(_trial(stays, layers, bands), bands)
     bands.erase()
     return _cycles(stays, layers) - after
+
+
+def _cycles_in_bands(trial: Stays | None, bands: Bands) -> float:
+    """What bands take one after the other; infinitely many if there is no room for them."""
+    return inf if trial is None else _cycles(trial, [layer for band in bands.layers for layer in band])
 
 
 def _cycles(stays: Stays, layers: Sequence[LayerOp]) -> float:
@@ -144,9 +148,11 @@ def _trial(stays: Stays, layers: Sequence[LayerOp], bands: Bands) -> Stays | Non
 
 
 def _with_bands(stays: Stays, layers: Sequence[LayerOp], rows: int) -> Stays:
-    """Puts bands in the place of layers."""
+    """Puts bands in the place of layers if that still saves cycles beside what was split before."""
     bands = split(layers, rows)
     trial = _trial(stays, layers, bands)
-    assert trial is not None
+    if trial is None or not _cycles_in_bands(trial, bands) < _cycles(stays, layers):
+        bands.erase()
+        return stays
     bands.put(layers)
     return trial
