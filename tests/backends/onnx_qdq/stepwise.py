@@ -5,7 +5,7 @@ networks can make more of that than one. So here each operation is evaluated on 
 computed for its operands, and the result compared with onnxruntime's own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.signature import signature_of
 from tests.backends.onnx_qdq.runtime import session
 
 Array = npt.NDArray[Any]
@@ -72,20 +73,23 @@ def showing_all(module: ModuleOp) -> ModuleOp:
     return shown
 
 
-def compare(module: ModuleOp, path: Path, samples: Iterable[Array], format: str = "onnx-qdq") -> Steps:
-    """Compares every quantized value of a network of one input; `path` is where the exported file goes."""
+def compare(
+    module: ModuleOp, path: Path, samples: Iterable[Array | Mapping[str, Array]], format: str = "onnx-qdq"
+) -> Steps:
+    """Compares every quantized value of a network; `path` is where the exported file goes."""
     shown = showing_all(module)
     qmlir.export(shown, path, format=format)
     loaded = session(path)
     integers = main_function(to_integers(shown))
-    steps = Steps()
+    steps, signature = Steps(), signature_of(integers)
     for sample in samples:
-        outputs = loaded.run(None, {loaded.get_inputs()[0].name: sample})
-        _evaluate(integers, sample, [np.asarray(y) for y in outputs], steps)
+        arrays = signature.arrays(sample)
+        outputs = loaded.run(None, dict(zip((i.name for i in loaded.get_inputs()), arrays, strict=True)))
+        _evaluate(integers, arrays, [np.asarray(y) for y in outputs], steps)
     return steps
 
 
-def _evaluate(function: func.FuncOp, sample: Array, theirs: list[Array], steps: Steps) -> None:
+def _evaluate(function: func.FuncOp, arrays: list[Array], theirs: list[Array], steps: Steps) -> None:
     end = function.body.block.last_op
     assert end is not None
     computed: dict[SSAValue, Array] = {}
@@ -93,13 +97,15 @@ def _evaluate(function: func.FuncOp, sample: Array, theirs: list[Array], steps: 
         if is_quantized(operand):
             cast = operand.owner
             computed[cast.input if isinstance(cast, StorageCastOp) else operand] = array
-    values: dict[SSAValue, Array] = {function.body.block.args[0]: sample}
+    values: dict[SSAValue, Array] = dict(zip(function.body.block.args, arrays, strict=True))
     for op in function.body.block.ops:
         if op is end:
             return
         results = getattr(op, "evaluate")(*(values[o] for o in op.operands))
         for value, array in zip(op.results, results, strict=True):
             given = computed.get(value)
-            if given is not None:
-                steps.add(array, given)
-            values[value] = array if given is None else given
+            if given is None:
+                values[value] = array
+            else:  # bytes have no sign here, but in the file they do
+                steps.add(array.view(given.dtype), given)
+                values[value] = given.view(array.dtype)

@@ -1,0 +1,15 @@
+"""A fuzzer: random networks under random options, held to onnxruntime, LiteRT, the reference and plain arithmetic.
+
+python -m tests.fuzz --n 1000 --seed 1        # `make fuzz N=1000 SEED=1`
+
+graphs.py       a random network as plain data: nodes, constants, inputs with samples
+operators.py    how a node of each ONNX operator is drawn (movement.py, contractions.py: two families)
+drawing.py      draws networks; a node that onnxruntime refuses is no node
+oracle.py       what onnxruntime computes, node by node
+tflite.py       TFLite files of several operators, drawn with LiteRT
+options.py      schemas, precisions, calibrations, biases, rules, numerics, data
+expectation.py  what quantization may cost: the same network with every tensor rounded in plain numpy
+checks.py       what has to hold of a case, and what does not: findings
+shrink.py       a smaller case with the same finding, and a file that shows it
+report.py       counts by check, operator and refusal
+"""

@@ -1,0 +1,32 @@
+"""The cases of a run: number i of a seed is always the same."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tests.fuzz import contractions, movement, operators
+from tests.fuzz.checks import Case
+from tests.fuzz.drawing import draw
+from tests.fuzz.graphs import Graph
+from tests.fuzz.options import Shares, draw_options
+
+FAVOURITES = (
+    *("Conv", "Conv", "Gemm", "MatMul", "Add", "Mul", "Sub", "Concat", "Relu", "Softmax", "AveragePool", "MaxPool"),
+    *("Reshape", "Transpose", "ReduceMean", "Sigmoid", "Slice", "Pad", "ConvTranspose"),
+)
+
+FAMILIES = (operators, contractions, movement)
+"""The modules that fill the table of operators."""
+
+
+def case(seed: int, number: int, shares: Shares) -> Case:
+    """A network and its options."""
+    rng = np.random.default_rng([seed, number])
+    graph = draw(rng, operators.TABLE, FAVOURITES)
+    return Case(graph, draw_options(rng, names_of(graph), shares))
+
+
+def names_of(graph: Graph) -> Sequence[str]:
+    """What rules may name: tensors and nodes."""
+    made = [n for node in graph.nodes for n in node.outputs if n]
+    return [*graph.samples, *made, *(f"n_{n}" for n in made)]

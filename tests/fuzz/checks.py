@@ -1,0 +1,444 @@
+"""What has to hold of a network under options: each check, and the findings of those that fail.
+
+    import     qmlir takes the model or refuses it by a typed error
+    float      the reference's values, shapes and types are onnxruntime's, also of the simplified network
+    quantize   a quantized network or a typed refusal
+    types      results of the quantized network have the float network's shapes and types
+    saved      the module that is saved and read again gives the same bits
+    machine    the CPU gives the reference's bits
+    export     the file runs, and gives what README says of its format
+    again      the file, read by qmlir, gives the bits of the network that it was written of
+    collapse   the quantized network is as good as its bits allow (expectation.py)
+    device     the device gives the reference's bits (devices.py)
+
+Whatever raises anything but a `QmlirError` is a finding under the name of the step it was in.
+"""
+
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+import qmlir
+from qmlir.compiler import OBSERVE, main_function
+from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp
+from qmlir.errors import QmlirError, QmlirWarning
+from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.opaque import opaque_report
+from qmlir.profiles import Profile
+from qmlir.runtimes import follow
+from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
+from tests.backends.onnx_qdq.stepwise import compare
+from tests.backends.tflite.runtime import LiteRT, kinds
+from tests.fuzz.expectation import LEAST, Rounded, decibels, is_expectable, rounded
+from tests.fuzz.graphs import Array, Graph
+from tests.fuzz.options import Options
+from tests.fuzz.oracle import Oracle, session
+
+EPSILON = 1e-5
+"""What floats may differ by, in parts of the largest, beside what noise in the last places makes of them."""
+
+NOISE = 3e-7
+
+CANCELLING = {"MeanVarianceNormalization"}
+"""Operators that ONNX defines by E[x²] − E[x]², of which float32 leaves little; their values are not held."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and what is done with it."""
+
+    graph: Graph
+    options: Options
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A check that fails.
+
+    check   its name
+    kind    what findings of one cause have in common: an error's type and place, or the check's own word
+    detail  what was found
+    """
+
+    check: str
+    kind: str
+    detail: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Equal for findings that are taken to have one cause."""
+        return self.check, self.kind
+
+
+@dataclass
+class Outcome:
+    """What became of a case.
+
+    done       names of the checks that were made
+    refusals   (step, reason) of what was refused
+    findings   what failed
+    operators  of the network
+    """
+
+    done: Counter[str] = field(default_factory=Counter[str])
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    operators: Counter[str] = field(default_factory=Counter[str])
+
+
+class _Refused(Exception):
+    """A step that ended with a typed error: what needs its result is left out."""
+
+
+class _Checks:
+    """The checks of one case, which share what they computed."""
+
+    def __init__(self, case: Case, folder: Path):
+        self.case, self.folder = case, folder
+        self.graph, self.options = case.graph, case.options
+        self.outcome = Outcome(
+            operators=Counter(f"{n.domain}{'.' * bool(n.domain)}{n.operator}" for n in case.graph.nodes)
+        )
+
+    # -- bookkeeping ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """A step: typed errors are counted, others are findings; what depends on it is left out either way."""
+        try:
+            yield
+        except _Refused:
+            raise
+        except QmlirError as error:
+            self.outcome.refusals[name, reason(error)] += 1
+            raise _Refused from None
+        except Exception as error:
+            self.find(name, place(error), f"{type(error).__name__}: {str(error)[:500]}")
+            raise _Refused from None
+        self.outcome.done[name] += 1
+
+    def find(self, check: str, kind: str, detail: str) -> None:
+        self.outcome.findings.append(Finding(check, kind, detail))
+
+    def run(self) -> Outcome:
+        """All checks."""
+        for part in (self._float, self._quantized):
+            try:
+                part()
+            except _Refused:
+                return self.outcome
+        for check in (self._saved, self._machine, self._collapse, self._export, self._device):
+            try:
+                check()
+            except _Refused:
+                continue
+        return self.outcome
+
+    # -- floats -----------------------------------------------------------------------------------------------
+
+    def _float(self) -> None:
+        with self.step("import"):
+            module = load_onnx(self.graph.model())
+            module.verify()
+            if report := opaque_report(module):
+                for kind in report:
+                    self.outcome.refusals["import", f"{kind.kind}: {kind.reason}"] += 1
+                raise _Refused
+        self.module = module
+        self.oracle = Oracle(self.graph)
+        self.feeds = self.graph.feeds()
+        self.exact = [self.oracle.run(feed) for feed in self.feeds]
+        with self.step("float"):
+            self._agrees("float", qmlir.reference(module))
+        with self.step("simplify"):
+            self.simple = qmlir.Pipeline("simplify")(module)
+            reference = qmlir.reference(self.simple)
+            self._agrees("simplify", reference)
+        if self.options.machine == "float":
+            with self.step("machine"):
+                self._same("machine", qmlir.compile(self.simple), reference)
+
+    def _agrees(self, check: str, reference: Any) -> None:
+        """Holds a float network to onnxruntime."""
+        if CANCELLING & set(self.outcome.operators):
+            return
+        noisy: list[list[dict[str, Array]]] | None = None
+        for i, (feed, exact) in enumerate(zip(self.feeds, self.exact, strict=True)):
+            for name, got in zip(self.graph.outputs, reference.run(feed), strict=True):
+                want = exact[name]
+                if (got.shape, got.dtype) != (want.shape, want.dtype):
+                    self.find(check, "type", f"{name}: {got.dtype} {got.shape} for {want.dtype} {want.shape}")
+                    return
+                if near(got, want, 0.0):
+                    continue
+                noisy = noisy or self._noisy()
+                room = np.max([np.abs(_reals(draw[i][name]) - _reals(want)) for draw in noisy], axis=0)
+                if not near(got, want, np.nan_to_num(30 * room, nan=np.inf)):
+                    self.find(check, "values", f"{name}: {far(got, want)}")
+                    return
+
+    def _noisy(self) -> list[list[dict[str, Array]]]:
+        """What onnxruntime computes where every tensor has noise in its last places."""
+        random = np.random.default_rng(1)
+
+        def change(name: str, value: Array) -> Array:
+            amount = 1e-3 if value.dtype == np.float16 else NOISE
+            most = np.abs(value.astype(np.float64)).max(initial=0)
+            noise = random.uniform(-1, 1, value.shape) * amount * (np.abs(value) + 0.1 * most)
+            return np.asarray(value + noise, value.dtype)
+
+        with np.errstate(all="ignore"):
+            return [[self.oracle.run(feed, change) for feed in self.feeds] for _ in range(4)]
+
+    # -- integers ---------------------------------------------------------------------------------------------
+
+    def _quantized(self) -> None:
+        with self.step("profile"):
+            profile = learnt(self.module, self.feeds, self.options.bins)
+        module = self.module
+        if self.options.numerics != "default":
+            module = module.clone()
+            follow(module, self.options.numerics)
+        self._quantize(module, profile)
+        with self.step("reference"):
+            self.reference = qmlir.reference(self.quantized)
+            self.results = [self.reference.run(feed) for feed in self.feeds]
+        for name, got, want in zip(
+            self.graph.outputs, self.results[0], (self.exact[0][n] for n in self.graph.outputs), strict=True
+        ):
+            if (got.shape, got.dtype) != (want.shape, want.dtype):
+                self.find("types", "type", f"{name}: {got.dtype} {got.shape} for {want.dtype} {want.shape}")
+        self.outcome.done["types"] += 1
+
+    def _quantize(self, module: ModuleOp, profile: Profile) -> None:
+        """Quantizes under the options; under easier ones where these are refused."""
+        while True:
+            try:
+                with self.step("quantize"):
+                    self._quantize_once(module, profile)
+                return
+            except _Refused:
+                if self.outcome.findings or self.options.device or not (easier := self.options.easier()):
+                    raise
+                self.options = easier[0]
+
+    def _quantize_once(self, module: ModuleOp, profile: Profile) -> None:
+        arguments: dict[str, Any] = {"target": self.options.device} if self.options.device else self.options.arguments()
+        data = self.feeds if self.options.data else None
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.quantized = qmlir.quantize(module, profile, data=data, **arguments)
+        self.warned = [str(w.message) for w in caught if issubclass(w.category, QmlirWarning)]
+        for other in [w for w in caught if not issubclass(w.category, QmlirWarning)][:1]:
+            text = str(other.message)
+            self.find("warning", f"{other.category.__name__}: {text[:60]}", f"{other.filename}: {text}")
+
+    def _same(self, check: str, ours: Any, reference: Any) -> None:
+        """Holds a network to the reference, bit for bit."""
+        for feed in self.feeds:
+            for name, got, want in zip(self.graph.outputs, ours.run(feed), reference.run(feed), strict=True):
+                if (got.shape, got.dtype) != (want.shape, want.dtype):
+                    self.find(check, "type", f"{name}: {got.dtype} {got.shape} for {want.dtype} {want.shape}")
+                    return
+                if not np.array_equal(got, want, equal_nan=got.dtype.kind == "f"):
+                    self.find(check, "bits", f"{name}: {far(got, want)}")
+                    return
+
+    def _saved(self) -> None:
+        path = self.folder / "saved.mlir"
+        with self.step("saved"):
+            qmlir.save(self.quantized, path)
+            self._same("saved", qmlir.reference(qmlir.load(path)), self.reference)
+
+    def _machine(self) -> None:
+        if self.options.machine == "quantized" and not self.options.device:
+            with self.step("machine"):
+                self._same("machine", qmlir.compile(self.quantized), self.reference)
+
+    def _collapse(self) -> None:
+        if self.options.device or self.warned or self.outcome.findings or not is_expectable(self.graph, self.options):
+            return
+        with np.errstate(all="ignore"):
+            allowed = rounded(self.graph, self.oracle, self.options, self.exact)
+        for index, name in enumerate(self.graph.outputs):
+            if self.exact[0][name].dtype.kind != "f" or not self.exact[0][name].size:
+                continue
+            for part in parts_of(self.exact[0][name].shape):
+                self._not_collapsed(allowed, index, name, part)
+        self.outcome.done["collapse"] += 1
+
+    def _not_collapsed(self, allowed: Rounded, index: int, name: str, part: tuple[Any, ...]) -> None:
+        expected = allowed.sqnr(name, part)
+        if not expected >= LEAST:
+            return
+        signal = noise = 0.0
+        for got, exact in zip(self.results, self.exact, strict=True):
+            want = np.asarray(exact[name][part], np.float64).ravel()
+            apart = np.asarray(got[index][part], np.float64).ravel() - want
+            signal, noise = signal + float(want @ want), noise + float(apart @ apart)
+        if (found := decibels(signal, noise)) < min(expected, 90.0) / 2:
+            kinds = "-".join(sorted({n.operator for n in self.graph.nodes})[:3])
+            where = "the whole" if not part else f"channel {part[-1]}"
+            self.find("collapse", kinds, f"{name}, {where}: {found:.1f} dB where rounding leaves {expected:.1f}")
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def _export(self) -> None:
+        if not self.options.format or self.options.device:
+            return
+        module = self.quantized.clone()
+        follow(module, EXPORT_NUMERICS[self.options.format])
+        with self.step(f"export {self.options.format}"):
+            if self.options.format == "tflite":
+                self._exported_tflite(module)
+            else:
+                self._exported_onnx(module, self.options.format)
+
+    def _exported_onnx(self, module: ModuleOp, format: str) -> None:
+        path, check = self.folder / "exported.onnx", f"export {format}"
+        qmlir.export(module, path, format=format)
+        onnx.checker.check_model(str(path), full_check=True)
+        session(str(path))
+        shown = self.folder / "shown.onnx"
+        steps = compare(module, shown, self.feeds, format)
+        if steps.most > (0 if format == "onnx-integer" else 1):
+            self.find(check, "steps", f"{steps}")
+        if format == "onnx-integer":
+            return
+        with self.step(f"again {format}"):
+            module = module.clone()
+            for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
+                cast.attributes[QUANTIZATION] = StringAttr("float32")
+            again = qmlir.load(path, numerics=EXPORT_NUMERICS[format])
+            if not has_float_parts(module):
+                self._same(f"again {format}", qmlir.reference(again), qmlir.reference(module))
+
+    def _exported_tflite(self, module: ModuleOp) -> None:
+        path = self.folder / "exported.tflite"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            qmlir.export(module, path, format="tflite")
+            theirs = LiteRT(path)
+        ours = qmlir.reference(module)
+        order = list(self.graph.samples)
+        casts = sum(isinstance(op, DequantizeCastOp) for op in main_function(module).body.block.ops)
+        exact = not has_float_parts(module) and kinds(path).count("DEQUANTIZE") <= casts
+        for feed in self.feeds:
+            for name, got, want in zip(
+                self.graph.outputs, theirs.run([feed[n] for n in order]), ours.run(feed), strict=True
+            ):
+                if (got.shape, got.dtype) != (want.shape, want.dtype):
+                    self.find("export tflite", "type", f"{name}: {got.dtype} {got.shape} for {want.dtype} {want.shape}")
+                    return
+                if exact and not np.array_equal(got, want, equal_nan=got.dtype.kind == "f"):
+                    self.find("export tflite", "bits", f"{name}: {far(got, want)}")
+                    return
+        if exact:
+            with self.step("again tflite"):
+                self._same("again tflite", qmlir.reference(qmlir.load(path, numerics="litert-reference")), ours)
+
+    # -- devices ----------------------------------------------------------------------------------------------
+
+    def _device(self) -> None:
+        if not self.options.device:
+            return
+        with self.step(f"device {self.options.device}"):
+            self._same(
+                f"device {self.options.device}",
+                qmlir.compile(self.quantized, target=self.options.device),
+                self.reference,
+            )
+
+
+EXPORT_NUMERICS = {
+    "onnx-qdq": "default", "onnx-qoperator": "onnxruntime", "onnx-integer": "default", "tflite": "litert-reference",
+}  # fmt: skip
+"""Format → the rounding under which it promises bits."""
+
+
+def check(case: Case) -> Outcome:
+    """Makes all checks of a case."""
+    with tempfile.TemporaryDirectory(prefix="qmlir-fuzz-") as folder, np.errstate(all="ignore"):
+        return _Checks(case, Path(folder)).run()
+
+
+def parts_of(shape: Sequence[int]) -> list[tuple[Any, ...]]:
+    """An output as a whole, and its channels where they have 4 elements or more."""
+    channels = [(slice(None), c) for c in range(shape[1])] if len(shape) > 1 and shape[1] > 1 else []
+    large = int(np.prod(shape)) >= 4 * shape[1] if channels else False
+    return [(), *(channels if large else [])]
+
+
+def has_float_parts(module: ModuleOp) -> bool:
+    """Whether something is computed on floats."""
+    operations = main_function(module).body.block.ops
+    return any(is_float(operand) for op in operations if isinstance(op, NNOp) for operand in op.data_operands())
+
+
+def learnt(module: ModuleOp, feeds: Sequence[Mapping[str, Array]], bins: int) -> Profile:
+    """A profile as `qmlir.profile` learns it, by the reference: compiling takes longer than all else."""
+    observed = qmlir.Pipeline(*OBSERVE)(module)
+    network = main_function(observed)
+    taps = observers(network)
+    shapes = observed_shapes(network)
+    if not shapes:
+        raise QmlirError("no float tensors")
+    found = Profile.empty(shapes, bins, keys=observed_keys(network))
+    reference = qmlir.reference(qmlir.Pipeline("observers-to-results")(observed))
+    for feed in feeds:
+        found.update(by_tensor(taps, reference.run(feed)[-len(taps) :]))
+    return found
+
+
+def _reals(values: Array) -> Array:
+    return np.asarray(values, np.float64)
+
+
+def near(got: Array, want: Array, room: Any) -> bool:
+    """Whether two arrays are equal, floats within ε of the largest and some room for each element."""
+    if want.dtype.kind != "f":
+        return bool(np.all((got == want) | (np.asarray(room) > 0)))
+    finite = np.isfinite(want)
+    most = np.abs(want[finite].astype(np.float64)).max(initial=0)
+    epsilon = 2e-3 if want.dtype == np.float16 else EPSILON
+    with np.errstate(all="ignore"):
+        apart = np.abs(_reals(got) - _reals(want))
+    equal = (got == want) | (np.isnan(got) & np.isnan(want))
+    return bool(np.all(equal | (apart <= epsilon * most + room)))
+
+
+def far(got: Array, want: Array) -> str:
+    """In words, how far two arrays are apart."""
+    different = ~((got == want) | ((got != got) & (want != want)))
+    if not different.any():
+        return "equal"
+    with np.errstate(all="ignore"):
+        apart = np.where(different, np.abs(_reals(got) - _reals(want)), 0)
+    at = np.unravel_index(int(np.argmax(np.nan_to_num(apart, nan=np.inf))), apart.shape)
+    return f"{int(different.sum())} of {want.size} differ, {got[at]!r} for {want[at]!r} at {tuple(map(int, at))}"
+
+
+def reason(error: QmlirError) -> str:
+    """What a typed error needs, without names and numbers."""
+    text = "".join("#" if c.isdigit() else c for c in error.need)
+    return text[:110]
+
+
+def place(error: BaseException) -> str:
+    """The type of an error and the innermost line of qmlir that it came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "/qmlir/" in f.filename and "/tests/" not in f.filename.rpartition("/qmlir/")[2]]
+    if not own:
+        return f"{type(error).__name__} in {Path(frames[-1].filename).name} {frames[-1].name}"
+    return f"{type(error).__name__} in {own[-1].filename.rpartition('/qmlir/')[2]} {own[-1].name}"

@@ -1,0 +1,74 @@
+"""What onnxruntime computes of a network, node by node: values, how sensitive they are, and what rounding costs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnx import helper
+
+from tests.fuzz.graphs import Array, Graph, Node, model_of
+
+Change = Callable[[str, Array], Array]
+"""Name and value of a tensor → the value that its readers get."""
+
+
+def session(model: Any) -> onnxruntime.InferenceSession:
+    """A model in onnxruntime as it is written, on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    data = model if isinstance(model, str) else model.SerializeToString()
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+class NodeSession:
+    """A node in onnxruntime by itself, its constant operands among its inputs as constants."""
+
+    def __init__(self, node: Node, operands: Mapping[str, Array], constants: Mapping[str, Array], opset: int):
+        self.node = node
+        held = {n: constants[n] for n in dict.fromkeys(node.inputs) if n in constants}
+        self.names = [n for n in dict.fromkeys(node.inputs) if n and n not in held]
+        inputs = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(operands[n].dtype), operands[n].shape)
+            for n in self.names
+        ]
+        self.outputs = [name for name in node.outputs if name]
+        self.session = session(model_of([node], held, inputs, self.outputs, opset))
+
+    def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name."""
+        found = self.session.run(None, {n: np.asarray(values[n]) for n in self.names})
+        return {name: np.asarray(y) for name, y in zip(self.outputs, found, strict=True)}
+
+
+class Oracle:
+    """A network in onnxruntime, one session for each node, so that tensors can be changed on the way."""
+
+    def __init__(self, graph: Graph, sessions: Sequence[NodeSession] | None = None):
+        self.graph = graph
+        self.sessions = list(sessions) if sessions is not None else self._sessions()
+
+    def _sessions(self) -> list[NodeSession]:
+        values, sessions = {**self.graph.constants, **self.graph.feeds()[0]}, list[NodeSession]()
+        for node in self.graph.nodes:
+            sessions.append(NodeSession(node, values, self.graph.constants, self.graph.opset))
+            values |= sessions[-1].run(values)
+        return sessions
+
+    def run(self, feed: Mapping[str, Array], change: Change | None = None) -> dict[str, Array]:
+        """The value of every tensor that is computed or fed.
+
+        Args:
+            feed: The inputs by name.
+            change: What becomes of each floating-point value before it is read.
+        """
+
+        def changed(name: str, value: Array) -> Array:
+            return change(name, value) if change is not None and value.dtype.kind == "f" else value
+
+        values = {name: changed(name, value) for name, value in feed.items()}
+        for own in self.sessions:
+            values |= {name: changed(name, value) for name, value in own.run(values).items()}
+        return values
