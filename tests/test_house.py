@@ -74,7 +74,18 @@ def test_each_operation_is_in_a_filecheck_file(dialect: str) -> None:
 
 @pytest.mark.parametrize("folder", ["filecheck_tests", "tests"])
 def test_test_folders_mirror_the_package(folder: str) -> None:
-    own = {"models", "benchmarks", "conformance", "ops", "examples", "interop", "Output", "Inputs", "__pycache__"}
+    own = {
+        "models",
+        "benchmarks",
+        "conformance",
+        "fuzz",
+        "ops",
+        "examples",
+        "interop",
+        "Output",
+        "Inputs",
+        "__pycache__",
+    }
     for path in (ROOT / folder).rglob("*"):
         inside = path.relative_to(ROOT / folder)
         if path.is_dir() and not own & set(inside.parts):
