@@ -7,6 +7,7 @@ the right answer: the CPU and every simulator must equal it bit for bit.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
+import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
@@ -44,7 +45,8 @@ def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], 
             remedy = "run inline first" if isinstance(op, func.CallOp) else "see `qmlir import` for the list"
             raise LoweringError(op.name, node_name(op), "has no meaning that can be evaluated", remedy=remedy)
         results = cast(Evaluates, op).evaluate(*(values[o] for o in op.operands))
-        values.update(zip(op.results, results, strict=True))
+        # Of arrays without dimensions numpy makes numbers, which are no arrays.
+        values.update(zip(op.results, map(np.asarray, results), strict=True))
     raise LoweringError("func.func", function.sym_name.data, "must end with func.return")
 
 

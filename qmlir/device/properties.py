@@ -184,7 +184,7 @@ def operand_types(op: qint.AddOp | qint.MulOp) -> int:
 
 
 def repeats_otherwise(op: qint.AddOp | qint.MulOp) -> bool:
-    """Whether an operand is repeated other than by images, rows and columns, which no pitch does."""
+    """Whether an operand is repeated other than by all images, rows and columns, which no pitch does."""
     images, (rows, columns, channels) = as_images(shape_of(op.results[0]))
     found = [as_images(shape_of(operand)) for operand in (op.lhs, op.rhs)]
     return not all(

@@ -31,12 +31,13 @@ def stored_bytes(value: SSAValue) -> int:
 
 
 def as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
-    """How many images a tensor is, and what each is: rows, columns, channels."""
-    if len(shape) == 4:
-        return shape[0], (shape[1], shape[2], shape[3])
-    if len(shape) == 2:
-        return 1, (1, shape[0], shape[1])
-    return 1, (1, 1, prod(shape))
+    """How many images a tensor is, and what each is: rows, columns, channels.
+
+    These are the last three dimensions, 1 where there are fewer, so that dimensions at which numpy broadcasts two
+    shapes are the same in their images.
+    """
+    rows, columns, channels = (1, 1, 1, *shape)[-3:]
+    return prod(shape[:-3]), (rows, columns, channels)
 
 
 def constant_bytes(operations: Iterable[Operation]) -> int:

@@ -50,6 +50,28 @@ func.func @main(%x: tensor<1x4x!a>) -> tensor<1x4x!a> {
     np.testing.assert_array_equal(qmlir.reference(module)(np.array([[-128, 2, 3, 127]], np.int8)), [[3, 3, 3, 127]])
 
 
+def test_tensors_without_dimensions_are_arrays_of_that_shape() -> None:
+    """Tables and factors have a dimension, which results do not take over: reference and CPU give the same shapes."""
+    module = parsed("""
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.0078125>
+!c = !quant.uniform<i8:f32, 0.25:1>
+func.func @main(%x: tensor<!a>) -> (tensor<!b>, tensor<!c>, tensor<!a>) {
+  %0 = nn.tanh %x : tensor<!a> -> tensor<!b>
+  %1 = nn.requantize %x : tensor<!a> -> tensor<!c>
+  %2 = nn.transpose %x {permutation = array<i64>} : tensor<!a> -> tensor<!a>
+  func.return %0, %1, %2 : tensor<!b>, tensor<!c>, tensor<!a>
+}
+""")
+    x = np.array(7, np.int8)
+    results, code = qmlir.reference(module).run(x), qmlir.compile(module).run(x)
+    for ours, theirs in zip(results, code, strict=True):
+        assert isinstance(ours, np.ndarray)
+        assert ours.shape == theirs.shape == ()
+        assert ours.dtype == theirs.dtype
+        assert ours == theirs
+
+
 def test_an_operation_without_a_meaning() -> None:
     module = parsed("""
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -1,5 +1,7 @@
 """What every operation of nn and qint owes: samples, text that reads back, implied types, a meaning of those types."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from xdsl.dialects import func
@@ -93,6 +95,30 @@ def test_evaluate_yields_what_the_type_says(sample: Sample) -> None:
     assert result.dtype == dtype_of(element_of(op.results[0]))
     (again,) = op.evaluate(*inputs)
     np.testing.assert_array_equal(again, result)
+
+
+def without_dimensions(sample: Sample) -> TensorOp | None:
+    """The operation on operands of one element each, without dimensions; None if it has no such form."""
+    scalar = replace(sample, operands=tuple(replace(operand, shape=()) for operand in sample.operands))
+    try:
+        op = scalar.build()
+        op.verify()
+    except VerifyException:
+        return None
+    return op
+
+
+def test_evaluate_of_tensors_without_dimensions() -> None:
+    """Factors and tables have a dimension, which a result must not take over from them."""
+    rng, found = np.random.default_rng(0), set[str]()
+    for sample in SAMPLES:
+        if not sample.operands or (op := without_dimensions(sample)) is None:
+            continue
+        (result,) = op.evaluate(*(replace(operand, shape=()).array(rng) for operand in sample.operands))
+        assert np.shape(result) == shape_of(op.results[0]), sample
+        assert result.dtype == dtype_of(element_of(op.results[0])), sample
+        found.add(op.name)
+    assert {"qint.lookup", "qint.requantize", "qint.add", "qint.mul", "nn.tanh", "nn.reshape"} <= found
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)

@@ -74,7 +74,7 @@ class Simulator:
                 memories.load(port.block, _stored(port, array, "input"), network)
         self._execute(memories)
         results = [_loaded(port, memories) for port in program.outputs]
-        return [[result[network] for result in results] for network in range(len(samples))]
+        return [[result[network, ...] for result in results] for network in range(len(samples))]
 
     def _execute(self, memories: Memories) -> None:
         machine, counter = Machine(self.device, memories, {}), Counter(self.device, self.program)
@@ -97,7 +97,7 @@ class Simulator:
         inputs = [_loaded(port, memories) for port in routine.inputs]
         networks: list[list[bytes]] = []
         for network in range(memories.networks):
-            results = self.routines[routine.name](*(array[network] for array in inputs))
+            results = self.routines[routine.name](*(array[network, ...] for array in inputs))
             if len(results) != len(routine.outputs):
                 raise Fault(f"routine {routine.name} must have {len(routine.outputs)} results", got=str(len(results)))
             networks.append([_stored(p, a, "result") for p, a in zip(routine.outputs, results, strict=True)])

@@ -142,7 +142,7 @@ class TransposeOp(MovementOp):
         return [tuple(x[p] for p in permutation)]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (np.ascontiguousarray(inputs[0].transpose(self.permutation.get_values())),)
+        return (inputs[0].transpose(self.permutation.get_values()).copy(order="C"),)
 
 
 @irdl_op_definition

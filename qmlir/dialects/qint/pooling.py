@@ -40,7 +40,8 @@ class PoolOp(QIntOp, WindowOp, abc.ABC):
             raise VerifyException(
                 f"'{self.name}' needs a window of two positive extents, got {self.window.get_values()}"
             )
-        return [(x[0], *self.window_output(x, self.window_values()), x[3])]
+        rows, columns = self.window_output(x, self.window_values())
+        return [(x[0], rows, columns, x[3])]
 
 
 @irdl_op_definition

@@ -88,7 +88,7 @@ class RequantizeOp(NarrowingOp):
         x = inputs[0].astype(np.int64) - self.input_zero_point.value.data
         multiplier, shift = (np.frombuffer(v.data.data, "<i4") for v in (self.multiplier, self.shift))
         rounded = numerics.requantize(x, multiplier, shift, self.contract.data, constant=self.summand())
-        return (self.narrow(rounded),)
+        return (self.narrow(rounded).reshape(inputs[0].shape),)  # factors have a dimension even where data have none
 
     def summand(self) -> float:
         """What the contract adds before it rounds."""

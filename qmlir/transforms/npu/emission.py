@@ -158,7 +158,7 @@ class Emitter:
         return target
 
     def views(self, value: SSAValue, inside: Mapping[SSAValue, SSAValue] | None = None) -> list[View]:
-        """A value of the network, an image [H, W, C] after the other; of rank 2 one image of one row, else one row.
+        """A value of the network, an image [H, W, C] after the other.
 
         Args:
             value: A tensor of the network, or a constant of a layer.

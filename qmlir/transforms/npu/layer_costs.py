@@ -69,7 +69,7 @@ class LayerCosts:
         steps = len([op for op in chain_of(layer) if not isinstance(op, qint.MulOp)])
         written = self.engines.writing(self.engines.post) is not None
         needless: set[Role] = set()
-        if layer.inputs and all(root_of(value) in stays for value in layer.inputs):
+        if layer.inputs and all(root_of(value) in stays for value in layer.inputs) and not _loads_constants(layer):
             needless.add("ifm")
         if not written or (home_of(layer.outputs[0])[0] in stays and steps < 2):
             needless.add("ofm")
@@ -98,6 +98,12 @@ class LayerCosts:
         elif isinstance(first, qint.GlobalSumPoolOp):
             count += prod(shape_of(first.x))
         return count / (self.engines.pool.elements_per_cycle or 1.0)
+
+
+def _loads_constants(layer: LayerOp) -> bool:
+    """Whether a layer has a constant among its data, which lies in the external memory; weights and biases are none."""
+    read = (v for op in layer.operations() for v in (op.operands[:1] if isinstance(op, CONTRACTIONS) else op.operands))
+    return any(isinstance(value.owner, ConstantOp) for value in read)
 
 
 def chain_of(layer: LayerOp) -> list[Operation]:

@@ -75,7 +75,8 @@ class _Tiling:
                     self._begin(op)
                     tile_layer(self.emitter, op)
                 case HostOp():
-                    self.emitter.begin(op.label.data)
+                    # A call has no tiles: tensors that stay meanwhile leave to them what they left to the layer before.
+                    self.emitter.begin(op.label.data, self.emitter.rests[-1] if self.emitter.rests else None)
                     self._call(op)
                 case func.ReturnOp():
                     self._outputs(op)

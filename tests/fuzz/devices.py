@@ -1,0 +1,197 @@
+"""Random networks on a device: the simulator must give what the reference gives, and nothing may be refused.
+
+check(seed, "nmp")                       None, or what is wrong with the network of a seed
+python -m tests.fuzz.devices -n 1000     1,000 networks on each device; --first says from which seed on
+"""
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.device import load_device, shipped_devices
+from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.errors import PipelineError
+from tests.fuzz.device_networks import Network, network
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a network is quantized for a device.
+
+    simplified  whether operations are fused first
+    quantizer   arguments of `qmlir.quantize`; without `target` the network is not quantized for the device that runs it
+    """
+
+    simplified: bool
+    quantizer: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """What is wrong with a network on a device.
+
+    kind      `value`, `shape`, `type`, or `error` where something was raised
+    found     what differs, or was raised
+    module    the float network with the ranges of its tensors, as text
+    """
+
+    seed: int
+    device: str
+    kind: str
+    found: str
+    options: Options
+    module: str
+
+    def __str__(self) -> str:
+        return f"seed {self.seed} on {self.device}: {self.kind}: {self.found}\n{self.options}\n{self.module}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a network.
+
+    compared  whether it ran on the device: not if the device computes none of it, or nothing of it has a range
+    mismatch  what is wrong with it
+    """
+
+    compared: bool
+    mismatch: Mismatch | None = None
+
+
+def check(seed: int, device: str) -> Mismatch | None:
+    """What is wrong with the network of a seed on a device, reduced to few operations; None if nothing is.
+
+    Args:
+        seed: Of the network, its inputs and the options of the quantizer.
+        device: The name of a device that comes with qmlir.
+    """
+    return outcome(seed, device).mismatch
+
+
+def outcome(seed: int, device: str) -> Outcome:
+    """Whether the network of a seed ran on a device, and what is wrong with it."""
+    rng = np.random.default_rng(seed)
+    drawn = network(rng)
+    options = options_for(rng, device)
+    found = compare(drawn, options, seed, device)
+    return found if found.mismatch is None else replace(found, mismatch=_reduced(drawn, options, found.mismatch))
+
+
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+
+
+def options_for(rng: np.random.Generator, device: str) -> Options:
+    """Options of the quantizer: mostly what a device asks for, in any of its precisions; else any at all."""
+    simplified = bool(rng.random() < 0.7)
+    types = load_device(device).quant.types
+    if rng.random() < 0.8:
+        precision = {"i8": "int8", "u8": "uint8", "i16": "int16"}[types[int(rng.integers(len(types)))]]
+        return Options(simplified, {"target": device, "precision": precision})
+    schema, precision = SCHEMAS[int(rng.integers(4))], ("int8", "uint8", "int16")[int(rng.integers(3))]
+    if precision == "uint8":  # others store negative numbers as signed integers
+        schema = "asymmetric"
+    return Options(simplified, {"schema": schema, "precision": precision, "per_channel": bool(rng.random() < 0.5)})
+
+
+def compare(drawn: Network, options: Options, seed: int, device: str) -> Outcome:
+    """Quantizes and compiles a network and compares what the simulator and the reference make of its samples."""
+    module = drawn.observed(options.simplified)
+
+    def wrong(kind: str, found: str) -> Outcome:
+        return Outcome(True, Mismatch(seed, device, kind, found, options, module_text(module, WeightsMode.INLINE)))
+
+    try:
+        quantized = qmlir.quantize(module, **options.quantizer)
+    except PipelineError:  # no observer of this network holds a range
+        return Outcome(compared=False)
+    except Exception:
+        return wrong("error", f"in the quantizer: {traceback.format_exc(limit=-5)}")
+    try:
+        expected = _expected(quantized, drawn.samples, device)
+        results = _simulated(quantized, drawn.samples, device)
+    except PipelineError as error:
+        if "must compute some operation of the network" in str(error):
+            return Outcome(compared=False)
+        return wrong("error", traceback.format_exc(limit=-5))
+    except Exception:
+        return wrong("error", traceback.format_exc(limit=-5))
+    for sample, (theirs, ours) in enumerate(zip(expected, results, strict=True)):
+        for number, (a, b) in enumerate(zip(theirs, ours, strict=True)):
+            if (difference := _difference(a, b)) is not None:
+                kind, found = difference
+                return wrong(kind, f"output {number} of sample {sample}: {found}")
+    return Outcome(compared=True)
+
+
+def _expected(quantized: ModuleOp, samples: Sequence[Sequence[Array]], device: str) -> list[list[Array]]:
+    reference = qmlir.reference(quantized, target=device)
+    names = [spec.name for spec in reference.signature.inputs]
+    return [reference.run(dict(zip(names, sample, strict=True))) for sample in samples]
+
+
+def _simulated(quantized: ModuleOp, samples: Sequence[Sequence[Array]], device: str) -> list[list[Array]]:
+    executable = qmlir.compile(quantized, target=device)
+    names = [spec.name for spec in executable.signature.inputs]
+    return executable.run_all([dict(zip(names, sample, strict=True)) for sample in samples])
+
+
+def _difference(expected: Array, got: Array) -> tuple[str, str] | None:
+    """Of what kind two arrays differ, and how."""
+    if np.shape(got) != np.shape(expected):
+        return "shape", f"{np.shape(got)} for {np.shape(expected)}"
+    if np.asarray(got).dtype != np.asarray(expected).dtype:
+        return "type", f"{np.asarray(got).dtype} for {np.asarray(expected).dtype}"
+    if np.asarray(got).tobytes() == np.asarray(expected).tobytes():
+        return None
+    differ = ~((got == expected) | ((got != got) & (expected != expected)))
+    return "value", f"{int(differ.sum())} of {differ.size} differ" if differ.any() else "zeros of another sign"
+
+
+def _reduced(drawn: Network, options: Options, mismatch: Mismatch) -> Mismatch:
+    """The mismatch of the first of a network's operations of whose result alone something is wrong."""
+    for number in range(drawn.size):
+        try:
+            found = compare(drawn.ending_with(number), options, mismatch.seed, mismatch.device).mismatch
+        except Exception:  # such as an output that nothing computes: the whole network says what is wrong
+            continue
+        if found is not None and found.kind == mismatch.kind:
+            return found
+    return mismatch
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Checks networks; status 1 if something is wrong with one."""
+    parser = argparse.ArgumentParser(description="Random networks on devices.")
+    parser.add_argument("devices", nargs="*", default=shipped_devices(), help="devices; all unless given")
+    parser.add_argument("-n", "--networks", type=int, default=200, help="networks on each device")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    arguments = parser.parse_args(argv)
+    counts: Counter[str] = Counter()
+    began = time.perf_counter()
+    for seed in range(arguments.first, arguments.first + arguments.networks):
+        for device in arguments.devices:
+            found = outcome(seed, device)
+            counts["compared" if found.compared else "passed over"] += 1
+            if found.mismatch is not None:
+                counts[f"wrong: {found.mismatch.kind}"] += 1
+                sys.stdout.write(f"{found.mismatch}\n")
+                sys.stdout.flush()
+    seconds = time.perf_counter() - began
+    sys.stdout.write(f"{', '.join(f'{count} {what}' for what, count in counts.items())} in {seconds:.0f} s\n")
+    return int(any(what.startswith("wrong") for what in counts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

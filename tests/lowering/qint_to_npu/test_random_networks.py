@@ -1,0 +1,20 @@
+"""Random networks, broadcasts and host parts among them, on every device: the reference's values, shapes and types.
+
+QMLIR_NETWORKS says how many on each; `python -m tests.fuzz.devices` goes on from any seed.
+"""
+
+import os
+
+import pytest
+
+from qmlir.device import shipped_devices
+from tests.fuzz.devices import outcome
+
+NETWORKS = int(os.environ.get("QMLIR_NETWORKS", "12"))
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+def test_simulator_equals_reference(device: str) -> None:
+    found = [outcome(seed, device) for seed in range(NETWORKS)]
+    assert not [str(each.mismatch) for each in found if each.mismatch is not None]
+    assert sum(each.compared for each in found) >= NETWORKS // 3
