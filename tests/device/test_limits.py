@@ -131,8 +131,8 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
     (
         "ops.add",
         device(),
-        add(HALF, HALF, (i(8, 2, 3, 2, 4), i(8, 1, 3, 1, 4))),
-        add(HALF, HALF, (i(8, 2, 3, 4), i(8, 1, 3, 4))),
+        add(HALF, HALF, (i(8, 2, 4, 2, 4), i(8, 4, 1, 4))),
+        add(HALF, HALF, (i(8, 2, 4, 2, 4), i(8, 4, 1, 1))),
         "operands are repeated by whole images, rows and columns alone",
     ),
     (

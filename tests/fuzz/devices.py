@@ -181,6 +181,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     counts: Counter[str] = Counter()
     began = time.perf_counter()
     for seed in range(arguments.first, arguments.first + arguments.networks):
+        if seed % 50 == 0:
+            sys.stdout.write(f"seed {seed}: {dict(counts)}\n")
+            sys.stdout.flush()
         for device in arguments.devices:
             found = outcome(seed, device)
             counts["compared" if found.compared else "passed over"] += 1
