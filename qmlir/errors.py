@@ -5,6 +5,8 @@ what to do about it. `str(error)` is one paragraph; the drivers print it and exi
 invariants are plain asserts and never reach this module.
 """
 
+from qmlir.printable import printable
+
 
 class QmlirError(Exception):
     """An error in what the user gave: never a bug of ours.
@@ -22,12 +24,17 @@ class QmlirError(Exception):
 
     def __init__(self, need: str, *, where: str | None = None, got: str | None = None, remedy: str | None = None):
         self.where, self.need, self.got, self.remedy = where, need, got, remedy
-        text = f"{where}: {need}" if where else need
+        text = f"{_shown(where)}: {_shown(need)}" if where else _shown(need)
         if got is not None:
-            text += f", got {got}"
+            text += f", got {_shown(got)}"
         if remedy is not None:
-            text += f"; {remedy}"
+            text += f"; {_shown(remedy)}"
         super().__init__(text)
+
+
+def _shown(text: str) -> str:
+    """A part of an error as it is printed: each holds names of the user's."""
+    return printable(text, longest=1000)
 
 
 class QmlirWarning(UserWarning):

@@ -6,6 +6,9 @@ Every place that looks a user's name up (passes, options, tensors, policies) end
 import difflib
 from collections.abc import Iterable
 
+_LONGEST = 200
+"""Characters of a name that are compared: no name of ours is longer, and the time goes with the square."""
+
 
 def near_misses(name: str, known: Iterable[str], *, prefix: str = "") -> str | None:
     """The remedy for an unknown `name`: the known names it may have meant, or all of them when they are few.
@@ -18,8 +21,8 @@ def near_misses(name: str, known: Iterable[str], *, prefix: str = "") -> str | N
     Returns:
         A clause for the end of an error, or None when nothing is near and there is too much to list.
     """
-    names = sorted(set(known))
-    alike = {n: difflib.SequenceMatcher(None, n, name).ratio() for n in names}
+    names, name = sorted(set(known)), name[:_LONGEST]
+    alike = {n: difflib.SequenceMatcher(None, n[:_LONGEST], name).ratio() for n in names}
     best = max(alike.values(), default=0.0)
     # What is clearly less like it than the best is noise: all operations of a dialect have a prefix in common.
     near = sorted((n for n in names if alike[n] >= max(0.6, best - 0.1)), key=lambda n: -alike[n])[:3]

@@ -14,6 +14,7 @@ ours from inside an attribute (a missing side file).
 """
 
 import re
+import traceback
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
@@ -136,6 +137,11 @@ class SourceParser(UpstreamParser):
             at_position = Span(at_position, end_position, self.lexer.input)
         super().raise_error(msg, at_position)
 
+    @property
+    def location(self) -> Location:
+        """Where the parser is."""
+        return self._current_token.span.get_location()
+
     def _consume_token(self, expected_kind: MLIRTokenKind | None = None) -> Token[MLIRTokenKind, str]:
         self._previous = self._current_token.span
         return super()._consume_token(expected_kind)
@@ -166,10 +172,24 @@ def parse_text(ctx: Context, text: str, name: str, *, first_line: int = 1) -> Mo
         SourceError: The text is not valid MLIR, or uses an operation or a type that nobody registered.
     """
     text = "\n" * (first_line - 1) + text
+    parser = None
     try:
-        return SourceParser(ctx, text, name).parse_module()
+        parser = SourceParser(ctx, text, name)
+        return parser.parse_module()
     except ParseError as error:
         raise SourceError(one_line(error), cast("Span[str]", error.span).get_location()) from error
+    except RecursionError:
+        raise SourceError("this is nested too deeply", parser.location if parser else None) from None
+    except Exception as error:
+        if parser is None or not _is_xdsls(error):
+            raise
+        raise SourceError(f"xDSL cannot read this: {one_line(error)}", parser.location) from error
+
+
+def _is_xdsls(error: Exception) -> bool:
+    """Whether an exception comes from xDSL, whose parser checks not all that it reads."""
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((n for n in reversed(frames) if n.startswith(("qmlir.", "xdsl."))), "").startswith("xdsl.")
 
 
 def read_mlir(path: Path) -> ModuleOp:

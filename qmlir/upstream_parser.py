@@ -16,6 +16,7 @@ Operations of ours, and attributes called `qmlir.…`, get such constants as `#q
 
 import re
 from collections.abc import Callable
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -31,16 +32,17 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     NoneAttr,
     StringAttr,
+    TensorType,
     UnitAttr,
     i32,
 )
 from xdsl.ir import Attribute, Operation
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qmlir.dialects.dense import ELIDED, Dense, from_hexadecimal, from_list, from_resource
+from qmlir.bounded_parser import SIZE, BoundedParser
+from qmlir.dialects.dense import ELIDED, Dense, from_hexadecimal, from_list, from_resource, held_bytes, splat
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.llvm import GEP_INBOUNDS
 from qmlir.dialects.weights import WeightsAttr
@@ -50,7 +52,7 @@ from qmlir.resources import FileMetadata, file_metadata, unescaped
 _OURS = frozenset(("nn", "qint", "qmlir"))
 """Dialects whose operations hold constants as `#qmlir.weights`."""
 
-_ALIAS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|^[ \t]*(?P<name>#[\w.$-]+)[ \t]*=', re.MULTILINE)
+_ALIAS = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|//[^\n]*|^[ \t]*(?P<name>#[\w.$-]+)[ \t]*=', re.MULTILINE)
 """A string or a comment, or the definition of an alias."""
 
 
@@ -81,7 +83,7 @@ _LIST = re.compile(r"[\w.+\-\[\],\s]+(?=>)")
 """Numbers in brackets."""
 
 
-class UpstreamParser(Parser):
+class UpstreamParser(BoundedParser):
     """xDSL's parser, completed; see the module docstring."""
 
     _metadata: FileMetadata
@@ -108,7 +110,7 @@ class UpstreamParser(Parser):
         if self._current_token.kind == MLIRTokenKind.HASH_IDENT:
             return self._location_of_alias()
         if self._current_token.text == "fused":
-            return self._fused_location()
+            return self._nested(self._fused_location)
         location = super()._parse_location()
         if self.parse_optional_keyword("to") is not None:  # a range; its line is left out when it is the first one's
             self.parse_optional_integer(False, False)
@@ -131,6 +133,7 @@ class UpstreamParser(Parser):
         location = self.attribute_aliases[name]
         if not isa(location, LocationAttr):
             self.raise_error(f"{name} is not a location", token.span)
+        self._use(name)
         return location
 
     def _alias_definitions(self) -> dict[str, int]:
@@ -162,6 +165,7 @@ class UpstreamParser(Parser):
     # -- constants -------------------------------------------------------------------------------------------------
 
     def parse_operation(self) -> Operation:
+        start = self.pos
         op = super().parse_operation()
         if (completed := _COMPLETED.get(op.name)) is not None:
             op.properties.update(completed(op))
@@ -171,7 +175,7 @@ class UpstreamParser(Parser):
         for held in (op.properties, op.attributes):
             for key, attribute in held.items():
                 if ours or key.startswith("qmlir."):
-                    held[key] = _as_weights(attribute)
+                    held[key] = self._made(_as_weights, attribute, start=start)
         return op
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
@@ -184,20 +188,33 @@ class UpstreamParser(Parser):
             digits = token.text[1:-1]
             if not digits.startswith("0x"):
                 self.raise_error("expected hexadecimal digits behind 0x", token.span)
-            return self._made(from_hexadecimal, type or self._dense_type(), digits[2:], token.span.start)
+            return self._made(from_hexadecimal, self._dense_type(type), digits[2:], start=token.span.start)
         text = _LIST.match(self.lexer.input.content, token.span.start)
         if text is not None:
             self._resume_from(text.end())
             self.parse_punctuation(">", " in dense attribute")
-            if (made := from_list(type or self._dense_type(), text[0])) is not None:
+            if (made := from_list(self._dense_type(type), text[0])) is not None:
                 return made
         self._resume_from(start)
-        return super().parse_dense_int_or_fp_elements_attr(type)
+        return self._other_constant(type)
+
+    def _other_constant(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
+        """A constant that only xDSL reads; it makes a list of as many numbers as the type wants even of a splat."""
+        start = self.pos
+        self.parse_punctuation("<", " in dense attribute")
+        shape = [0] if self._current_token.text == ">" else self._parse_tensor_literal()[1]
+        self.parse_punctuation(">", " in dense attribute")
+        type, end = self._dense_type(type), self.pos
+        self._resume_from(start)
+        one = TensorType(type.element_type, [1])
+        found = super().parse_dense_int_or_fp_elements_attr(type if shape else one)
+        self._resume_from(end)
+        return found if shape else splat(type, bytes(found.data.data))
 
     def _parse_builtin_dense_resource_attr(self) -> Any:
         start = self.pos
         data = self.parse_resource()
-        return self._made(from_resource, self._dense_type(), data, start)
+        return self._made(from_resource, self._dense_type(), data, start=start)
 
     def parse_resource(self) -> memoryview:
         """The bytes of the resource `<key>`."""
@@ -216,14 +233,20 @@ class UpstreamParser(Parser):
         self.parse_punctuation(">", " in dense_resource attribute")
         return data
 
-    def _dense_type(self) -> Any:
-        self.parse_punctuation(":", " in dense attribute")
-        return self._parse_dense_literal_type()
+    def _dense_type(self, known: Any = None) -> Any:
+        """The type of a constant, read unless it is known already."""
+        start = self.pos
+        if known is None:
+            self.parse_punctuation(":", " in dense attribute")
+            known = self._parse_dense_literal_type()
+        if prod(known.get_shape()) > SIZE:
+            self.raise_error(f"a constant has at most {SIZE} elements", start)
+        return known
 
-    def _made(self, make: Any, type: Any, data: Any, start: int) -> Any:
-        """What `make` makes of a constant's type and data; its errors are reported where the constant starts."""
+    def _made(self, make: Any, *arguments: Any, start: int) -> Any:
+        """What `make` makes of its arguments; its errors are reported at `start`."""
         try:
-            return make(type, data)
+            return make(*arguments)
         except (ValueError, VerifyException) as error:
             self.raise_error(str(error), start)
 
@@ -232,7 +255,11 @@ class UpstreamParser(Parser):
 
 
 def _as_weights(attribute: Attribute) -> Attribute:
-    """An attribute with `#qmlir.weights` wherever it holds a `dense` that they can hold, around the same bytes."""
+    """An attribute with `#qmlir.weights` wherever it holds a `dense` that they can hold, around the same bytes.
+
+    Raises:
+        ValueError: A constant of one value is too large to be written out.
+    """
     match attribute:
         case DenseIntOrFPElementsAttr():
             constant = cast(Dense, attribute)
@@ -241,7 +268,7 @@ def _as_weights(attribute: Attribute) -> Attribute:
             except KeyError:
                 return constant
             stored = np.dtype(np.int8) if dtype.kind == "b" else dtype
-            array = np.frombuffer(constant.data.data, stored).reshape(constant.get_shape())
+            array = held_bytes(constant).view(stored).reshape(constant.get_shape())
             return WeightsAttr(array.astype(dtype, copy=False))
         case ArrayAttr():
             return ArrayAttr([_as_weights(each) for each in attribute])

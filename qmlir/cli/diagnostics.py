@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, UnregisteredC
 from xdsl.utils.lexer import Location
 
 from qmlir.errors import QmlirError, QmlirWarning
+from qmlir.printable import printable
 from qmlir.source import SourceError, location_of, one_line
 
 Severity = Literal["error", "warning", "remark", "note"]
@@ -38,7 +39,8 @@ class Diagnostic:
     location: Location | None = None
 
     def __str__(self) -> str:
-        return f"{self.severity}: {f'{self.location}: ' if self.location else ''}{self.message}"
+        place = f"{printable(str(self.location))}: " if self.location else ""
+        return f"{self.severity}: {place}{printable(self.message, longest=4000)}"
 
 
 def diagnostic_of(error: Exception, *, doing: str) -> Diagnostic:

@@ -20,6 +20,7 @@ notes with its own printer, every element a Python number (25 M elements: 10 s a
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from math import prod
 from typing import Any, TypeAlias, cast
 
@@ -51,6 +52,12 @@ LISTED = 64
 
 HEX_LIMIT = 100
 """Upstream prints up to this many elements as a list, more as hexadecimal digits."""
+
+SPLAT_LIMIT = 1 << 20
+"""Constants of one value and more bytes than this are held as that value."""
+
+HELD_LIMIT = 1 << 30
+"""The most bytes of a constant that is written out from one value."""
 
 ELIDED = "__elided__"
 """The key of a resource that a printer left out."""
@@ -116,10 +123,73 @@ class _Bytes(np.ndarray[tuple[int], np.dtype[np.uint8]]):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
+class _Open:
+    """A base that lets a class be derived from an attribute of xDSL, which are final."""
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
+class Splat(_Open, DenseIntOrFPElementsAttr[Any]):
+    """A constant of one value that takes more than `SPLAT_LIMIT` bytes when written out, held as one element.
+
+    Only what asks for all elements (`get_values`, `held_bytes`) makes them. Two constants of one type are equal if
+    their elements are: `dense` makes a splat of every buffer that is one.
+    """
+
+    @property
+    def __class__(self) -> type[Dense]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """What it is to xDSL, whose constraints look an attribute's class up instead of asking `isinstance`."""
+        return DenseIntOrFPElementsAttr
+
+    def __len__(self) -> int:
+        return prod(self.get_shape())
+
+    def iter_values(self) -> Any:
+        return repeat(self.get_element_type().unpack(self.data.data, 1)[0], len(self))
+
+    def iter_attrs(self) -> Any:
+        return repeat(self.one().get_attrs()[0], len(self))
+
+    def get_values(self) -> Any:
+        return tuple(self.iter_values())
+
+    def get_attrs(self) -> Any:
+        return tuple(self.iter_attrs())
+
+    def is_splat(self) -> bool:
+        return True
+
+    def one(self) -> Dense:
+        """The constant of one element of that value."""
+        return DenseIntOrFPElementsAttr[Any](TensorType(self.get_element_type(), [1]), self.data)
+
+    def print_without_type(self, printer: Printer) -> None:
+        self.one().print_without_type(printer)
+
+
+def splat(type: Any, one: bytes) -> Dense:
+    """The attribute of a ranked type whose elements are all the same.
+
+    Args:
+        type: A ranked type of known shape.
+        one: An element as held.
+    """
+    count = prod(type.get_shape())
+    if count * len(one) > SPLAT_LIMIT:
+        return Splat(type, BytesAttr(one))
+    return dense(type, one * count)
+
+
 def dense(type: Any, data: Any) -> Dense:
     """The attribute of a ranked type around a buffer of elements as held, which nobody may write to any more."""
     if prod(type.get_shape()) <= LISTED:
         return DenseIntOrFPElementsAttr[Any](type, BytesAttr(bytes(data)))
+    held = np.frombuffer(data, np.uint8)
+    if held.nbytes > SPLAT_LIMIT:
+        elements = held.reshape(-1, type.element_type.compile_time_size)
+        if _all_the_same(elements):
+            return Splat(type, BytesAttr(elements[0].tobytes()))
     shared = np.frombuffer(data, np.uint8).view(_Bytes).data.toreadonly()
     return DenseIntOrFPElementsAttr[Any](type, BytesAttr(cast(bytes, shared)))
 
@@ -129,6 +199,11 @@ def dense_of(type: Any, array: Array) -> Dense:
     held = -array.astype(np.int8) if array.dtype.kind == "b" else array
     held = held.copy() if held.flags.writeable else np.ascontiguousarray(held)
     return dense(type, held.reshape(-1).view(np.uint8).data)
+
+
+def retyped(constant: Dense, type: Any) -> Dense:
+    """The same bytes as a constant of a type whose elements take as many bytes."""
+    return (Splat if isinstance(constant, Splat) else DenseIntOrFPElementsAttr)(type, constant.data)
 
 
 def is_large(constant: Dense) -> bool:
@@ -148,8 +223,20 @@ def needs_bits(constant: Dense) -> bool:
 
 
 def held_bytes(constant: Dense) -> Array:
-    """The elements as held, uint8 [n · bytes of an element]."""
-    return np.frombuffer(constant.data.data, np.uint8)
+    """The elements as held, uint8 [n · bytes of an element], read-only.
+
+    Raises:
+        ValueError: It is a splat that takes more than `HELD_LIMIT` bytes.
+    """
+    one = np.frombuffer(constant.data.data, np.uint8)
+    if not isinstance(constant, Splat):
+        return one
+    size = len(constant) * len(one)
+    if size > HELD_LIMIT:
+        raise ValueError(f"{constant.type} takes {size} bytes when written out, at most {HELD_LIMIT} are possible")
+    all = np.broadcast_to(one, (len(constant), len(one))).reshape(-1)
+    all.flags.writeable = False
+    return all
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -169,16 +256,16 @@ def from_list(type: Any, text: str) -> Dense | None:
         The attribute; None if the text is not a list of that shape of numbers of that type.
     """
     words, element = _WORD.findall(text), cast(Attribute, type.element_type)
-    splat = "[" not in text
-    if "".join(_STRUCTURE.findall(text)) != ("" if splat else _structure(type.get_shape())):
+    structure, shape = "".join(_STRUCTURE.findall(text)), type.get_shape()
+    if len(words) != (prod(shape) if structure else 1):
         return None
-    if len(words) != (1 if splat else prod(type.get_shape())):
+    if structure and (len(structure) != _length(shape) or structure != _structure(shape)):
         return None
     try:
         data = _float_words(element, words) if isinstance(element, AnyFloat) else _integer_words(element, words)
     except (KeyError, ValueError, OverflowError, NotImplementedError):
         return None
-    return dense(type, data * prod(type.get_shape()) if splat else data)
+    return dense(type, data) if structure else splat(type, data)
 
 
 _WORD = re.compile(r"[\w.+-]+")
@@ -192,6 +279,14 @@ def _structure(shape: Sequence[int]) -> str:
     for size in reversed(shape):
         text = "[" + ",".join([text] * size) + "]"
     return text
+
+
+def _length(shape: Sequence[int]) -> int:
+    """Characters of a list's brackets and commas."""
+    length = 0
+    for size in reversed(shape):
+        length = size * length + max(size - 1, 0) + 2
+    return length
 
 
 def _float_words(element: AnyFloat, words: Sequence[str]) -> bytes:
@@ -227,10 +322,12 @@ def from_hexadecimal(type: Any, digits: str) -> Dense:
     layout, count = _layout_of(type.element_type), prod(type.get_shape())
     raw = np.frombuffer(hexadecimal_bytes(digits), np.uint8)
     if layout.packed:
+        if len(raw) == 1 and raw[0] in (0, 0xFF):
+            return splat(type, raw.tobytes())
         return dense(type, (-_bits(raw, count).astype(np.int8)).data)
     if len(raw) == layout.written != count * layout.written:
-        held = np.tile(_held(raw, layout), count)
-    elif len(raw) == count * layout.written:
+        return splat(type, _held(raw, layout).tobytes())
+    if len(raw) == count * layout.written:
         held = _held(raw, layout)
     else:
         raise ValueError(
@@ -255,9 +352,7 @@ def from_resource(type: Any, data: Any) -> Dense:
 
 
 def _bits(raw: Array, count: int) -> Array:
-    """i1 elements from upstream's bytes: packed, one to a byte (LLVM 22 and later), or a splat. bool [count]."""
-    if len(raw) == 1 and raw[0] in (0, 0xFF):
-        return np.full(count, raw[0] != 0)
+    """i1 elements from upstream's bytes: packed, or one to a byte (LLVM 22 and later). bool [count]."""
     if len(raw) == -(-count // 8):
         return np.unpackbits(raw, count=count, bitorder="little").astype(bool)
     if len(raw) == count and (raw <= 1).all():
@@ -305,6 +400,8 @@ def print_dense(
     one = _splat(constant)
     if one is not None and not needs_bits(one):
         one.print_without_type(printer)
+    elif one is not None and isinstance(constant, Splat):
+        printer.print_string(f'dense<"0x{_written(one, layout).tobytes().hex().upper()}">')
     elif resource_key is not None and is_large(constant):
         data = held_bytes(constant) & 1 if layout.packed else _written(constant, layout)
         printer.print_string(f"dense_resource<{resource_key(data, layout.alignment)}>")
@@ -323,10 +420,15 @@ def print_dense(
 
 def _splat(constant: Dense) -> Dense | None:
     """One element, if all are the same to the bit."""
+    if isinstance(constant, Splat):
+        return constant.one()
     elements = held_bytes(constant).reshape(len(constant), -1)
-    if (elements[-1] != elements[0]).any() or (elements != elements[0]).any():
-        return None
-    return dense(TensorType(constant.get_element_type(), [1]), elements[0])
+    return dense(TensorType(constant.get_element_type(), [1]), elements[0]) if _all_the_same(elements) else None
+
+
+def _all_the_same(elements: Array) -> bool:
+    """Whether all rows are equal to the bit."""
+    return bool((elements[-1] == elements[0]).all() and (elements == elements[0]).all())
 
 
 def _nested(words: Sequence[str], shape: Sequence[int]) -> str:

@@ -177,7 +177,10 @@ class WeightsAttr(Data[Weights]):
                 parser.raise_error(f"expected {prod(shape)} values for {tensor}, got {array.size}", at)
             if dtype.kind == "b" and (_bytes_of(array) > 1).any():
                 parser.raise_error("weights of type i1 must be bytes 0 and 1", at)
-            return Weights(array.reshape(shape))
+            try:
+                return Weights(array.reshape(shape))
+            except ValueError as error:  # sizes beside a 0 whose product numpy does not hold
+                parser.raise_error(f"{tensor}: {error}", start)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

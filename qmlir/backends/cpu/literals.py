@@ -3,6 +3,7 @@
 import re
 import struct
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, cast
 
 from xdsl.dialects import llvm
@@ -73,7 +74,7 @@ def constant_text(value: Attribute) -> str:
         dense = cast(DenseIntOrFPElementsAttr[Any], value)
         element: Attribute = dense.get_element_type()
         name = type_text(element)
-        numbers: Iterable[Any] = dense.get_values()
+        numbers: Iterable[Any] = islice(dense.iter_values(), 1) if dense.is_splat() else dense.get_values()
         if isinstance(element, AnyFloat):
             texts = [float_text(number, element) for number in numbers]
         elif element == IntegerType(1):

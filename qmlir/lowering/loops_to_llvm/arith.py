@@ -9,7 +9,7 @@ them. Beside a constant, as kernels have them, they are a comparison and a selec
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import (
@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import arith as completed
+from qmlir.dialects.dense import Dense, retyped
 from qmlir.dialects.llvm import (
     AddOp,
     FCmpOp,
@@ -125,7 +126,7 @@ def _constant_float(value: SSAValue) -> float | None:
             return number.value.data
         case DenseIntOrFPElementsAttr() as dense if dense.is_splat():
             numbers: Any = dense
-            return float(next(iter(numbers.get_values())))
+            return float(next(iter(numbers.iter_values())))
         case _:
             return None
 
@@ -143,8 +144,7 @@ def _cast(kind: type[Operation]) -> Rule:
 def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
     value, type = op.value, f.lowered_type(op.result.type)
     if isinstance(value, DenseIntOrFPElementsAttr):
-        dense: Any = DenseIntOrFPElementsAttr
-        value = dense(type, value.data)  # the type may have gone from index to i64
+        value = retyped(cast(Dense, value), type)  # the type may have gone from index to i64
     elif isinstance(value, IntegerAttr) and type != value.type:
         value = IntegerAttr(value.value.data, i64)
     elif not isinstance(value, DenseIntOrFPElementsAttr | IntegerAttr | FloatAttr):
