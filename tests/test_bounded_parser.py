@@ -11,7 +11,7 @@ from xdsl.printer import Printer
 from qmlir.bounded_parser import EXPANDED, NESTING, RANK, WIDTH
 from qmlir.cli.diagnostics import diagnostic_of
 from qmlir.context import make_context
-from qmlir.dialects.dense import SPLAT_LIMIT, Splat
+from qmlir.dialects.splats import SPLAT_LIMIT, Splat
 from qmlir.dialects.weights import WeightsMode, module_text
 from qmlir.source import SourceError, parse_text
 

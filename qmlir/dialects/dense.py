@@ -20,7 +20,6 @@ notes with its own printer, every element a Python number (25 M elements: 10 s a
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from math import prod
 from typing import Any, TypeAlias, cast
 
@@ -41,6 +40,7 @@ from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
 from qmlir.dialects.loops import is_integer
+from qmlir.dialects.splats import SPLAT_LIMIT, Splat
 from qmlir.resources import hexadecimal_bytes
 
 Array = npt.NDArray[Any]
@@ -52,9 +52,6 @@ LISTED = 64
 
 HEX_LIMIT = 100
 """Upstream prints up to this many elements as a list, more as hexadecimal digits."""
-
-SPLAT_LIMIT = 1 << 20
-"""Constants of one value and more bytes than this are held as that value."""
 
 HELD_LIMIT = 1 << 30
 """The most bytes of a constant that is written out from one value."""
@@ -121,51 +118,6 @@ class _Bytes(np.ndarray[tuple[int], np.dtype[np.uint8]]):
     """Bytes of which a memoryview can be hashed: it hashes them itself, but asks first whether their owner could be."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
-
-
-class _Open:
-    """A base that lets a class be derived from an attribute of xDSL, which are final."""
-
-    def __init_subclass__(cls) -> None:
-        pass
-
-
-class Splat(_Open, DenseIntOrFPElementsAttr[Any]):
-    """A constant of one value that takes more than `SPLAT_LIMIT` bytes when written out, held as one element.
-
-    Only what asks for all elements (`get_values`, `held_bytes`) makes them. Two constants of one type are equal if
-    their elements are: `dense` makes a splat of every buffer that is one.
-    """
-
-    @property
-    def __class__(self) -> type[Dense]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What it is to xDSL, whose constraints look an attribute's class up instead of asking `isinstance`."""
-        return DenseIntOrFPElementsAttr
-
-    def __len__(self) -> int:
-        return prod(self.get_shape())
-
-    def iter_values(self) -> Any:
-        return repeat(self.get_element_type().unpack(self.data.data, 1)[0], len(self))
-
-    def iter_attrs(self) -> Any:
-        return repeat(self.one().get_attrs()[0], len(self))
-
-    def get_values(self) -> Any:
-        return tuple(self.iter_values())
-
-    def get_attrs(self) -> Any:
-        return tuple(self.iter_attrs())
-
-    def is_splat(self) -> bool:
-        return True
-
-    def one(self) -> Dense:
-        """The constant of one element of that value."""
-        return DenseIntOrFPElementsAttr[Any](TensorType(self.get_element_type(), [1]), self.data)
-
-    def print_without_type(self, printer: Printer) -> None:
-        self.one().print_without_type(printer)
 
 
 def splat(type: Any, one: bytes) -> Dense:
