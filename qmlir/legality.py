@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.context import QmlirContext
@@ -27,6 +27,7 @@ from qmlir.dialects.qint.normalization import LOGARITHM_BITS
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
+from qmlir.runtimes import runtime_of
 from qmlir.target import Target, load_target
 
 Float64s = npt.NDArray[np.float64]
@@ -37,6 +38,9 @@ ACCUMULATOR_MAX = 2**31 - 1
 
 FACTOR_LIMIT = 2.0**numerics.MAX_SHIFT
 """A factor between scales is below this, as a multiplier and a shift can say (dialects/quant/numerics.py)."""
+
+LEAST_FACTOR = 2.0 ** (numerics.MIN_SHIFT - 1)
+"""The smallest factor that has a multiplier; smaller ones become 0."""
 
 WIDE_FACTOR_LIMIT = 2.0 ** numerics.CONTRACTS["single64"].max_shift
 """The same for an i64 accumulator."""
@@ -206,9 +210,7 @@ def _accumulator(op: Operation) -> tuple[int, str]:
     """How large the sums of an operation can become, and what to call them."""
     match op:
         case WeightedOp():
-            bounds = _weight_sums(op) * widest(uniform(op.x))
-            if (bias := stored_bias(op)) is not None:
-                bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 has one number more below zero
+            bounds = _sum_bounds(op)
             channel = int(bounds.argmax()) if bounds.size else 0
             return int(bounds.max(initial=0)), f"the sum of products in channel {channel}"
         case nn.MatMulOp():
@@ -226,6 +228,14 @@ def _accumulator(op: Operation) -> tuple[int, str]:
             return shape_of(op.x)[op.axis.value.data] * widest(uniform(op.x)) ** 2, "the sum of squares along its axis"
         case _:
             return 0, ""
+
+
+def _sum_bounds(op: WeightedOp) -> Int64s:
+    """How large the sums of each output channel can become, with the bias."""
+    bounds = _weight_sums(op) * widest(uniform(op.x))
+    if (bias := stored_bias(op)) is not None:
+        bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 has one number more below zero
+    return bounds
 
 
 def _weight_sums(op: WeightedOp) -> Int64s:
@@ -354,6 +364,25 @@ def _require_factors(op: Operation) -> None:
         raise NoIntegerForm(
             "factor", f"its scales are a factor of {float(found.max()):g} apart, which no 32-bit multiplier bridges"
         )
+    if (found < LEAST_FACTOR).any() and not _follows_a_runtime(op):
+        _require_seen_sums(op, found)
+
+
+def _require_seen_sums(op: Operation, found: Float64s) -> None:
+    """Sums that a factor without a multiplier makes 0 must be less than half a step: those of 32 bits always are."""
+    bounds = _sum_bounds(op) if isinstance(op, WeightedOp) else np.array([_accumulator(op)[0]])
+    sums, each = np.broadcast_arrays(bounds, found)
+    for channel in np.flatnonzero((each < LEAST_FACTOR) & (sums * each >= 0.5))[:1]:
+        where = f" in channel {channel}" if isinstance(op, WeightedOp) else ""
+        raise NoIntegerForm(
+            "factor", f"its sums{where} reach {sums[channel]}, and their factor {each[channel]:g} has no multiplier"
+        )
+
+
+def _follows_a_runtime(op: Operation) -> bool:
+    """Whether the bits are those of another runtime, which has no such multipliers either and yields 0 instead."""
+    module = op.get_toplevel_object()
+    return isinstance(module, ModuleOp) and runtime_of(module) != "default"
 
 
 def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *, product32: bool = False) -> Float64s:

@@ -29,7 +29,7 @@
 // ROOM: quant.qcast %w : {{.*}}<i8<-127:127>:f32:0, {0.0078740157186985015,10.039379119873047}>>
 // ROOM: qmlir.widened = array<i64: 1>
 // BIAS8: nn.fully_connected
-// BIAS8-SAME: weight scales widened for biases to fit int8 in channel 1
+// BIAS8-SAME: weight scales widened for biases and shifts to fit int8 in channel 1
 // BIAS8-SAME: !quant.uniform<i32<-128:127>:f32:0,
 // BIAS64: nn.fully_connected
 // BIAS64-SAME: <quantized, "integer"

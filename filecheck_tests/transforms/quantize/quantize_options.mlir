@@ -78,9 +78,9 @@
 // RUN: qmlir-opt --quantize="bias=int64" %s | filecheck %s --check-prefix=BIAS64
 // AUTO: nn.constant <tensor<2xi32>, [4048, 161925]> : {{.*}}<i32:f32:0,
 // BIAS8: nn.constant <tensor<2xi32>, [127, 127]> : {{.*}}<i32<-128:127>:f32:0,
-// BIAS8: widened for biases to fit int8 in channels 0, 1
+// BIAS8: widened for biases and shifts to fit int8 in channels 0, 1
 // BIAS16: nn.constant <tensor<2xi32>, [4048, 32767]> : {{.*}}<i32<-32768:32767>:f32:0,
-// BIAS16: widened for biases to fit int16 in channel 1
+// BIAS16: widened for biases and shifts to fit int16 in channel 1
 // BIAS32: nn.constant <tensor<2xi32>, [4048, 161925]> : {{.*}}<i32:f32:0,
 // BIAS64: nn.constant <tensor<2xi64>, [4048, 161925]> : tensor<2xi64>
 

@@ -44,7 +44,15 @@ from qmlir.dialects.quant.schemas import (
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promises_powers_of_two
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import bias_constant, computed_storage, data_operands, data_values, is_weight, target_of
+from qmlir.legality import (
+    LEAST_FACTOR,
+    bias_constant,
+    computed_storage,
+    data_operands,
+    data_values,
+    is_weight,
+    target_of,
+)
 from qmlir.passes import option
 from qmlir.recipe import POLICY, BiasPrecision, Recipe, recipe_of
 from qmlir.target import Target
@@ -323,12 +331,17 @@ class _Chooser:
         return self._widened(op, scales, least)
 
     def _room_for_shift(self, op: WeightedOp, scales: Array) -> Array:
-        """Widens a channel's weight scale where the factor to the result's would be smaller than the target has any."""
+        """Widens a channel's weight scale where the factor to the result's would be smaller than the target has any.
+
+        A factor of 0 would lose the channel's bias. Under the least factor the weights of such a channel are rounded by
+        far less than a step of the result, as their sums are next to nothing beside it.
+        """
         recipe = self.recipe(op)
         data, result = self.groups.type_of(op.x, recipe), self.groups.type_of(op.y, recipe)
-        if not self.target.least_factor or data is None or result is None:
+        if data is None or result is None:
             return scales
-        return self._widened(op, scales, np.full(len(scales), self.target.least_factor * result.scale / data.scale))
+        least = max(self.target.least_factor, LEAST_FACTOR)
+        return self._widened(op, scales, np.full(len(scales), least * result.scale / data.scale))
 
     def _widened(self, op: WeightedOp, scales: Array, least: Array) -> Array:
         """Weight scales of at least that much, and a note of the channels that were made wider."""

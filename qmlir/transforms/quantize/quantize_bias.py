@@ -100,8 +100,7 @@ def _widening(widened: Attribute | None, precision: BiasPrecision, target: Targe
     beside = "" if precision == "auto" else f" {precision}"
     channels = [str(c) for c in widened.get_values()]
     some = ", ".join(channels[:4]) + (f" and {len(channels) - 4} more" if len(channels) > 4 else "")
-    what = "biases and shifts" if target.least_factor else "biases"
-    return f"weight scales widened for {what} to fit{beside} in channel{'s' * (len(channels) > 1)} {some}"
+    return f"weight scales widened for biases and shifts to fit{beside} in channel{'s' * (len(channels) > 1)} {some}"
 
 
 def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:

@@ -74,11 +74,11 @@ def test_weights_shared_by_two_operations() -> None:
 func.func @main(%x: tensor<1x2xf32>) -> (tensor<1x2xf32>, tensor<1x2xf32>) {
   calib.observe %x {name = "x", range = [-4.0, 4.0]} : tensor<1x2xf32>
   %w = nn.constant <tensor<2x2xf32>, [1.0, 2.0, 3.0, 4.0]> : tensor<2x2xf32>
-  %b = nn.constant <tensor<2xf32>, [1.0e12, 1.0]> : tensor<2xf32>
+  %b = nn.constant <tensor<2xf32>, [1.0e9, 1.0]> : tensor<2xf32>
   %0 = nn.fully_connected %x, %w : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
   calib.observe %0 {name = "y", range = [-16.0, 16.0]} : tensor<1x2xf32>
   %1 = nn.fully_connected %0, %w, %b : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
-  calib.observe %1 {name = "z", range = [-1.0, 1.0e12]} : tensor<1x2xf32>
+  calib.observe %1 {name = "z", range = [-1.0, 1.0e9]} : tensor<1x2xf32>
   func.return %0, %1 : tensor<1x2xf32>, tensor<1x2xf32>
 }
 """)
