@@ -177,8 +177,8 @@ def quantize(
         calibration: How histograms narrow ranges: minmax, moving_average, percentile, kl, kl_tvm, mse, aciq; `auto` is
             mse where there are histograms.
         per_channel: One weight scale for each output channel, as by default.
-        bias: Storage of biases, by default int32, or int64 beside data of 16 bits; weight scales widen where one would
-                not fit.
+        bias: Storage of biases, by default int32, or int64 beside data of 16 bits; of int8 and int16 they have scales
+            of their own.
         rounding: How weights are rounded: `auto` is together, on data where there are some; `nearest` one by one.
         glow_exact: Glow's parameters bit for bit.
         data: Samples, as for profiling. On them channels are equalized, inputs that are integers times a step are

@@ -17,16 +17,16 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.bias import SAME_SCALE, bias_in_steps
 from qmlir.context import QmlirContext
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import Array, element_of, shape_of
-from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
+from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qint.normalization import LOGARITHM_BITS
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.dialects.quant.types import UniformType, quantized_element
+from qmlir.dialects.quant.types import UniformType
 from qmlir.runtimes import runtime_of
 from qmlir.target import Target, load_target
 
@@ -44,9 +44,6 @@ LEAST_FACTOR = 2.0 ** (numerics.MIN_SHIFT - 1)
 
 WIDE_FACTOR_LIMIT = 2.0 ** numerics.CONTRACTS["single64"].max_shift
 """The same for an i64 accumulator."""
-
-SAME_SCALE = 2.0**-20
-"""Two scales that differ by less than this, relatively, are meant to be the same: float32 has 24 bits."""
 
 SUM_EXPONENTS = (-32, 29)
 """The larger of the two factors of a sum is m · 2^e with m in [1/2, 1) and e between these (qint.add)."""
@@ -256,23 +253,16 @@ def centred_weights(op: WeightedOp, stored: Array) -> Array:
 
 
 def stored_bias(op: WeightedOp) -> Int64s | None:
-    """An operation's bias in steps of its accumulator, s_x · s_w; None where it has none.
+    """What an operation's bias adds to its sums, as integers (bias.py); None where it has none.
 
     Raises:
         NoIntegerForm: It is computed at run time, or does not fit 48 bits.
     """
     if op.b is None:
         return None
-    constant = bias_constant(op)
-    if constant is None:
+    if (steps := bias_in_steps(op)) is None:
         raise NoIntegerForm("bias", "its bias is computed at run time; only a constant bias can be quantized")
-    array = constant.value.array
-    if not is_float(op.b):
-        return _fitting(op, array.astype(np.int64))
-    ratios = bias_ratios(op)
-    exact = np.abs(ratios - 1) < SAME_SCALE
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        return _fitting(op, np.rint(array.astype(np.float64) * np.where(exact, 1.0, ratios)))
+    return _fitting(op, np.rint(steps))
 
 
 def _fitting(op: WeightedOp, stored: Array) -> Int64s:
@@ -287,27 +277,6 @@ def _fitting(op: WeightedOp, stored: Array) -> Int64s:
             f"{numerics.WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}; widen that channel's weight scale",
         )
     return stored.astype(np.int64)
-
-
-def bias_constant(op: WeightedOp) -> nn.ConstantOp | None:
-    """The constant that a bias is, or is a dequantization of; None where it is computed, or there is none."""
-    owner = op.b.owner if op.b is not None else None
-    if isinstance(owner, DequantizeCastOp) and quantized_element(owner.input.type) is not None:
-        owner = owner.input.owner
-    return owner if isinstance(owner, nn.ConstantOp) else None
-
-
-def bias_ratios(op: WeightedOp) -> Float64s:
-    """How many accumulator steps, s_x · s_w, one step of a float bias's constant is: [1] or one for each channel.
-
-    A bias that the model keeps in integers has steps of its own; the product of two scales, rounded to float32 as
-    exporters do, counts as the same (`SAME_SCALE`).
-    """
-    steps = uniform(op.x).scale * np.array(uniform(op.w).scales)
-    constant = bias_constant(op)
-    own = np.array(uniform(constant.y).scales) if constant is not None and is_quantized(constant.y) else np.ones(1)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        return own / steps
 
 
 INTERPOLATION_BITS = 15

@@ -41,7 +41,8 @@ class Recipe:
     weight_precision  storage of weights; `same` is that of the activations
     calibration       how a histogram becomes a range
     per_channel       whether weights have a scale for each output channel
-    bias              storage of biases; `auto` is int32, or int64 beside data of 16 bits where the target sums in more
+    bias              storage of biases; `auto` is int32, or int64 beside data of 16 bits where the target sums in more;
+                      int8 and int16 biases have a scale of their own, not that of the sums
     rounding          how weights are rounded; `auto` is together, on data where there are some (round_weights.py)
     glow_exact        whether parameters are Glow's bit for bit, its corners too
     keep_float        whether the operation stays float
@@ -77,11 +78,11 @@ class Recipe:
         """The storage of weights: that of the activations, but always signed, unless it is said."""
         return weight_precision_beside(self.precision) if self.weight_precision == "same" else self.weight_precision
 
-    def stored_bias(self, data_bits: int, sum_bits: int) -> BiasPrecision:
-        """The storage of a bias beside data of so many bits, on a target whose sums have at most `sum_bits`."""
-        if self.bias != "auto":
-            return self.bias
-        return "int64" if data_bits > 8 and sum_bits > 32 else "int32"
+    def added_bias(self, data_bits: int, sum_bits: int) -> int:
+        """In how many bits a bias is added beside data of `data_bits`, on a target whose sums have up to `sum_bits`."""
+        if self.bias in ("int32", "int64"):
+            return int(self.bias.removeprefix("int"))
+        return 64 if data_bits > 8 and sum_bits > 32 else 32
 
     def with_settings(self, settings: Settings) -> "Recipe":
         """The recipe with some fields changed.

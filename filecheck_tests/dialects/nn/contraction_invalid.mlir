@@ -143,9 +143,9 @@ func.func @c3_depthwise(%x: tensor<1x1x1x2x!data>, %w: tensor<1x1x1x2x!weights>)
 // -----
 
 !data = !quant.uniform<i8:f32, 0.5>
-!bias = !quant.uniform<i8:f32, 0.25>
+!bias = !quant.uniform<i4:f32, 0.25>
 func.func @c4_narrow(%x: tensor<1x3x!data>, %w: tensor<2x3x!data>, %b: tensor<2x!bias>) {
-  // expected-error@+1 {{'nn.fully_connected' needs a bias of its data's type, or of f32, i32 or i64 beside quantized data, got !quant.uniform<i8:f32, 2.500000e-01> beside !quant.uniform<i8:f32, 5.000000e-01>}}
+  // expected-error@+1 {{'nn.fully_connected' needs a bias of its data's type, or beside quantized data one of f32, of quantized i8, i16 or i32, or of plain i32 or i64, got !quant.uniform<i4:f32, 2.500000e-01> beside !quant.uniform<i8:f32, 5.000000e-01>}}
   %0 = nn.fully_connected %x, %w, %b : tensor<1x3x!data>, tensor<2x3x!data>, tensor<2x!bias> -> tensor<1x2x!data>
   func.return
 }
@@ -153,7 +153,7 @@ func.func @c4_narrow(%x: tensor<1x3x!data>, %w: tensor<2x3x!data>, %b: tensor<2x
 // -----
 
 func.func @c4_beside_float(%x: tensor<1x3xf32>, %w: tensor<2x3xf32>, %b: tensor<2xi32>) {
-  // expected-error@+1 {{'nn.fully_connected' needs a bias of its data's type, or of f32, i32 or i64 beside quantized data, got i32 beside f32}}
+  // expected-error@+1 {{'nn.fully_connected' needs a bias of its data's type, or beside quantized data one of f32, of quantized i8, i16 or i32, or of plain i32 or i64, got i32 beside f32}}
   %0 = nn.fully_connected %x, %w, %b : tensor<1x3xf32>, tensor<2x3xf32>, tensor<2xi32> -> tensor<1x2xf32>
   func.return
 }

@@ -25,12 +25,11 @@
 // AVERAGE: quant.qcast %y : {{.*}}!quant.uniform<i8:f32, 0.0078431377187371254:-128>>
 // GLOW: quant.qcast %w : {{.*}}!quant.uniform<i8:f32:0, {0.0078740157186985015,3.906250e-03}>>
 
-// A bias of 10 is 10 / (s_x · 127) at least in steps of 8 bits, wide of what the second channel's weights ask for.
-// ROOM: quant.qcast %w : {{.*}}<i8<-127:127>:f32:0, {0.0078740157186985015,10.039379119873047}>>
-// ROOM: qmlir.widened = array<i64: 1>
+// A bias of 8 bits has a scale of its own, 10 / 127, and the weights keep theirs.
+// ROOM: quant.qcast %w : {{.*}}<i8<-127:127>:f32:0, {0.0078740157186985015,0.0039370078593492508}>>
+// BIAS8: nn.constant <tensor<2xi8>, [0, 127]> : {{.*}}<i8:f32:0, {{{.*}},0.078740157186985015}>>
 // BIAS8: nn.fully_connected
-// BIAS8-SAME: weight scales widened for biases and shifts to fit int8 in channel 1
-// BIAS8-SAME: !quant.uniform<i32<-128:127>:f32:0,
+// BIAS8-SAME: <quantized, "integer", "i8 activations, i8 weights per channel">
 // BIAS64: nn.fully_connected
 // BIAS64-SAME: <quantized, "integer"
 // BIAS64-SAME: tensor<2xi64>

@@ -6,11 +6,20 @@
 // RUN: qmlir-opt --quantize-bias="bias=int16" %s | filecheck %s --check-prefixes=CHECK,INT16
 // RUN: qmlir-opt --quantize-bias="bias=int32" %s | filecheck %s --check-prefixes=CHECK,AUTO
 // RUN: qmlir-opt --quantize-bias="bias=int64" %s | filecheck %s --check-prefixes=CHECK,INT64
+// RUN: qmlir-opt --quantize-bias="bias=int8 schema=symmetric_with_power2_scale" %s | filecheck %s --check-prefixes=CHECK,POWER2
+// RUN: qmlir-opt --quantize-bias="bias=int8 glow-exact=true" %s | filecheck %s --check-prefixes=CHECK,GLOW
+// RUN: qmlir-opt --quantize-bias="bias=int8 glow-exact=true schema=symmetric" %s | filecheck %s --check-prefixes=CHECK,GLOWSYM
 // RUN: not qmlir-opt --quantize-bias="bias=int4" %s 2>&1 | filecheck %s --check-prefix=INT4
 
 // AUTO: nn.constant <tensor<2xi32>, [8, -320]> : tensor<2x!quant.uniform<i32:f32, 1.250000e-01>>
-// INT8: nn.constant <tensor<2xi32>, [8, -128]> : tensor<2x!quant.uniform<i32<-128:127>:f32, 1.250000e-01>>
-// INT16: nn.constant <tensor<2xi32>, [8, -320]> : tensor<2x!quant.uniform<i32<-32768:32767>:f32, 1.250000e-01>>
+// Of 8 bits it has a scale of its own, the least that holds it: 40 / 127.
+// INT8: nn.constant <tensor<2xi8>, [3, -127]> : tensor<2x!quant.uniform<i8:f32, 0.31496062874794006>>
+// Of 16 bits that would be finer than the sums, whose steps it has then.
+// INT16: nn.constant <tensor<2xi16>, [8, -320]> : tensor<2x!quant.uniform<i16:f32, 1.250000e-01>>
+// POWER2: nn.constant <tensor<2xi8>, [2, -80]> : tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
+// Glow's covers [-40, 1], with a zero point.
+// GLOW: nn.constant <tensor<2xi8>, [127, -128]> : tensor<2x!quant.uniform<i8:f32, 0.16078431904315948:121>>
+// GLOWSYM: nn.constant <tensor<2xi8>, [3, -128]> : tensor<2x!quant.uniform<i8:f32, 3.125000e-01>>
 // INT64: nn.constant <tensor<2xi64>, [8, -320]> : tensor<2xi64>
 // CHECK: nn.constant <tensor<2xi64>, [8, -320]> : tensor<2xi64>
 // INT4: must be one of auto, int8, int16, int32, int64, got int4

@@ -70,17 +70,15 @@
 // CHANNEL: nn.constant <tensor<2x2xi8>, [127, 64, -127, 64]> : {{.*}}<i8<-127:127>:f32:0, {0.0078740157186985015,0.0039370078593492508}>>
 // TENSOR: nn.constant <tensor<2x2xi8>, [127, 64, -64, 32]> : {{.*}}<i8<-127:127>:f32, 0.0078740157186985015>>
 
-// Storage of biases: 10 in units of s_x * s_w fits neither 8 nor 16 bits beside the second channel's weights.
+// Storage of biases: of 8 and 16 bits they have scales of their own, as 10 in units of s_x * s_w fits neither.
 // RUN: qmlir-opt --quantize="bias=auto" %s | filecheck %s --check-prefix=AUTO
 // RUN: qmlir-opt --quantize="bias=int8" %s | filecheck %s --check-prefix=BIAS8
 // RUN: qmlir-opt --quantize="bias=int16" %s | filecheck %s --check-prefix=BIAS16
 // RUN: qmlir-opt --quantize="bias=int32" %s | filecheck %s --check-prefix=BIAS32
 // RUN: qmlir-opt --quantize="bias=int64" %s | filecheck %s --check-prefix=BIAS64
 // AUTO: nn.constant <tensor<2xi32>, [4048, 161925]> : {{.*}}<i32:f32:0,
-// BIAS8: nn.constant <tensor<2xi32>, [127, 127]> : {{.*}}<i32<-128:127>:f32:0,
-// BIAS8: widened for biases and shifts to fit int8 in channels 0, 1
-// BIAS16: nn.constant <tensor<2xi32>, [4048, 32767]> : {{.*}}<i32<-32768:32767>:f32:0,
-// BIAS16: widened for biases and shifts to fit int16 in channel 1
+// BIAS8: nn.constant <tensor<2xi8>, [127, 127]> : {{.*}}<i8:f32:0, {0.0039370078593492508,0.078740157186985015}>>
+// BIAS16: nn.constant <tensor<2xi16>, [4048, 32767]> : {{.*}}<i16:f32:0, {{{.*}},3.0518509447574615E-4}>>
 // BIAS32: nn.constant <tensor<2xi32>, [4048, 161925]> : {{.*}}<i32:f32:0,
 // BIAS64: nn.constant <tensor<2xi64>, [4048, 161925]> : tensor<2xi64>
 

@@ -12,6 +12,8 @@ from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
+from qmlir.legality import NoIntegerForm, stored_bias
+from qmlir.rewriting import tensor_name
 
 IMAGES = channels_first(4)
 DEPTHWISE_FILTERS: Permutation = (3, 0, 1, 2)
@@ -71,6 +73,9 @@ def matmul(op: nn.MatMulOp, values: Values) -> None:
 def bias(op: WeightedOp, values: Values) -> Tensor | None:
     """The real values of a bias; one of plain integers counts in steps of s_x · s_w.
 
+    One of 8 or 16 bits has steps of its own. It is written in these too, as it is added: runtimes take no other for
+    their sums of integers.
+
     Raises:
         NoForm: It is of 64 bits, which DequantizeLinear does not take.
     """
@@ -82,14 +87,28 @@ def bias(op: WeightedOp, values: Values) -> Tensor | None:
     storage = element.storage if isinstance(element, UniformType) else element
     if storage == i64:
         raise NoForm("needs a bias of 32 bits", str(element), "quantize its activations to 8 bits")
-    if storage is not element or element != i32:
+    narrow = isinstance(element, UniformType) and element.storage_width < 32
+    if not narrow and element != i32:
         return values.real(op.b)
     implied = (
         UniformType.per_axis(i32, 0, steps, [0] * len(steps))
         if len(steps) > 1
         else UniformType.per_tensor(i32, steps[0])
     )
-    return values.dequantized(values.stored(op.b), implied, (0,))
+    return values.dequantized(_added(op, values) if narrow else values.stored(op.b), implied, (0,))
+
+
+def _added(op: WeightedOp, values: Values) -> Tensor:
+    """A bias in steps of s_x · s_w, rounded to these."""
+    assert op.b is not None
+    try:
+        added = stored_bias(op)
+    except NoIntegerForm as why:
+        raise NoForm("needs a constant bias that fits its sums", why.reason, "quantize it with bias=int32") from None
+    assert added is not None
+    if not np.array_equal(added, added.astype(np.int32)):
+        raise NoForm("needs a bias that fits 32 bits as it is added", str(added.max()), "quantize it with bias=int32")
+    return values.graph.constant(added.astype(np.int32), tensor_name(op.b))
 
 
 def _steps(op: WeightedOp) -> list[float] | None:

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
@@ -16,6 +15,7 @@ from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import QmlirWarning
+from qmlir.legality import NoIntegerForm, stored_bias
 from qmlir.rewriting import node_name, tensor_name
 
 GROUPED = 6
@@ -122,7 +122,7 @@ def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
     x, w, shape = values.form(op.x), values.form(op.w), (op.output_channels(),)
     if x.parameters is None or w.parameters is None:
         return values.real(op.b) if op.b is not None else values.graph.constant(np.zeros(shape, x.dtype))
-    array = np.zeros(shape, np.int64 if x.dtype == INT16 else np.int32) if op.b is None else _integers(op.b)
+    array = np.zeros(shape, np.int64 if x.dtype == INT16 else np.int32) if op.b is None else _integers(op)
     if x.dtype != INT16 and array.dtype == np.int64:
         if not np.array_equal(array, array.astype(np.int32)):
             raise NoForm("needs a bias of 32 bits", "one of 64", "quantize its activations to 16 bits")
@@ -135,9 +135,16 @@ def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
     return values.graph.constant(array, parameters, "" if op.b is None else tensor_name(op.b))
 
 
-def _integers(b: SSAValue) -> Array:
-    element, array = element_of(b), constant(b)
-    storage = element.storage if isinstance(element, UniformType) else element
-    if storage not in (i32, i64) or array is None:
+def _integers(op: WeightedOp) -> Array:
+    """A bias in steps of the sums; one of 8 or 16 bits has steps of its own, and is written in these as it is added."""
+    element = element_of(op.b) if op.b is not None else None
+    stored = element.storage if isinstance(element, UniformType) else element
+    if stored in (i32, i64) and op.b is not None and (array := constant(op.b)) is not None:
+        return array
+    try:
+        added = stored_bias(op) if isinstance(element, UniformType) else None
+    except NoIntegerForm as why:
+        raise NoForm("needs a constant bias that fits its sums", why.reason, "quantize it with bias=int32") from None
+    if added is None:
         raise NoForm("needs a constant bias in integers", str(element)[:160], "run quantize-bias")
-    return array
+    return added

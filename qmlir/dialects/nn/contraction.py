@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import TensorType, f32, i32, i64
+from xdsl.dialects.builtin import TensorType, f32, i8, i16, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
@@ -28,8 +28,9 @@ from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 class WeightedOp(Clamped, abc.ABC):
     """A contraction of data with weights and an optional bias.
 
-    The bias is [O], of the data's type, or quantized i32 with scale s_x·s_w[o] and zero point 0 (rule
-    AccumulatorScale); between `quantize-ops` and `quantize-bias` a quantized operation has an f32 bias.
+    The bias is [O], of the data's type, or quantized i32 with scale s_x·s_w[o] and zero point 0, or quantized i8 or i16
+    with a scale of its own (rule AccumulatorScale); between `quantize-ops` and `quantize-bias` a quantized operation
+    has an f32 bias.
 
     (C1) the bias has one element for each output channel
     (C3) weights quantized per axis have one scale for each output channel
@@ -76,11 +77,11 @@ class WeightedOp(Clamped, abc.ABC):
         if self.b is None or element_of(self.b) == (f32 if is_quantized(self.x) else element_of(self.x)):
             return
         bias = element_of(self.b)
-        storage = bias.storage if isinstance(bias, UniformType) else bias
-        if not is_quantized(self.x) or storage not in (i32, i64):  # C4
+        stored = bias.storage in (i8, i16, i32) if isinstance(bias, UniformType) else bias in (i32, i64)
+        if not is_quantized(self.x) or not stored:  # C4
             raise VerifyException(
-                f"'{self.name}' needs a bias of its data's type, or of f32, i32 or i64 beside quantized data, "
-                f"got {bias} beside {element_of(self.x)}"
+                f"'{self.name}' needs a bias of its data's type, or beside quantized data one of f32, of quantized i8, "
+                f"i16 or i32, or of plain i32 or i64, got {bias} beside {element_of(self.x)}"
             )
 
     def start(self, shape: Shape, dtype: npt.DTypeLike, bias: tuple[Array, ...]) -> Array:
@@ -99,7 +100,7 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
     (C1) the bias has one element for each output channel
     (C2) w has rank 4 and as many input channels as a group of x's has
     (C3) weights quantized per axis have one scale for each output channel: axis 0
-    (C4) the bias is of the data's type, or, beside quantized data, f32, i32 or i64
+    (C4) the bias is of the data's type, or, beside quantized data, f32, quantized i8, i16 or i32, or plain i32 or i64
     """
 
     name = "nn.conv2d"
@@ -130,7 +131,7 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
     (C1) the bias has one element for each output channel
     (C2) w has rank 4, first dimension 1 and a multiple of the input's channels last
     (C3) weights quantized per axis have one scale for each output channel: axis 3
-    (C4) the bias is of the data's type, or, beside quantized data, f32, i32 or i64
+    (C4) the bias is of the data's type, or, beside quantized data, f32, quantized i8, i16 or i32, or plain i32 or i64
     """
 
     name = "nn.depthwise_conv2d"
@@ -166,7 +167,7 @@ class FullyConnectedOp(WeightedOp):
     (C1) the bias has one element for each output channel
     (C2) x and w have rank 2 and the same last dimension
     (C3) weights quantized per axis have one scale for each output channel: axis 0
-    (C4) the bias is of the data's type, or, beside quantized data, f32, i32 or i64
+    (C4) the bias is of the data's type, or, beside quantized data, f32, quantized i8, i16 or i32, or plain i32 or i64
     """
 
     name = "nn.fully_connected"

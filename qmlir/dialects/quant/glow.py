@@ -6,10 +6,14 @@ accumulator's steps, a change of scale has 31 bits), so these serve whoever comp
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from qmlir.dialects.quant.schemas import StoredPrecision
+from qmlir.dialects.quant.schemas import RANGES, Schema, StoredPrecision, quantization_of_range
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,51 @@ def bias_parameters(
         weight = own / data
         return BiasParameters(float(data * weight), point, float(weight))
     return BiasParameters(scale, point, weight_scale)
+
+
+@dataclass(frozen=True)
+class StoredBias:
+    """A bias in integers: one scale and one zero point, or as many as it has elements."""
+
+    integers: npt.NDArray[np.int64]
+    scales: list[float]
+    zero_points: list[int]
+
+
+def stored_bias(
+    bias: Array,
+    schema: Schema,
+    precision: StoredPrecision,
+    input_scale: float,
+    weight_scales: list[float],
+    *,
+    per_channel: bool,
+) -> StoredBias:
+    """What Glow stores of a bias: by the range of all of it, or of each element beside weights per channel.
+
+    Weights per channel are symmetric whatever the schema, and so are the biases beside them, but for
+    symmetric_with_uint8.
+    """
+    if per_channel and schema == "asymmetric":
+        schema = "symmetric"
+    parts = bias.reshape(-1, 1) if per_channel else bias.reshape(1, -1)
+    found: list[BiasParameters] = []
+    for part, weight_scale in zip(parts, weight_scales, strict=True):
+        own = quantization_of_range(float(part.min()), float(part.max()), schema, precision, glow_exact=True)
+        is_zero = not part.any()
+        found.append(
+            bias_parameters(*own, input_scale, weight_scale, precision, is_zero=is_zero, per_channel=per_channel)
+        )
+    scales, points = [f.scale for f in found], [f.zero_point for f in found]
+    return StoredBias(quantize(bias, scales, points, precision), scales, points)
+
+
+def quantize(
+    x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, precision: StoredPrecision
+) -> npt.NDArray[np.int64]:
+    """clamp(rint(x / S + Z)): in float32, and the zero point is added before rounding, half to even."""
+    steps = x.astype(np.float32) / np.asarray(scale, np.float32) + np.asarray(zero_point, np.float32)
+    return np.clip(np.rint(steps), *RANGES[precision]).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -105,29 +105,32 @@ class FixedScale(ScaleRule):
 
 @dataclass(frozen=True)
 class AccumulatorScale(ScaleRule):
-    """The bias is an accumulator: scale s_x · s_w[c], zero point 0, in channel c.
+    """The bias is a constant of the accumulator, whose steps are s_x · s_w[c] in channel c.
 
     data, weights, bias   indices among the operands; the bias may be absent, float, or a plain integer tensor whose
                           scale is then implied
 
+    A bias of 32 bits counts in these steps, and is added for nothing. A narrower one has a scale and a zero point of
+    its own: s_x · s_w would leave nothing of it in 8 or 16 bits. What it adds is rounded to the accumulator's steps
+    once, when the network is lowered (legality.py).
+
     (A1) with a quantized bias, data and weights are quantized, the data per tensor
-    (A2) the bias has one scale if the weights have one, else as many, along its own axis 0; its zero points are 0
+    (A2) a bias of 32 bits has one scale if the weights have one, else as many, along its own axis 0; its zero points
+         are 0
     (A3) each of its scales is the float64 product of the data's and the weight's, exactly
+    (A4) a narrower bias has one scale, or one for each element
     """
 
     data: int
     weights: int
     bias: int
 
-    def bias_type(self, data: UniformType, weights: UniformType, bits: int = 32) -> UniformType:
-        """The quantized type of an i32 bias beside quantized data and weights, of values that fit so many bits."""
+    def bias_type(self, data: UniformType, weights: UniformType) -> UniformType:
+        """The quantized type of an i32 bias beside quantized data and weights."""
         scales = [data.scale * scale for scale in weights.scales]
-        limits = None, None
-        if bits < i32.width.data:
-            limits = -(1 << bits - 1), (1 << bits - 1) - 1
         if weights.is_per_axis:
-            return UniformType.per_axis(i32, 0, scales, None, *limits, expressed=data.expressed)
-        return UniformType.per_tensor(i32, scales[0], 0, *limits, expressed=data.expressed)
+            return UniformType.per_axis(i32, 0, scales, expressed=data.expressed)
+        return UniformType.per_tensor(i32, scales[0], expressed=data.expressed)
 
     def verify(self, op: Operation) -> None:
         if len(op.operands) <= max(self.data, self.weights, self.bias):
@@ -143,6 +146,12 @@ class AccumulatorScale(ScaleRule):
                 f"'{op.name}' with a quantized bias needs data quantized per tensor and quantized weights, "
                 f"got {got}; keep the bias f32 until both are"
             )
+        if bias.storage_width < i32.width.data:
+            if bias.axis not in (None, 0):  # A4
+                raise VerifyException(
+                    f"'{op.name}' needs a bias with one scale, or one for each element, got {_short(bias)}"
+                )
+            return
         along = 0 if weights.is_per_axis else None
         if bias.axis != along or len(bias.scales) != len(weights.scales) or any(bias.zero_points):  # A2
             need = f"{len(weights.scales)} scales along axis 0" if weights.is_per_axis else "one scale"

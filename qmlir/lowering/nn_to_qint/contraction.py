@@ -17,7 +17,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.base import int32, width_of
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, uniform
+from qmlir.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, stored_bias, uniform
 from qmlir.lowering.nn_to_qint.saturation import lower_saturating, saturates
 from qmlir.lowering.nn_to_qint.scales import requantize
 from qmlir.runtimes import Rounding
@@ -44,8 +44,9 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
         w = centred.y
     accumulator, contract = _sums(op, rounding)
     if b and element_of(b[0]) != accumulator:
-        assert isinstance(b[0].owner, nn.ConstantOp)
-        bias = nn.ConstantOp(b[0].owner.value.array.astype(f"i{accumulator.width.data // 8}"))
+        stored = stored_bias(op)
+        assert stored is not None
+        bias = nn.ConstantOp(stored.astype(f"i{accumulator.width.data // 8}"))
         new.append(bias)
         b = [bias.y]
     sums = _INTEGER_FORM[type(op)].make([x, w, b], properties, element=accumulator)
@@ -79,11 +80,16 @@ def _is_wide(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> bool:
 
 
 def _bias_width(op: WeightedOp | nn.MatMulOp) -> int | None:
-    """The bits of a bias; None where there is none."""
+    """The bits of a bias as it is added; None where there is none.
+
+    One of 8 or 16 bits is added in as many as any other: LiteRT has 64 beside data of 16.
+    """
     if isinstance(op, nn.MatMulOp) or op.b is None:
         return None
     bias = element_of(op.b)
-    return bias.storage_width if isinstance(bias, UniformType) else width_of(op.b)
+    if not isinstance(bias, UniformType):
+        return width_of(op.b)
+    return 64 if bias.storage_width < 32 and uniform(op.x).storage_width > 8 else 32
 
 
 def _centred(op: WeightedOp) -> nn.ConstantOp | None:

@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from qmlir.bias import bias_constant
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.dialects.nn import ConstantOp, DivOp
@@ -44,15 +45,7 @@ from qmlir.dialects.quant.schemas import (
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promises_powers_of_two
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import (
-    LEAST_FACTOR,
-    bias_constant,
-    computed_storage,
-    data_operands,
-    data_values,
-    is_weight,
-    target_of,
-)
+from qmlir.legality import LEAST_FACTOR, computed_storage, data_operands, data_values, is_weight, target_of
 from qmlir.passes import option
 from qmlir.recipe import POLICY, BiasPrecision, Recipe, recipe_of
 from qmlir.target import Target
@@ -68,8 +61,8 @@ from qmlir.transforms.quantize.reasons import (
 )
 from qmlir.transforms.quantize.scale_groups import ScaleGroups, storage_type
 
-BIAS_LIMITS: dict[BiasPrecision, float] = {"int8": 127.0, "int16": 32767.0, "int32": 2.0**30, "int64": 2.0**62}
-"""A quantized bias stays within this; in an accumulator's width half of the range is for the products."""
+BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
+"""What is added to sums of so many bits stays within this: half of the range is for the products."""
 
 LARGEST_SCALE = float(np.finfo(np.float32).max)
 
@@ -94,9 +87,7 @@ class ChooseScalesPass(ModulePass):
     weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
     calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
-    bias: BiasPrecision = option(
-        "auto", "storage of biases, by the data's; weight scales widen where one would not fit"
-    )
+    bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -323,8 +314,8 @@ class _Chooser:
         if op.b is None or not is_float(op.b) or data is None:
             return scales
         assert isinstance(op.b.owner, ConstantOp)
-        bias, most = recipe.stored_bias(data.storage_width, self.target.sum_bits), 2.0 ** (self.target.sum_bits - 2)
-        limit = min(BIAS_LIMITS[bias], most)
+        width = recipe.added_bias(data.storage_width, self.target.sum_bits)
+        limit = min(BIAS_LIMITS[width], 2.0 ** (self.target.sum_bits - 2))
         least = np.abs(op.b.owner.value.array.astype(np.float64)) / (data.scale * limit)
         if len(scales) == 1:
             least = least.max(keepdims=True, initial=0.0)

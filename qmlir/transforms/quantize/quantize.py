@@ -56,9 +56,7 @@ class QuantizePass(ModulePass):
     weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
     calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
-    bias: BiasPrecision = option(
-        "auto", "storage of biases, by the data's; weight scales widen where one would not fit"
-    )
+    bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
     rounding: Rounding = option("auto", "how weights are rounded; auto: together, on data where there are some")
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
     profile: str = option("", "apply this profile first")
@@ -121,7 +119,8 @@ def quantize_by(
     if data is not None:
         rounding = WeightRounding(Recipe(**settings), came)
         SideBySide(network_of(module).body.block, samples).run(rounding, correct)
-    for step in (QuantizeOpsPass(), QuantizeBiasPass(settings["bias"]), CancelCastsPass()):
+    biases = QuantizeBiasPass(settings["bias"], settings["schema"], settings["glow_exact"])
+    for step in (QuantizeOpsPass(), biases, CancelCastsPass()):
         step.apply(ctx, module)
     refuse_unhonoured(applied, module)
     if options.fail_on_float and (left := [e for e in decisions(module) if e.outcome == "float"]):

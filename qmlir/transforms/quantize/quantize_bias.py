@@ -5,38 +5,35 @@ that, per output channel where the weights are per channel, with zero point 0. O
 implies that scale: quantized types end at 32 bits. A bias that is computed, or too large for an accumulator, stays f32;
 its operation is recorded as float, and nn-to-qint computes it so.
 
-A bias of 8 or 16 bits is an i32 whose range says so: `choose-scales` has widened the weight scales that would have
-made it larger, and the decision names their channels.
+A bias of 8 or 16 bits has a scale of its own, one where the weights have one, else one for each output channel. In
+units of s_x·s_w so few bits would hold next to nothing: 8 of them are a single product. nn-to-qint rounds what it
+stands for to the accumulator's units, once, when the network is lowered. One that came so with the network stays as it
+came.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import shape_of
+from qmlir.bias import bias_constant, bias_in_steps, real_bias
+from qmlir.dialects.interfaces import Array, tensor_type
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import WIDENED
+from qmlir.dialects.quant import glow, numerics
 from qmlir.dialects.quant.rules import AccumulatorScale
+from qmlir.dialects.quant.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
+from qmlir.dialects.quant.types import UniformType
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import (
-    SAME_SCALE,
-    Int64s,
-    NoIntegerForm,
-    bias_constant,
-    bias_ratios,
-    require_integer_form,
-    stored_bias,
-    target_of,
-    uniform,
-)
+from qmlir.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of, uniform
 from qmlir.passes import option
 from qmlir.recipe import BiasPrecision, Recipe, recipe_of
 from qmlir.target import Target
@@ -55,16 +52,18 @@ class QuantizeBiasPass(ModulePass):
 
     name = "quantize-bias"
     bias: BiasPrecision = option("auto", "storage of biases, where operations do not say it themselves")
+    schema: Schema = option("asymmetric", "how a bias of 8 or 16 bits gets its scale")
+    glow_exact: bool = option(False, "biases of 8 and 16 bits as Glow stores them, bit for bit")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = target_of(ctx)
+        target, default = target_of(ctx), Recipe(self.schema, bias=self.bias, glow_exact=self.glow_exact)
         for operation in [o for o in op.walk() if isinstance(o, WeightedOp)]:
             if operation.b is not None and is_float(operation.b) and is_quantized(operation.x):
-                _quantize_bias(operation, target, recipe_of(operation, Recipe(bias=self.bias)).bias)
+                _quantize_bias(operation, target, recipe_of(operation, default))
 
 
-def _quantize_bias(op: WeightedOp, target: Target, precision: BiasPrecision) -> None:
-    widened = op.attributes.pop(WIDENED, None)
+def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
+    widened, precision = op.attributes.pop(WIDENED, None), recipe.bias
     try:
         if precision == "int64" and target.sum_bits <= 32:
             raise NoIntegerForm("bias", f"a bias of 64 bits needs sums of 64 bits, which {target.name} has not")
@@ -72,64 +71,102 @@ def _quantize_bias(op: WeightedOp, target: Target, precision: BiasPrecision) -> 
     except NoIntegerForm as why:
         decide(op, "float", why.code, why.reason)
         return
-    stored, constant = stored_bias(op), bias_constant(op)
+    constant = bias_constant(op)
     assert op.b is not None
-    assert stored is not None
     assert constant is not None
-    stored = _held(stored, precision)
-    repairs = [_repair(op, constant, stored), _widening(widened, precision, target)]
     old = op.b.owner
-    type = _bias_type(op, stored, precision)
-    held = stored.astype(np.int64 if type == i64 else np.int32)
-    bias = ConstantOp(held, TensorType(type, shape_of(op.b)), dict(constant.attributes))
+    bias, repair = _narrow(op, constant, recipe), ""
+    if bias is None:
+        bias, repair = _accumulated(op, constant, precision)
     Rewriter.insert_op(bias, InsertPoint.before(op))
     bias.y.name_hint = constant.y.name_hint
     op.operands[2] = bias.y
     for unused in dict.fromkeys((old, constant)):
         if isinstance(unused, Operation) and not any(r.uses for r in unused.results):
             Rewriter.erase_op(unused)
-    said = "; ".join(filter(None, repairs))
+    said = "; ".join(filter(None, [repair, _widening(widened)]))
     if said and (decision := decision_of(op)) is not None and decision.outcome.data == "quantized":
         decide(op, "quantized", decision.code.data, f"{decision.reason.data}; {said}")
 
 
-def _widening(widened: Attribute | None, precision: BiasPrecision, target: Target) -> str:
+def _widening(widened: Attribute | None) -> str:
     """Which channels have a wider weight scale for their bias, or the target's shifts, to fit; empty if none has."""
     if not isinstance(widened, DenseArrayBase):
         return ""
-    beside = "" if precision == "auto" else f" {precision}"
     channels = [str(c) for c in widened.get_values()]
     some = ", ".join(channels[:4]) + (f" and {len(channels) - 4} more" if len(channels) > 4 else "")
-    return f"weight scales widened for biases and shifts to fit{beside} in channel{'s' * (len(channels) > 1)} {some}"
+    return f"weight scales widened for biases and shifts to fit in channel{'s' * (len(channels) > 1)} {some}"
+
+
+# A bias in steps of the accumulator
+
+
+def _accumulated(op: WeightedOp, constant: ConstantOp, precision: BiasPrecision) -> tuple[ConstantOp, str]:
+    """A bias of 32 or 64 bits, and what had to be changed in it."""
+    stored = stored_bias(op)
+    assert stored is not None
+    if precision == "int32":
+        stored = np.clip(stored, -1 << 31, (1 << 31) - 1)  # whatever a correction added since scales were chosen
+    type = _bias_type(op, stored, precision)
+    held = stored.astype(np.int64 if type == i64 else np.int32)
+    return ConstantOp(held, TensorType(type, held.shape), dict(constant.attributes)), _repair(op, constant, stored)
 
 
 def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
     """What was changed in a bias that came in integers of another scale than s_x·s_w; empty if nothing was."""
-    if not is_quantized(constant.y):
-        return ""
-    ratios = bias_ratios(op)
-    exact = constant.value.array.astype(np.float64) * ratios
-    if (np.abs(ratios - 1) < SAME_SCALE).all() or (exact == stored).all():
+    exact = bias_in_steps(op)
+    if not is_quantized(constant.y) or exact is None or (exact == stored).all():
         return ""
     most = float(np.abs(exact - stored).max())
     return f"its bias, in steps of its own, was rounded to the accumulator's by up to {most:.2g} of one"
-
-
-def _held(stored: Int64s, precision: BiasPrecision) -> Int64s:
-    """A bias within the storage that was asked for, whatever a correction added since scales were chosen."""
-    if precision in ("auto", "int64"):
-        return stored
-    limit = (1 << int(precision.removeprefix("int")) - 1) - 1
-    return np.clip(stored, -limit - 1, limit)
 
 
 def _bias_type(op: WeightedOp, stored: Int64s, precision: BiasPrecision) -> Attribute:
     """The quantized type of scale s_x·s_w; a plain one, which implies it, for 64 bits or where it is no f32 scale."""
     if precision == "int64" or not np.array_equal(stored, stored.astype(np.int32)):
         return i64
-    bits = 32 if precision == "auto" else int(precision.removeprefix("int"))
     (rule,) = op.get_traits_of_type(AccumulatorScale)
     try:
-        return rule.bias_type(uniform(op.x), uniform(op.w), bits)
+        return rule.bias_type(uniform(op.x), uniform(op.w))
     except VerifyException:
         return i32
+
+
+# A bias in steps of its own
+
+OWN: Mapping[BiasPrecision, StoredPrecision] = {"int8": "int8", "int16": "int16"}
+"""The storage of biases that have a scale of their own."""
+
+
+def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe) -> ConstantOp | None:
+    """A bias of 8 or 16 bits, where it came as one or one is asked for."""
+    attributes = dict(constant.attributes)
+    if recipe.bias == "auto" and is_quantized(constant.y) and uniform(constant.y).storage in (i8, i16):
+        return ConstantOp(constant.value, tensor_type(constant.y), attributes)
+    if (precision := OWN.get(recipe.bias)) is None:
+        return None
+    real = real_bias(constant)
+    data, weights = uniform(op.x), uniform(op.w)
+    if recipe.glow_exact:
+        found = glow.stored_bias(
+            real, recipe.schema, precision, data.scale, list(weights.scales), per_channel=weights.is_per_axis
+        )
+    else:
+        found = _symmetric(real, recipe.schema, precision, data.scale * np.array(weights.scales))
+    storage = i8 if precision == "int8" else i16
+    if weights.is_per_axis:
+        type = UniformType.per_axis(storage, 0, found.scales, found.zero_points)
+    else:
+        type = UniformType.per_tensor(storage, found.scales[0], found.zero_points[0])
+    return ConstantOp(found.integers.astype(type.numpy_dtype), TensorType(type, real.shape), attributes)
+
+
+def _symmetric(real: Array, schema: Schema, precision: StoredPrecision, steps: Array) -> glow.StoredBias:
+    """A bias in the coarsest steps that hold it: at least the accumulator's, which nothing finer reaches."""
+    limit = RANGES[precision][1]
+    parts = np.abs(real.reshape(len(steps), -1)).max(axis=1, initial=0.0)
+    scales = np.maximum(np.maximum(parts / limit, steps), SMALLEST_SCALE).astype(np.float32).astype(np.float64)
+    if schema == "symmetric_with_power2_scale":
+        scales = np.array([power_of_two_above(scale) for scale in scales.tolist()])
+    integers = numerics.quantize(real, scales, 0, -limit, limit, np.int64)
+    return glow.StoredBias(integers, scales.tolist(), [0] * len(scales))

@@ -137,6 +137,8 @@ def test_accumulator_accepts() -> None:
     contract(q(0.3, 7), q(0.7), RULE.bias_type(q(0.3, 7), q(0.7))).verify()
     contract(q(0.5), q(0.5, 1), UniformType.per_tensor(i32, 0.25)).verify()  # a zero point of weights is no matter
     contract(q(0.3, 7), CHANNELS, RULE.bias_type(q(0.3, 7), CHANNELS)).verify()
+    contract(q(0.5), CHANNELS, q(0.7, -5)).verify()  # a scale of its own
+    contract(q(0.5), q(0.5), UniformType.per_axis(i8, 0, [0.7, 0.1], [3, 4])).verify()
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,10 @@ def test_accumulator_accepts() -> None:
         ((q(0.5), q(0.5), UniformType.per_axis(i32, 0, [0.25, 0.25])), "a bias with one scale and zero point 0"),
         ((q(0.5), q(0.5), UniformType.per_tensor(i32, 0.25, 1)), "a bias with one scale and zero point 0"),
         ((q(0.5), CHANNELS, UniformType.per_axis(i32, 1, [0.25, 0.05])), "a bias with 2 scales along axis 0"),
+        (
+            (q(0.5), CHANNELS, UniformType.per_axis(i8, 1, [0.7, 0.1])),
+            "one scale, or one for each element, got 2 scales",
+        ),
         (
             (q(0.5), CHANNELS, UniformType.per_axis(i32, 0, [0.25, 0.06])),
             "needs the bias scale 0.05 in channel 1, the product of the data's 0.5 and the weights' 0.1, got 0.06",
