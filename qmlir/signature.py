@@ -13,7 +13,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, TensorType
 from xdsl.ir import Attribute
 
-from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.dtypes import dtype_of, native
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.dialects.quant.foreign import QuantizedType
 from qmlir.dialects.quant.types import UniformType
@@ -73,6 +73,7 @@ def _checked(spec: TensorSpec, array: object) -> Array:
         got = "nothing" if array is None else type(array).__name__
         raise InputError(spec.name, f"must be given as an array {spec}", got=got)
     given = cast(Array, array)
+    given = given.astype(native(given.dtype), copy=False)
     if given.shape != spec.shape or given.dtype != spec.dtype:
         got = f"{given.dtype.name}[{', '.join(map(str, given.shape))}]"
         raise InputError(spec.name, f"must be {spec}", got=got)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from qmlir.cli.images import SUFFIXES as PICTURES
 from qmlir.cli.images import Preprocessing
+from qmlir.dialects.dtypes import native
 from qmlir.errors import FileError, InputError, OptionError
 from qmlir.files import replacing
 from qmlir.near_misses import near_misses
@@ -271,7 +272,7 @@ def _fitting(found: Mapping[str, Array], spec: TensorSpec, path: Path) -> Array:
 def _samples(array: Array, spec: TensorSpec) -> Array | None:
     """An array with an axis that counts samples of an input before their own; None if it does not fit."""
     becomes_float = spec.dtype.kind == "f" and array.dtype.kind in "fiub"
-    if not becomes_float and array.dtype != spec.dtype:
+    if not becomes_float and native(array.dtype) != spec.dtype:
         return None
     if _essential(array.shape) == _essential(spec.shape):
         return array[None]

@@ -67,11 +67,19 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
     return _DTYPES[element]
 
 
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the same elements in this machine's byte order: numpy's own object where numpy has the type."""
+    return np.dtype(dtype.type) if dtype.isbuiltin == 0 and dtype.kind in "biuf" else dtype
+
+
 def bits_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The unsigned integer that holds the bits of an element."""
     return np.dtype(f"u{dtype.itemsize}")
 
 
 def is_numpys_own(dtype: np.dtype[Any]) -> bool:
-    """Whether numpy itself has a dtype, and so can compute with it and take it to files."""
-    return dtype.isbuiltin == 1
+    """Whether numpy itself has a dtype, and so can compute with it and take it to files.
+
+    A dtype that states its byte order is an object of its own, which numpy does not count as built in.
+    """
+    return native(dtype).isbuiltin == 1

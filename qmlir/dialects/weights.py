@@ -31,7 +31,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from qmlir.dialects.dense import LISTED, Array, Dense, print_dense, wants_care
-from qmlir.dialects.dtypes import bits_dtype, dtype_of, element_type_of, is_numpys_own
+from qmlir.dialects.dtypes import bits_dtype, dtype_of, element_type_of, is_numpys_own, native
 from qmlir.dialects.side_file import side_array
 from qmlir.resources import Resource, resources_text
 
@@ -56,9 +56,8 @@ class Weights:
     array: Array
 
     def __init__(self, array: Array):
-        native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
         make = np.array if _is_writeable(array) else np.asarray
-        self.array = make(array, native, order="C")
+        self.array = make(array, native(array.dtype), order="C")
         self.array.flags.writeable = False
         self._hash: int | None = None
 

@@ -3,6 +3,7 @@
 A model is a file that others wrote: where its data lie may not be anywhere on this machine.
 """
 
+import sys
 from math import prod
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from qmlir.dialects.dtypes import bits_dtype
 from qmlir.dialects.interfaces import Array
 from qmlir.frontends.onnx.types import element_dtype, element_name
 
@@ -26,18 +28,20 @@ def is_external(tensor: onnx.TensorProto) -> bool:
     return tensor.HasField("data_location") and tensor.data_location == onnx.TensorProto.EXTERNAL
 
 
-def external_array(tensor: onnx.TensorProto, folder: Path) -> Array:
+def external_array(tensor: onnx.TensorProto, model: Path) -> Array:
     """The values of a tensor with external data, as a read-only map of the file.
 
     Args:
         tensor: What describes it.
-        folder: The model's.
+        model: The model's file, in whose folder the data must lie.
 
     Raises:
         ExternalError: There is no such file in the folder, or it does not hold the tensor.
     """
     entries = {e.key: e.value for e in tensor.external_data}
-    path = _inside(folder, entries.get("location", ""))
+    path = _inside(model.parent, entries.get("location", ""))
+    if path == model.resolve():
+        raise ExternalError(f'the location "{entries["location"]}", which is the model itself')
     dtype, shape = element_dtype(tensor.data_type), tuple(int(d) for d in tensor.dims)
     if dtype is None or dtype.kind == "O":
         raise ExternalError(f"elements of type {element_name(tensor.data_type)}")
@@ -53,7 +57,19 @@ def external_array(tensor: onnx.TensorProto, folder: Path) -> Array:
         return _unpacked(tensor, path, offset, needed)
     if needed == 0:
         return np.empty(shape, dtype)
-    return np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape).view(np.ndarray)
+    return in_machine_order(np.memmap(path, dtype, "r", offset, shape).view(np.ndarray), sys.byteorder)
+
+
+def in_machine_order(stored: Array, byteorder: str) -> Array:
+    """The values of a tensor as ONNX stores it, least significant byte first.
+
+    Args:
+        stored: The bytes of the file under the type of the elements, as if this machine stored them so too.
+        byteorder: The order of this machine, `little` or `big`; under `little` the array is returned as it is.
+    """
+    if byteorder == "little" or stored.itemsize == 1:
+        return stored
+    return stored.view(bits_dtype(stored.dtype)).byteswap().view(stored.dtype)
 
 
 def _inside(folder: Path, location: str) -> Path:

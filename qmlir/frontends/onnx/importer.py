@@ -12,12 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-import numpy as np
 import onnx
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from qmlir.dialects.dtypes import native
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
@@ -139,10 +139,10 @@ def _check_constants(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> 
         fits = sizes is None or (
             len(sizes) == array.ndim and all(s in (None, d) for s, d in zip(sizes, array.shape, strict=True))
         )
-        if array.dtype != wanted or not fits:
+        if native(array.dtype) != wanted or not fits:
             shape = "of any shape" if sizes is None else str([s if s is not None else "?" for s in sizes])
             raise OptionError(f"constant {name}", f"must be {wanted} {shape}", got=f"{array.dtype} {list(array.shape)}")
-    return {name: np.asarray(array) for name, array in constants.items()}
+    return {name: array.astype(native(array.dtype), copy=False) for name, array in constants.items()}
 
 
 def _named(names: Iterator[str]) -> ArrayAttr[DictionaryAttr]:

@@ -56,7 +56,7 @@ class Model:
                 raise FileError(
                     self.file, f'keeps "{tensor.name}" in a file beside it', remedy="load the model by its path"
                 )
-            return external_array(tensor, self.folder)
+            return external_array(tensor, Path(self.file))
         except (OSError, ExternalError) as error:
             raise FileError(
                 self.file,
