@@ -17,11 +17,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
+from qmlir.dialects.names import Names
 from qmlir.dialects.qmlir import NAME, NameAttr, names_of
 
 
@@ -110,14 +111,18 @@ def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operat
 def _name_new(value: OpResult, index: int, names: NameAttr, inner: Sequence[NameAttr]) -> None:
     """Names a new operation after the one with `names` that it replaces, its `value` after result `index` of that."""
     own = names_of(value.op)
-    replaced = _strings(names.tensors)[index : index + 1]
-    tensors = _strings(own.tensors)
+    replaced = names.tensors[index : index + 1]
+    tensors = list(own.tensors)
     # One name for each result: keep the others' places.
     tensors[value.index : value.index + 1] = replaced or tensors[value.index : value.index + 1]
-    nodes = _strings(*(n.nodes for n in inner), names.nodes, own.nodes)
-    absorbed = _strings(*(a for n in inner for a in (n.absorbed, n.tensors)), names.absorbed, own.absorbed)
-    absorbed += _strings(own.tensors)  # in part a name that gave way
-    _set(value, nodes, tensors, absorbed)
+    nodes = [*(n.nodes for n in inner), names.nodes, own.nodes]
+    inside = [*_tensors_inside(inner), names.data.inside, own.data.inside, *own.tensors]  # in part a name that gave way
+    set_names(value, NameAttr.of(nodes, tensors, inside))
+
+
+def _tensors_inside(names: Iterable[NameAttr]) -> "list[str | Names]":
+    """The tensors of operations that are fused: what they had absorbed, and their results."""
+    return [part for n in names for part in (n.data.inside, *n.tensors)]
 
 
 def take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = None) -> None:
@@ -131,16 +136,10 @@ def take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = No
         index: Which of the tensors of the last of `names` the value stands for; None for all.
     """
     own = names_of_value(value)
-    last = _strings(names[-1].tensors)
-    last = last if index is None else last[index : index + 1]
-    tensors = _strings(own.tensors) or last[:1]
-    inner = _strings(*(a for n in names[:-1] for a in (n.absorbed, n.tensors)), names[-1].absorbed)
-    absorbed = [*_strings(own.absorbed), *inner, *last]
-    _set(value, _strings(own.nodes, *(n.nodes for n in names)), tensors, absorbed)
-
-
-def _set(value: SSAValue, nodes: Iterable[str], tensors: Sequence[str], absorbed: Iterable[str]) -> None:
-    set_names(value, NameAttr.of(nodes, tensors, [t for t in absorbed if t not in tensors]))
+    *inner, last = names
+    results = last.tensors if index is None else last.tensors[index : index + 1]
+    inside = [own.data.inside, *_tensors_inside(inner), last.data.inside, *results]
+    set_names(value, NameAttr.of([own.nodes, *(n.nodes for n in names)], own.tensors or results[:1], inside))
 
 
 def merged_names(operations: Iterable[Operation]) -> NameAttr:
@@ -149,13 +148,8 @@ def merged_names(operations: Iterable[Operation]) -> NameAttr:
     Its tensor is called as the first of them.
     """
     names = [names_of(o) for o in operations]
-    tensors = next((t for n in names if (t := _strings(n.tensors))), list[str]())
-    absorbed = _strings(*(a for n in names for a in (n.absorbed, n.tensors)))
-    return NameAttr.of(_strings(*(n.nodes for n in names)), tensors, [t for t in absorbed if t not in tensors])
-
-
-def _strings(*arrays: ArrayAttr[StringAttr]) -> list[str]:
-    return [s.data for array in arrays for s in array]
+    tensors = next((n.tensors for n in names if n.tensors), ())
+    return NameAttr.of([n.nodes for n in names], tensors, _tensors_inside(names))
 
 
 def names_of_value(value: SSAValue) -> NameAttr:
@@ -169,15 +163,14 @@ def names_of_value(value: SSAValue) -> NameAttr:
 
 def set_names(value: SSAValue, names: NameAttr) -> None:
     """Gives names to the operation or function argument that defines a value; empty names leave no attribute."""
-    empty = not (names.nodes.data or names.tensors.data or names.absorbed.data)
     if isinstance(value, OpResult):
-        if empty:
-            value.op.attributes.pop(NAME, None)
-        else:
+        if names.data:
             value.op.attributes[NAME] = names
+        else:
+            value.op.attributes.pop(NAME, None)
         return
     attributes = _argument_attributes(value)
-    if attributes is None or empty:
+    if attributes is None or not names.data:
         return
     assert isinstance(value, BlockArgument)
     function = value.owner.parent_op()
@@ -201,7 +194,7 @@ def _argument_attributes(value: SSAValue) -> DictionaryAttr | None:
 
 def tensor_name(value: SSAValue) -> str:
     """The name of a value's tensor; an empty string where it has none."""
-    tensors = _strings(names_of_value(value).tensors)
+    tensors = names_of_value(value).tensors
     index = value.index if isinstance(value, OpResult) else 0
     return tensors[index] if index < len(tensors) else ""
 
@@ -214,7 +207,7 @@ def name_hint(tensor: str) -> str | None:
 
 def node_name(op: Operation) -> str:
     """What to call an operation: its source nodes' names, else its first result's tensor, else its kind."""
-    nodes = _strings(names_of(op).nodes)
+    nodes = names_of(op).nodes
     if nodes:
         return "+".join(nodes)
     return (tensor_name(op.results[0]) if op.results else "") or op.name

@@ -108,7 +108,7 @@ def _specs(
 
 def _tensor_named(attributes: DictionaryAttr) -> str:
     name = attributes.data.get(NAME)
-    return name.tensors.data[0].data if isinstance(name, NameAttr) and name.tensors.data else ""
+    return name.tensors[0] if isinstance(name, NameAttr) and name.tensors else ""
 
 
 def _dtype(element: Attribute, name: str) -> np.dtype[Any]:

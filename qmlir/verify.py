@@ -59,8 +59,8 @@ def _find(outer: Operation, error: VerifyException) -> SourceError:
 def _at(op: Operation, error: VerifyException | str) -> SourceError:
     message = one_line(error)
     if not message.removeprefix("'").startswith(op.name):
-        nodes = names_of(op).nodes.data
-        name = f' "{nodes[0].data}"' if nodes else ""
+        nodes = names_of(op).nodes
+        name = f' "{nodes[0]}"' if nodes else ""
         message = f"{op.name}{name}: {message}"
     return SourceError(message, location_of(op))
 

@@ -43,8 +43,7 @@ def chain(*kinds: type[ReluOp | SigmoidOp]) -> tuple[Block, list[Operation]]:
 
 
 def strings(names: NameAttr) -> tuple[list[str], list[str], list[str]]:
-    nodes, tensors, absorbed = ([s.data for s in a] for a in (names.nodes, names.tensors, names.absorbed))
-    return nodes, tensors, absorbed
+    return list(names.nodes), list(names.tensors), list(names.absorbed)
 
 
 def test_new_operation_takes_names() -> None:

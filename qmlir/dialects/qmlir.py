@@ -10,8 +10,8 @@ is a constant in memory, before the memory planner gives it an address.
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, StringAttr
-from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, MemRefType, StringAttr
+from xdsl.ir import Attribute, Data, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -28,6 +28,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.names import Names, SourceNames
 from qmlir.dialects.scales import PowerOfTwoAttr
 from qmlir.dialects.weights import WeightsAttr
 
@@ -68,7 +69,7 @@ def _parse_text(parser: AttrParser) -> str:
 
 
 @irdl_attr_definition
-class NameAttr(ParametrizedAttribute):
+class NameAttr(Data[SourceNames]):
     """Source names of an operation: `#qmlir.name<nodes ["conv1", "relu1"], tensors ["y"], absorbed ["conv1_out"]>`.
 
     nodes     the source nodes it stands for, in graph order (exporters often leave them empty: then none)
@@ -77,23 +78,34 @@ class NameAttr(ParametrizedAttribute):
     """
 
     name = "qmlir.name"
-    nodes: ArrayAttr[StringAttr]
-    tensors: ArrayAttr[StringAttr]
-    absorbed: ArrayAttr[StringAttr]
 
     @staticmethod
-    def of(nodes: Iterable[str] = (), tensors: Iterable[str] = (), absorbed: Iterable[str] = ()) -> "NameAttr":
-        """A name from plain strings; empty and repeated node names are left out."""
+    def of(
+        nodes: Iterable[str | Names] = (), tensors: Iterable[str] = (), absorbed: Iterable[str | Names] = ()
+    ) -> "NameAttr":
+        """Names from strings and from lists of names, which are joined without being read.
 
-        def strings(names: Iterable[str]) -> ArrayAttr[StringAttr]:
-            return ArrayAttr([StringAttr(n) for n in names])
+        Empty and repeated names of nodes are left out, and so are those of absorbed tensors that are results.
+        """
+        return NameAttr(SourceNames(Names(nodes), tuple(tensors), Names(absorbed)))
 
-        return NameAttr(
-            strings(dict.fromkeys(n for n in nodes if n)), strings(tensors), strings(dict.fromkeys(absorbed))
-        )
+    @property
+    def nodes(self) -> Names:
+        """The source nodes."""
+        return self.data.nodes
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The name of each result."""
+        return self.data.tensors
+
+    @property
+    def absorbed(self) -> tuple[str, ...]:
+        """The tensors that are values no more."""
+        return self.data.absorbed
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_parameter(cls, parser: AttrParser) -> SourceNames:
         def strings() -> list[str]:
             return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_text(parser))
 
@@ -106,15 +118,16 @@ class NameAttr(ParametrizedAttribute):
                 if keyword in fields:
                     parser.raise_error(f"{keyword} is given twice")
                 fields[keyword] = strings()
-        return cls.of(**fields).parameters
+        return cls.of(**fields).data
 
-    def print_parameters(self, printer: Printer) -> None:
+    def print_parameter(self, printer: Printer) -> None:
         fields = (("nodes", self.nodes), ("tensors", self.tensors), ("absorbed", self.absorbed))
         with printer.in_angle_brackets():
             for i, (keyword, names) in enumerate([f for f in fields if len(f[1])] or [fields[1]]):
                 printer.print_string(", " if i else "")
-                printer.print_string(keyword + " ")
-                printer.print_attribute(names)
+                printer.print_string(keyword + " [")
+                printer.print_list(names, printer.print_string_literal)
+                printer.print_string("]")
 
 
 @irdl_attr_definition

@@ -372,10 +372,9 @@ def _rename(value: SSAValue, node: str, tensor: str) -> None:
             break
         value = value.op.x
     own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
-    if any(s.data == tensor for s in own.tensors):  # the last operation of a body
+    if tensor in own.tensors:  # the last operation of a body
         return
-    nodes, tensors, absorbed = ([s.data for s in strings] for strings in (own.nodes, own.tensors, own.absorbed))
-    if not tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp):
-        set_names(value, NameAttr.of([*nodes, node], [tensor], absorbed))  # a cast has no other name
-        return
-    set_names(value, NameAttr.of([*nodes, node], tensors, [*absorbed, tensor]))
+    # A cast has no other name.
+    is_only_name = not own.tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp)
+    tensors = [tensor] if is_only_name else own.tensors
+    set_names(value, NameAttr.of([own.nodes, node], tensors, [own.data.inside, tensor]))

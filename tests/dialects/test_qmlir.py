@@ -24,7 +24,7 @@ def test_names_read_back(nodes: list[str], tensors: list[str], absorbed: list[st
     name = NameAttr.of(nodes, tensors, absorbed)
     again = Parser(make_context(), str(name)).parse_attribute()
     assert again == name
-    assert [n.data for n in name.tensors] == tensors
+    assert list(name.tensors) == tensors
 
 
 def test_letters_beyond_ascii_are_printed_as_they_are() -> None:
@@ -43,9 +43,9 @@ def test_bytes_that_are_no_text() -> None:
 
 def test_nodes_without_a_name_and_repetitions_are_left_out() -> None:
     name = NameAttr.of(["a", "", "b", "a"], ["", ""], ["x", "x"])
-    assert [n.data for n in name.nodes] == ["a", "b"]
-    assert [n.data for n in name.tensors] == ["", ""]  # one for each result
-    assert [n.data for n in name.absorbed] == ["x"]
+    assert list(name.nodes) == ["a", "b"]
+    assert list(name.tensors) == ["", ""]  # one for each result
+    assert list(name.absorbed) == ["x"]
 
 
 def test_names_of_an_operation() -> None:

@@ -35,9 +35,8 @@ def derived_constant(array: Array, *sources: ConstantOp, element: Attribute | No
         element: Its element type where the array does not say it: a quantized type.
     """
     names = merged_names(sources)
-    named = names.nodes.data or names.tensors.data or names.absorbed.data
     type = None if element is None else TensorType(element, array.shape)
-    constant = ConstantOp(array, type, {NAME: names} if named else {})
+    constant = ConstantOp(array, type, {NAME: names} if names.data else {})
     constant.y.name_hint = sources[0].y.name_hint
     return constant
 

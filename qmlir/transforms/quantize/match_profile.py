@@ -102,7 +102,7 @@ def _match(observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfi
 
 def _of_glow(observer: ObserveOp, glow: Mapping[str, TensorProfile]) -> TensorProfile | None:
     """The entry of a file of Glow's for a tensor: under its name, or its node's, as an identifier of C."""
-    nodes = [n.data for n in names_of_value(observer.value).nodes]
+    nodes = list(names_of_value(observer.value).nodes)
     return next((glow[g] for g in map(glow_name, [observer.tensor.data, *reversed(nodes)]) if g in glow), None)
 
 

@@ -139,9 +139,9 @@ def _reached(
 def _names_of(op: Operation) -> list[str]:
     """All names of an operation: of its source nodes and of the tensors that it makes or has absorbed."""
     names = names_of(op)
-    return [n.data for array in (names.nodes, names.tensors, names.absorbed) for n in array] or [node_name(op)]
+    return [*names.nodes, *names.tensors, *names.absorbed] or [node_name(op)]
 
 
 def _input_name(argument: BlockArgument) -> str:
-    names = [n.data for n in names_of_value(argument).tensors]
+    names = names_of_value(argument).tensors
     return names[0] if names else argument.name_hint or f"arg{argument.index}"

@@ -55,7 +55,7 @@ def test_any_number_of_inputs(operator: str, count: int) -> None:
 
 def test_names_of_the_steps_of_a_sum() -> None:
     module = agree(model(node("Sum", "a b c", name="sum"), {n: [3] for n in "abc"}))
-    assert [s.data for o in ops_of(module) for s in names_of(o).tensors] == ["y.of2", "y"]
+    assert [s for o in ops_of(module) for s in names_of(o).tensors] == ["y.of2", "y"]
 
 
 def test_prelu() -> None:

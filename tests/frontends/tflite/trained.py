@@ -131,7 +131,7 @@ def return_all(module: ModuleOp) -> Sequence[str]:
 
 
 def _named(op: Operation) -> list[tuple[str, SSAValue]]:
-    names = (name.data for name in names_of(op).tensors)
+    names = iter(names_of(op).tensors)
     return [(name, value) for name, value in zip(names, op.results, strict=False) if name]
 
 

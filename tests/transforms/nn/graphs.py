@@ -262,4 +262,4 @@ def names_in(module: ModuleOp) -> set[str]:
     function = function_of(module)
     owners = [names_of_value(a) for a in function.body.block.args]
     owners += [names_of_value(op.results[0]) for op in function.body.block.ops if op.results]
-    return {s.data for o in owners for array in (o.nodes, o.tensors, o.absorbed) for s in array}
+    return {s for o in owners for names in (o.nodes, o.tensors, o.absorbed) for s in names}
