@@ -1,7 +1,7 @@
 """What a network takes and gives, as numpy sees it: names, shapes and dtypes, and what does not fit."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_arrays_in_order() -> None:
 
 
 @pytest.mark.parametrize("order", ["<", ">", "="])
-def test_arrays_of_any_byte_order_keep_their_values(order: str) -> None:
+def test_arrays_of_any_byte_order_keep_their_values(order: Literal["<", ">", "="]) -> None:
     a = np.array([[1.0, 2.0]], np.float32)
     (native,) = signature(ONE).arrays(a.astype(a.dtype.newbyteorder(order)))
     assert native.tobytes() == a.tobytes()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -97,7 +97,7 @@ def test_a_machine_of_the_other_byte_order_reads_the_same_values(element: str) -
 
 
 @pytest.mark.parametrize("order", ["<", ">", "="])
-def test_arrays_of_any_byte_order_are_weights_of_the_same_values(tmp_path: Path, order: str) -> None:
+def test_arrays_of_any_byte_order_are_weights_of_the_same_values(tmp_path: Path, order: Literal["<", ">", "="]) -> None:
     """Arrays that users bind to inputs come in the order that their file has."""
     values = floats(200)
     proto = model(node("Identity", "x"), {"x": [200]})

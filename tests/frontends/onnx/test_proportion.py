@@ -19,7 +19,7 @@ def chain(count: int, operators: tuple[str, ...]) -> onnx.ModelProto:
 
 
 def sums(count: int) -> onnx.ModelProto:
-    constants: dict[str, Array] = {f"c{i}": np.float32([i, 1]) for i in range(count)}
+    constants: dict[str, Array] = {f"c{i}": np.array([i, 1], np.float32) for i in range(count)}
     nodes = [node("Add", f"t{i} c{i}", f"t{i + 1}") for i in range(count)]
     return model(nodes, {"t0": [2]}, constants, outputs=[f"t{count}"])
 
