@@ -240,7 +240,7 @@ def _weight_sums(op: WeightedOp) -> Int64s:
     shape, channels = shape_of(op.w), op.output_channels()
     if isinstance(op.w.owner, nn.ConstantOp):
         stored = np.moveaxis(centred_weights(op, op.w.owner.value.array), op.CHANNEL_AXIS, 0)
-        return np.abs(stored.reshape(channels, -1)).sum(axis=1, dtype=np.int64)
+        return np.abs(stored.reshape(channels, math.prod(stored.shape[1:]))).sum(axis=1, dtype=np.int64)
     weights = uniform(op.w)
     most = max(abs(weights.storage_min), abs(weights.storage_max))
     return np.full(channels, most * (math.prod(shape) // max(channels, 1)), np.int64)

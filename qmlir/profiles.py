@@ -229,14 +229,7 @@ class Profile:
             ProfileError: One of them is not finite; the profile stays as it was.
         """
         for name, array in values.items():
-            if array.size and not (math.isfinite(array.min()) and math.isfinite(array.max())):
-                kind = "NaN" if np.isnan(array).any() else "an infinity"
-                raise ProfileError(
-                    f'tensor "{name}"',
-                    "must stay finite on calibration data",
-                    got=f"{kind} on sample {self.samples} (counted from 0)",
-                    remedy="remove that sample, or look at the operation that produces the tensor",
-                )
+            require_finite(name, array, f" on sample {self.samples} (counted from 0)")
         for name, array in values.items():
             self.tensors[name].update(array, self.bins, tally)
         self.samples += 1
@@ -292,6 +285,22 @@ class Profile:
         from qmlir.profile_files import load_profile
 
         return load_profile(Path(path))
+
+
+def require_finite(name: str, values: npt.NDArray[Any], where: str = "") -> None:
+    """Refuses values of a tensor that are not finite; `where` says on which sample.
+
+    Raises:
+        ProfileError: Names the tensor.
+    """
+    if values.size and not (math.isfinite(values.min()) and math.isfinite(values.max())):
+        kind = "NaN" if np.isnan(values).any() else "an infinity"
+        raise ProfileError(
+            f'tensor "{name}"',
+            "must stay finite on calibration data",
+            got=f"{kind}{where}",
+            remedy="remove that sample, or look at the operation that produces the tensor",
+        )
 
 
 def structure_of(observed: Mapping[str, tuple[int, ...] | None]) -> str:

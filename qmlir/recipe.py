@@ -17,7 +17,14 @@ from typing import Any, Literal, TypeAlias, cast
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from qmlir.dialects.quant.schemas import Calibration, Precision, Schema, WeightPrecision, weight_precision_beside
+from qmlir.dialects.quant.schemas import (
+    Calibration,
+    Precision,
+    Schema,
+    WeightPrecision,
+    quantization_of_range,
+    weight_precision_beside,
+)
 from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
 
@@ -77,6 +84,14 @@ class Recipe:
     def stored_weights(self) -> WeightPrecision:
         """The storage of weights: that of the activations, but always signed, unless it is said."""
         return weight_precision_beside(self.precision) if self.weight_precision == "same" else self.weight_precision
+
+    def check(self, where: str) -> None:
+        """Refuses a schema and a precision that do not go together, whatever the network.
+
+        Raises:
+            QuantizationError: They do not.
+        """
+        quantization_of_range(0.0, 0.0, self.schema, self.precision, where=where)
 
     def added_bias(self, data_bits: int, sum_bits: int) -> int:
         """In how many bits a bias is added beside data of `data_bits`, on a target whose sums have up to `sum_bits`."""

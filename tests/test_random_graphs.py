@@ -3,6 +3,8 @@
 An example takes most of a second to compile, so a failing one is printed as it is, not shrunk.
 """
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -11,7 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir import compiler
-from qmlir.errors import PipelineError
+from qmlir.dialects.quant.schemas import Calibration, Precision
+from qmlir.errors import PipelineError, QmlirError
 from tests.graphs import Graph, graphs
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
@@ -73,3 +76,34 @@ def test_float_cpu_equals_reference(batch: int) -> None:
         _agrees(qmlir.Pipeline("simplify")(graph.without_observers()), graph)
 
     check()
+
+
+@pytest.mark.slow
+def test_quantizing_on_data_ends_in_a_network_or_in_a_typed_error() -> None:
+    """Under every schema, precision and calibration, of samples that are integers times a step too."""
+    done = 0
+
+    @seed(2000)
+    @once
+    @given(
+        graphs(),
+        st.sampled_from(SCHEMAS),
+        st.sampled_from(get_args(Precision)),
+        st.sampled_from(get_args(Calibration)),
+        st.sampled_from([None, 1.0, 8.0]),
+    )
+    def check(graph: Graph, schema: str, precision: str, calibration: str, steps: float | None) -> None:
+        nonlocal done
+        module = graph.without_observers()
+        samples = [x if steps is None else np.round(x * np.float32(steps)) / np.float32(steps) for x in graph.samples]
+        options = {"schema": schema, "precision": precision, "calibration": calibration}
+        try:
+            quantized = qmlir.quantize(module, qmlir.profile(module, samples), data=samples, **options)  # pyright: ignore[reportArgumentType]
+        except QmlirError:
+            return
+        for sample in samples:
+            qmlir.reference(quantized).run(sample)
+        done += 1
+
+    check()
+    assert done >= EACH // 3

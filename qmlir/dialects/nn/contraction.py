@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -115,7 +116,7 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
         x, w, *bias = inputs
         windows = self.windows(x, (w.shape[1], w.shape[2]), 0)
         groups, y = self.group_count(), self.start((*windows.shape[:3], w.shape[0]), x.dtype, tuple(bias))
-        weights = w.reshape(groups, -1, *w.shape[1:])
+        weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
         sums = y.reshape(*y.shape[:3], *weights.shape[:2])  # a view: what is added here is added to y
         for i, j, c in np.ndindex(w.shape[1:]):
             sums += windows[:, :, :, i, j, c :: w.shape[3], None] * weights[:, :, i, j, c]
@@ -153,7 +154,7 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         window = (w.shape[1], w.shape[2])
         wide = np.repeat(x, w.shape[3] // x.shape[3], axis=3)
         y = self.start((x.shape[0], *self.window_output(x.shape, window), w.shape[3]), x.dtype, tuple(bias))
-        for tap, weight in zip(self.taps(wide, window, 0), w.reshape(-1, w.shape[3]), strict=True):
+        for tap, weight in zip(self.taps(wide, window, 0), w.reshape(prod(window), w.shape[3]), strict=True):
             y += tap * weight
         return (self.clamp(y),)
 

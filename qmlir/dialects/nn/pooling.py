@@ -160,7 +160,7 @@ class GlobalAveragePoolOp(NNOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        rows = x.reshape(x.shape[0], -1, x.shape[3])
+        rows = x.reshape(x.shape[0], x.shape[1] * x.shape[2], x.shape[3])
         # accumulate adds in order, where sum would pair elements.
         total = np.add.accumulate(rows, axis=1, dtype=x.dtype)[:, -1]
         return ((total / x.dtype.type(rows.shape[1]))[:, None, None, :],)

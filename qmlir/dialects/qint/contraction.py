@@ -117,7 +117,7 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
         x, w, *bias = inputs
         groups, terms = self.group_count(), prod(w.shape[1:])
         dtype = self.exact_type(terms)
-        columns = w.reshape(groups, -1, terms).transpose(0, 2, 1).astype(dtype)
+        columns = w.reshape(groups, w.shape[0] // groups, terms).transpose(0, 2, 1).astype(dtype)
         windows = self.windows(self.centred(x, dtype), (w.shape[1], w.shape[2]), 0)
         # One product for each output row: small enough for numpy to stay on one thread, which is faster here.
         products = [
@@ -154,7 +154,9 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         acc = self.accumulate(np.zeros((x.shape[0], *self.window_output(x.shape, window), w.shape[3])), bias)
         wide = np.repeat(self.centred(x, acc.dtype), w.shape[3] // x.shape[3], axis=3)
         # No matrix product here, so integers do: each product is added as it stands in the formula.
-        for tap, weight in zip(self.taps(wide, window, 0), w.reshape(-1, w.shape[3]).astype(acc.dtype), strict=True):
+        for tap, weight in zip(
+            self.taps(wide, window, 0), w.reshape(prod(window), w.shape[3]).astype(acc.dtype), strict=True
+        ):
             acc += tap * weight
         return (acc,)
 

@@ -113,8 +113,9 @@ def calibrated_range(
             where=where,
             remedy="profile the network on data, or use minmax",
         )
-    bins = len(histogram.counts) if glow_exact else round((high - low) / histogram.width)
-    search = _Search(low, high, schema, precision, histogram, bins, glow_exact)
+    spread = histogram if glow_exact else histogram.spread_over(low, high)
+    bins = len(histogram.counts) if glow_exact else round((high - low) / spread.width)
+    search = _Search(low, high, schema, precision, histogram, spread, bins, glow_exact)
     need = _needed_bins(calibration, precision, glow_exact=glow_exact)
     if search.bins < need:
         raise QuantizationError(
@@ -132,6 +133,8 @@ class _Search:
     """What a calibration works on.
 
     low, high  the range that the integers would cover of themselves
+    histogram  of the values
+    spread     the same in bins of which a moderate number covers the range
     bins       that a divergence takes of this range
     """
 
@@ -140,6 +143,7 @@ class _Search:
     schema: Schema
     precision: StoredPrecision
     histogram: Histogram
+    spread: Histogram
     bins: int
     glow_exact: bool
 
@@ -181,7 +185,7 @@ def _percentile(search: _Search) -> Bounds:
     """Half of what may saturate goes on each side; where one side has none, all of it on the other."""
     histogram, cut = search.histogram, 1 - PERCENTILE
     if search.centred:
-        most = histogram.magnitudes().point_below(PERCENTILE * histogram.total)
+        most = search.spread.magnitudes().point_below(PERCENTILE * histogram.total)
         return -most, most
     if search.low == 0 or search.high == 0:
         bound = histogram.point_below((PERCENTILE if search.low == 0 else cut) * histogram.total)
@@ -190,12 +194,12 @@ def _percentile(search: _Search) -> Bounds:
 
 
 def _glow(search: _Search) -> Bounds:
-    counts = rescaled(search.histogram, search.low, search.high, search.bins)
+    counts = rescaled(search.spread, search.low, search.high, search.bins)
     return glow_range(counts, search.low, search.high, symmetric=search.centred, glow_exact=search.glow_exact)
 
 
 def _tvm(search: _Search) -> Bounds:
-    histogram = search.histogram
+    histogram = search.spread
     most = max(-histogram.lo, histogram.hi)
     half = int(np.ceil(most / histogram.width))
     edges: Float64s = histogram.width * (np.arange(2 * half + 2, dtype=np.float64) - half - 0.5)
@@ -273,7 +277,7 @@ def _aciq(search: _Search) -> Bounds:
     sign is half of such a distribution, with all integers on its side: as if there were a bit more.
     """
     one_sided = search.low == 0 or search.high == 0
-    histogram = search.histogram.magnitudes() if one_sided and search.low == 0 else search.histogram
+    histogram = search.spread.magnitudes() if one_sided and search.low == 0 else search.histogram
     weights, x = histogram.counts / histogram.total, histogram.centers
     mean = 0.0 if one_sided or search.centred else float(weights @ x)
     deviation, sigma = float(weights @ np.abs(x - mean)), math.sqrt(float(weights @ (x - mean) ** 2))

@@ -25,6 +25,9 @@ _EMPTY = np.float32(0.0001)
 _RELATIVE, _ABSOLUTE = 4e-4, 2e-5
 """How far an estimate and its divergence may be apart: half as much again as is seen near the least."""
 
+_LARGEST_LOSS = 0.04
+"""The largest share of a count that filled bins may lose to empty ones for an estimate to be `_ABSOLUTE`ly right."""
+
 _CHUNK = 64
 """Windows computed together: enough to fill vectors, few enough to stay in cache and near one width."""
 
@@ -90,7 +93,8 @@ def least_divergence(
     held = np.concatenate([[0.0], np.cumsum(counts, dtype=np.float64)])
     empty = held[stops + 1] == held[starts]
     guess = np.where(empty, of_nothing, _estimates(counts, starts, stops, levels, spread_tails))
-    near = np.nonzero(guess <= guess.min() * (1 + _RELATIVE) + _ABSOLUTE)[0]
+    least = np.fmin.reduce(guess, initial=np.inf)
+    near = np.nonzero(~(guess > least * (1 + _RELATIVE) + _ABSOLUTE))[0]  # NaN, which nobody knows, may be the least
     found = divergences(counts, starts[near], stops[near], levels, spread_tails=spread_tails)
     return int(near[np.where(empty[near], of_nothing, found).argmin()])
 
@@ -145,7 +149,7 @@ def divergences(
 
 
 def _estimates(counts: Float32s, starts: Int64s, stops: Int64s, levels: int, spread_tails: bool) -> Float64s:
-    """The divergences within `_RELATIVE` and `_ABSOLUTE`, by a formula over merged bins.
+    """The divergences within `_RELATIVE` and `_ABSOLUTE`, by a formula over merged bins; NaN where it does not hold.
 
     With h the counts of a window's filled bins, its tails on the end ones, e what each loses to empty bins, and Q the
     same in all filled bins of a merged bin,
@@ -153,6 +157,7 @@ def _estimates(counts: Float32s, starts: Int64s, stops: Int64s, levels: int, spr
         Σ p·ln(p/q) = (Σ (h − e)·ln(h − e) − Σ_merged ln Q · Σ (h − e)) / ΣP + ln(ΣQ / ΣP)
 
     where the first sum, for e « h, is Σ h·ln h − e·Σ (1 + ln h) + e²/2 · Σ 1/h: sums of the histogram from its start.
+    A window with very few filled bins takes so much from each that e is no longer small: the formula does not hold.
     """
     h = counts.astype(np.float64)
     filled = h > 0
@@ -186,7 +191,8 @@ def _estimates(counts: Float32s, starts: Int64s, stops: Int64s, levels: int, spr
     logs_of_q = _between_ends(mass, number, starts, merged, levels, lost, q_lost)
     for in_p, share in ends:
         logs_of_q += in_p * np.log(np.maximum(np.where(share > 0, share - q_lost, _EMPTY), 1e-12))
-    return (first - logs_of_q) / total + np.log(np.maximum(in_q, 1e-12) / total)
+    estimate = (first - logs_of_q) / total + np.log(np.maximum(in_q, 1e-12) / total)
+    return np.where(np.maximum(lost, q_lost) <= _LARGEST_LOSS, estimate, np.nan)
 
 
 def _between_ends(

@@ -10,6 +10,13 @@ import numpy.typing as npt
 
 Float64s = npt.NDArray[np.float64]
 
+MOST_BINS = 1 << 12
+"""The most bins in which a histogram is spread over a wider range, unless twice its own are more.
+
+The values of a tensor that hardly varies lie in very narrow bins, of which billions would reach from there to zero, or
+to the values of another tensor.
+"""
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -32,17 +39,28 @@ class Histogram:
 
     @classmethod
     def together(cls, histograms: Sequence["Histogram"]) -> "Histogram":
-        """All values of several histograms, in bins of the widest width among theirs."""
+        """All values of several histograms, in bins of the widest width among theirs, or wider where they lie apart."""
         if len(histograms) == 1:
             return histograms[0]
-        lo, hi, width = (
-            min(h.lo for h in histograms),
-            max(h.hi for h in histograms),
-            max(h.width for h in histograms),
-        )
+        lo, hi = min(h.lo for h in histograms), max(h.hi for h in histograms)
+        width, most = max(h.width for h in histograms), _most_bins(max(len(h.counts) for h in histograms))
+        if hi - lo > width * most:
+            width = math.ldexp(width, math.ceil(math.log2((hi - lo) / width / most)))
         edges: Float64s = lo + width * np.arange(math.ceil((hi - lo) / width) + 1, dtype=np.float64)
         counts = np.array([np.diff(h.below(edges)) for h in histograms]).sum(axis=0)
         return cls(lo, width, counts)
+
+    def spread_over(self, lo: float, hi: float) -> "Histogram":
+        """The histogram itself, or, where too many of its bins would cover [lo, hi], bins that divide that evenly.
+
+        Each bin goes whole into the one that its middle lies in, so counts stay whole numbers.
+        """
+        most = _most_bins(len(self.counts))
+        if (hi - lo) / self.width <= most:
+            return self
+        width = (hi - lo) / most
+        place = np.clip(np.floor((self.centers - lo) / width), 0, most - 1).astype(np.intp)
+        return Histogram(lo, width, np.bincount(place, self.counts, most).astype(np.float64))
 
     @property
     def hi(self) -> float:
@@ -85,3 +103,8 @@ class Histogram:
         # A run of empty bins has one count: its middle would do, its ends are what interp is not sure about.
         sums = np.concatenate([[0.0], np.cumsum(self.counts)])
         return float(np.interp(count, sums, self.edges))
+
+
+def _most_bins(given: int) -> int:
+    """The most bins for what `given` bins hold, spread over a wider range."""
+    return max(MOST_BINS, 2 * given)

@@ -14,11 +14,14 @@ The order of kh, kw, c is that of the reference; where the arithmetic is exact i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.loops import is_memref
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Array, Kernel, MainLowering, memref_shape
@@ -286,6 +289,11 @@ class Task:
 
 def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
     """Calls a contraction kernel for the tensor `result`."""
+    if 0 in shape_of(result):
+        state.replace(result, state.allocate_result(result))
+        return
+    if task.window.channels == 0:
+        task = _over_a_zero(state, task)
     arithmetic, window, x = task.arithmetic, task.window, task.x
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
@@ -323,6 +331,15 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
     state.call(kernel, [source, packed, *buffers, target], kernel.items)
     state.replace(result, y)
+
+
+def _over_a_zero(state: MainLowering, task: Task) -> Task:
+    """A contraction over no channels as the same over a channel of zeros: either leaves the bias."""
+    window = replace(task.window, channels=1)
+    dtype = dtype_of(_element(task.x))
+    x = state.constant(np.zeros((window.batch, window.height, window.width, 1), dtype))
+    weights = np.zeros((task.outputs, *window.extent, 1), dtype)
+    return replace(task, window=window, x=x, weights=weights, x_batch=None, w_batch=None, groups=1)
 
 
 def _element(buffer: SSAValue) -> Attribute:

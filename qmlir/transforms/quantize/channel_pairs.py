@@ -40,7 +40,7 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.profiles import TensorProfile
+from qmlir.profiles import TensorProfile, require_finite
 from qmlir.recipe import POLICY
 from qmlir.transforms.quantize.side_by_side import linear_part
 
@@ -193,8 +193,9 @@ _HOMOGENEOUS = (
 
 
 def _is_scalable(op: WeightedOp) -> bool:
-    """Whether a contraction is all float, its weights and its bias known."""
+    """Whether a contraction is all float, none of it empty, its weights and its bias known."""
     known = _constant(op.w) is not None and (op.b is None or _constant(op.b) is not None)
+    known = known and not any(0 in shape_of(v) for v in (op.x, op.w, op.y))
     return known and is_float(op.x) and is_float(op.w) and POLICY not in op.attributes
 
 
@@ -202,7 +203,7 @@ def _keeps_channels(op: Operation) -> bool:
     """Whether an operation scales as its operand does, channel by channel."""
     if isinstance(op, ReshapeOp):
         before, after = shape_of(op.operands[0]), shape_of(op.results[0])
-        return before[-1] == after[-1] == int(np.prod(before))
+        return before[-1:] == after[-1:] == (int(np.prod(before)),)
     return isinstance(op, MaxPool2DOp | AveragePool2DOp | GlobalAveragePoolOp)
 
 
@@ -272,12 +273,17 @@ def _set(op: WeightedOp, index: int, array: Array) -> None:
 def observe_anew(
     block: Block, pairs: Sequence[ChannelPair | ContractionSum], inputs: Sequence[Sequence[Array]]
 ) -> None:
-    """Writes the new values of the tensors between pairs, or of sums, on their observers."""
+    """Writes the new values of the tensors between pairs, or of sums, on their observers.
+
+    Raises:
+        ProfileError: One of them is not finite.
+    """
     changed = {v for p in pairs for v in p.tensors}
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp) and o.value in changed}
     seen = {v: TensorProfile(shape_of(v)[1:]) for v in observers}
     for values in evaluations(block, inputs, set(seen)):
         for value, array in values.items():
+            require_finite(observers[value].tensor.data, array)
             seen[value].update(array)
     for value, profile in seen.items():
         observer = observers[value]
@@ -290,17 +296,20 @@ def evaluations(
     block: Block, inputs: Sequence[Sequence[Array]], wanted: set[SSAValue]
 ) -> Iterator[Mapping[SSAValue, Array]]:
     """The values of some tensors on each sample."""
+    if not wanted:
+        return
     operations = [o for o in block.ops if o.results]
     last = max(i for i, o in enumerate(operations) if any(r in wanted for r in o.results))
     products = {o: linear_part(o) for o in operations if isinstance(o, WeightedOp)}
     constants = {o.y: o.value.array for o in operations if isinstance(o, ConstantOp)}
     for sample in inputs:
         values: dict[SSAValue, Array] = {**constants, **dict(zip(block.args, sample, strict=True))}
-        for op in operations[: last + 1]:
-            if isinstance(op, WeightedOp):
-                y = products[op](values[op.x], values[op.w])
-                values[op.y] = op.clamp(y if op.b is None else y + values[op.b])
-            elif not isinstance(op, ConstantOp):
-                results = cast(Any, op).evaluate(*(values[v] for v in op.operands))
-                values.update(zip(op.results, results, strict=True))
+        with np.errstate(over="ignore", invalid="ignore"):  # who observes the values refuses what is not finite
+            for op in operations[: last + 1]:
+                if isinstance(op, WeightedOp):
+                    y = products[op](values[op.x], values[op.w])
+                    values[op.y] = op.clamp(y if op.b is None else y + values[op.b])
+                elif not isinstance(op, ConstantOp):
+                    results = cast(Any, op).evaluate(*(values[v] for v in op.operands))
+                    values.update(zip(op.results, results, strict=True))
         yield {v: values[v] for v in wanted}

@@ -38,7 +38,6 @@ from qmlir.dialects.quant.schemas import (
     choose_weight_quantization,
     exponent_of,
     power_of_two_above,
-    quantization_of_range,
     weight_bits,
     weight_range,
 )
@@ -53,6 +52,7 @@ from qmlir.transforms.quantize.reasons import (
     COMPUTED_BIAS,
     COMPUTED_DIVISOR,
     COMPUTED_WEIGHTS,
+    EMPTY,
     Reason,
     blocked,
     called,
@@ -92,8 +92,6 @@ class ChooseScalesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
-        # Refuses a schema and a precision that do not go together, whatever the network.
-        quantization_of_range(0.0, 0.0, self.schema, self.precision, where="choose-scales")
         recipe = Recipe(
             self.schema,
             self.precision,
@@ -103,6 +101,7 @@ class ChooseScalesPass(ModulePass):
             self.bias,
             glow_exact=self.glow_exact,
         )
+        recipe.check(self.name)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
             if self.schema == "symmetric_with_power2_scale":
                 function.attributes[SCALES] = PowerOfTwoAttr()
@@ -185,7 +184,9 @@ class _Chooser:
         return able
 
     def _why_float(self, op: Operation) -> Reason | None:
-        """Why an operation cannot become integer: target, weights, bias, or a tensor without a range."""
+        """Why an operation cannot become integer: target, weights, bias, or a tensor without elements or a range."""
+        if any(0 in shape_of(v) for v in data_values(op)):
+            return EMPTY
         if (
             reason := self.target.why_float(op.name, computed_storage(storage_type(self.recipe(op).precision)))
         ) is not None:

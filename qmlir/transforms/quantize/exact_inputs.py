@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision
+from qmlir.legality import data_operands
 from qmlir.recipe import POLICY, Recipe, policy_attribute, recipe_of
 
 Array = npt.NDArray[Any]
@@ -27,7 +30,8 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], default: 
     Args:
         function: The network; its observers change.
         inputs: Some samples, each an array for each input.
-        default: The options in effect; inputs that have parameters or a range of their own keep them.
+        default: The options in effect; inputs that have parameters or a range of their own keep them. So do inputs
+            that share a type with other tensors, as the parts of a concat do: the integers of one are not the others'.
     """
     observers = {o.value: o for o in function.walk() if isinstance(o, ObserveOp)}
     for index, argument in enumerate(function.body.block.args):
@@ -36,11 +40,20 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], default: 
         said = recipe.parameters is not None or recipe.range is not None or recipe.glow_exact
         if observer is None or said or recipe.schema != "asymmetric" or recipe.calibration != "auto":
             continue
+        if not _has_a_type_of_its_own(argument):
+            continue
         values = np.unique(np.concatenate([np.unique(sample[index]) for sample in inputs]))
         if (parameters := integers_of(values, recipe.precision)) is not None:
             held = observer.attributes.get(POLICY)
             policy = policy_attribute({"parameters": parameters})
             observer.attributes[POLICY] = policy if held is None else type(policy)({**held.data, **policy.data})  # type: ignore[union-attr]
+
+
+def _has_a_type_of_its_own(value: SSAValue) -> bool:
+    """Whether no operation that keeps scales brings other tensors to a value's type."""
+    movers = [u.operation for u in value.uses if u.operation.has_trait(SameScale, value_if_unregistered=False)]
+    alone = all(operand is value for op in movers for operand in data_operands(op))
+    return alone and all(_has_a_type_of_its_own(r) for op in movers for r in op.results)
 
 
 def integers_of(values: Array, precision: Precision) -> tuple[float, int] | None:

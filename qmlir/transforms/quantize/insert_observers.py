@@ -46,7 +46,7 @@ class InsertObserversPass(ModulePass):
 
 
 def insert_observers(module: ModuleOp) -> None:
-    """Taps each f32 activation of a module that is not tapped yet."""
+    """Taps each f32 activation of a module that has elements and is not tapped yet."""
     taken = {o.tensor.data for o in observers(module)}
     for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
         _observe_block(function.body.block, taken)
@@ -57,7 +57,7 @@ def _observe_block(block: Block, taken: set[str]) -> None:
     tapped = {o.value for o in block.ops if isinstance(o, ObserveOp)}
 
     def observe(value: SSAValue, fallback: str, where: InsertPoint) -> None:
-        if value in tapped or not is_float(value):
+        if value in tapped or not is_float(value) or 0 in shape_of(value):
             return
         wanted = tensor_name(value) or fallback
         name, n = wanted, 1

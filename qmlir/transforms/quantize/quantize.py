@@ -92,7 +92,9 @@ def quantize_by(
     settings = {**recipe_fields, **policy.default}
     if unknown := settings.keys() - recipe_fields.keys():
         raise OptionError("policy", "cannot set this by default", got=", ".join(sorted(unknown)), remedy="use a rule")
-    applied = apply_policy(module, policy, target_of(ctx), base=Recipe(**settings))
+    recipe = Recipe(**settings)
+    recipe.check("quantize")
+    applied = apply_policy(module, policy, target_of(ctx), base=recipe)
     if not any(o.bounds or POLICY in o.attributes for o in observers(module)) and _is_untouched(module):
         found = observers(module)
         raise PipelineError(
@@ -107,7 +109,7 @@ def quantize_by(
     choose = {name: value for name, value in settings.items() if name in ChooseScalesPass.__dataclass_fields__}
     samples = some_samples(module, data) if data is not None else []
     if data is not None:
-        recipe, network = Recipe(**settings), network_of(module)
+        network = network_of(module)
         keep_integers(network, samples, recipe)
         if recipe.per_channel and not recipe.glow_exact:
             equalize_channels(network, samples)
@@ -117,7 +119,7 @@ def quantize_by(
     came = {o for o in module.walk() if isinstance(o, QuantizeCastOp)}
     ChooseScalesPass(**choose).apply(ctx, module)
     if data is not None:
-        rounding = WeightRounding(Recipe(**settings), came)
+        rounding = WeightRounding(recipe, came)
         SideBySide(network_of(module).body.block, samples).run(rounding, correct)
     biases = QuantizeBiasPass(settings["bias"], settings["schema"], settings["glow_exact"])
     for step in (QuantizeOpsPass(), biases, CancelCastsPass()):

@@ -28,6 +28,8 @@ COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a const
 
 KEPT_FLOAT: Reason = ("policy", "the policy keeps it in floats")
 
+EMPTY: Reason = ("empty", "it has a tensor without elements, of which there is nothing to quantize")
+
 SHARED: Reason = ("shared", "its result is also read as floats, which quantizing it would change")
 
 

@@ -50,6 +50,7 @@ class Group:
 
     recipe   of its first value
     seen     what was observed of its values
+    moved    what was observed of the same values in another shape, for want of anything better
     held     ranges that it must hold besides, of constants, with what to call these
     fixed    types that functions or casts give to some of its tensors, with what to call these
     wanted   types that quantizations in the graph ask for
@@ -62,6 +63,7 @@ class Group:
 
     recipe: Recipe
     seen: list[Observation] = field(default_factory=list[Observation])
+    moved: list[Observation] = field(default_factory=list[Observation])
     held: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
     fixed: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
     wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
@@ -113,7 +115,8 @@ class ScaleGroups:
         if not self.has_range(value):
             return None
         root = self.root(value)
-        group = self._groups[root]
+        if (group := self._groups.get(root)) is None:
+            return None  # nobody reads it but as weights
         recipe = group.recipe if reader is None or reader.format == group.recipe.format else reader
         key = root, recipe
         if key not in self._types:
@@ -166,6 +169,8 @@ class ScaleGroups:
             group.ranges.setdefault(recipe.range, name)
         elif value in self._observed:
             group.seen.append(expected(value, self._observed[value], recipe))
+        elif (moved := self._observed_as(value)) is not None:
+            group.moved.append(expected(value, moved, recipe))
         if (wanted := quantized_as(value)) is not None:
             group.wanted[wanted] = None
         if recipe.parameters is not None:
@@ -200,10 +205,16 @@ class ScaleGroups:
 
     def _is_observed(self, value: SSAValue) -> bool:
         """Whether a value's range is known from an observer on it, or on the same values in another shape."""
-        if value in self._observed or self._recipe(value).range is not None:
-            return True
+        return self._observed_as(value) is not None
+
+    def _observed_as(self, value: SSAValue) -> Observation | None:
+        """What is known of a value, by the policy, from an observer, or of the same values in another shape."""
+        if (said := self._recipe(value).range) is not None:
+            return Observation(said)
+        if value in self._observed:
+            return self._observed[value]
         shapes = (u.operation for u in value.uses if isinstance(u.operation, ReshapeOp | TransposeOp))
-        return any(self._is_observed(op.results[0]) for op in shapes)
+        return next((seen for op in shapes if (seen := self._observed_as(op.results[0])) is not None), None)
 
     # Choosing.
 
@@ -228,10 +239,11 @@ class ScaleGroups:
             (lo, hi), *_ = group.ranges
             return _type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
         kept = [*group.held, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
-        if group.seen and recipe.calibration == "moving_average":
-            kept += [_average(seen, where) for seen in group.seen]
-        elif group.seen:
-            (lo, hi), histogram = _together(group.seen)
+        observed = group.seen if group.seen or kept else group.moved
+        if observed and recipe.calibration == "moving_average":
+            kept += [_average(seen, where) for seen in observed]
+        elif observed:
+            (lo, hi), histogram = _together(observed)
             given = schema, precision, histogram, recipe.calibration
             if not kept:
                 return _type(recipe, *choose_quantization(lo, hi, *given, glow_exact=exact, where=where))

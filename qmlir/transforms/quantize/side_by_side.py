@@ -23,6 +23,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import FileError, OptionError, PipelineError
+from qmlir.profiles import require_finite
 from qmlir.signature import signature_of
 from qmlir.transforms.quantize.one_thread import on_one_thread
 
@@ -105,6 +106,7 @@ def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
     Raises:
         PipelineError: There is not one sample.
         InputError: One is not what the network takes.
+        ProfileError: One is not finite.
     """
     function = network_of(module)
     signature = signature_of(function)
@@ -112,6 +114,9 @@ def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
     inputs = [signature.arrays(sample) for sample in islice(samples, most)]
     if not inputs:
         raise PipelineError("quantize", "needs calibration data", got="no sample")
+    for number, sample in enumerate(inputs):
+        for tensor, array in zip(signature.inputs, sample, strict=True):
+            require_finite(tensor.name, array, f" on sample {number} (counted from 0)")
     return inputs
 
 
@@ -141,7 +146,8 @@ class SideBySide:
         changed = 0
         for op in operations[: contractions[-1] + 1 if contractions else 0]:
             operands = list(op.operands)
-            if isinstance(op, WeightedOp) and is_cast(op.x):
+            empty = any(0 in shape_of(v) for v in op.results)
+            if isinstance(op, WeightedOp) and is_cast(op.x) and not empty:
                 changed += self._adjust(op, steps)
             elif op.results:
                 self._evaluate(op)
@@ -220,8 +226,9 @@ def linear_part(op: WeightedOp) -> Callable[[Array, Array], Array]:
 def _convolution(op: Conv2DOp, x: Array, w: Array) -> Array:
     windows = op.windows(x, (w.shape[1], w.shape[2]), 0)
     groups, each = op.group_count(), w.shape[3]
-    rows = w.reshape(groups, w.shape[0] // groups, -1)
-    parts = [windows[..., g * each : (g + 1) * each].reshape(*windows.shape[:3], -1) @ rows[g].T for g in range(groups)]
+    terms = int(np.prod(w.shape[1:]))
+    rows, shape = w.reshape(groups, w.shape[0] // groups, terms), (*windows.shape[:3], terms)
+    parts = [windows[..., g * each : (g + 1) * each].reshape(shape) @ rows[g].T for g in range(groups)]
     return parts[0] if groups == 1 else np.concatenate(parts, axis=-1)
 
 

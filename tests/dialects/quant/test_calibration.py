@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qmlir.dialects.calib import HistogramAttr
 from qmlir.dialects.quant.calibration import (
     CALIBRATIONS,
     calibrated_range,
     choose_quantization,
 )
 from qmlir.dialects.quant.glow import bias_parameters, requantization
-from qmlir.dialects.quant.histograms import Histogram
+from qmlir.dialects.quant.histograms import MOST_BINS, Histogram
 from qmlir.dialects.quant.numerics import dequantize, quantize
 from qmlir.dialects.quant.schemas import SCHEMAS, STORAGE_RANGES, Calibration, QuantizationError, Schema, exponent_of
+from qmlir.profiles import TensorProfile
 
 RNG = np.random.default_rng(11)
 NORMAL = RNG.standard_normal(200_000)
@@ -130,6 +132,20 @@ def test_values_far_from_zero() -> None:
     assert zero_point == 0
 
 
+@pytest.mark.parametrize("calibration", BY_HISTOGRAM)
+@pytest.mark.parametrize("centre", [5.0, -1e30])
+def test_a_few_values_in_a_narrow_band_away_from_zero(centre: float, calibration: Calibration) -> None:
+    """Bins as narrow as the band would need billions to reach zero."""
+    pairs: tuple[tuple[int, Schema], ...] = ((2, "asymmetric"), (400, "symmetric"))
+    for count, schema in pairs:
+        seen = TensorProfile(())
+        seen.update((centre * (1 + np.linspace(0, 1e-6, count))).astype(np.float32))
+        histogram = HistogramAttr.of(seen.exponent, seen.first, seen.counts).histogram()
+        scale, zero_point = choose_quantization(seen.lo, seen.hi, schema, "int8", histogram, calibration)
+        restored = (min(max(round(centre / scale) + zero_point, -128), 127) - zero_point) * scale
+        assert restored == pytest.approx(centre, rel=0.02)
+
+
 def test_a_constant_has_nothing_to_weigh() -> None:
     for calibration in BY_HISTOGRAM:
         assert choose_quantization(0.0, 0.0, calibration=calibration) == choose_quantization(0.0, 0.0)
@@ -194,6 +210,25 @@ def test_magnitudes() -> None:
     shifted = Histogram(-0.5, 1.0, np.array([1.0, 2.0])).magnitudes()
     assert shifted.counts.tolist() == [2.0, 1.0], "a bin across zero folds in half"
     assert shifted.total == 3
+
+
+@pytest.mark.parametrize("apart", [0.5, 1e3, 1e30])
+def test_together_takes_a_moderate_number_of_bins(apart: float) -> None:
+    """However narrow the bins, and however far the values lie apart."""
+    low, high = Histogram(0.25, 2.0**-20, np.ones(2000)), Histogram(apart, 2.0**-20 * apart, np.ones(1000))
+    both = Histogram.together([low, high])
+    assert len(both.counts) <= MOST_BINS + 1
+    assert both.total == pytest.approx(3000)
+    assert both.hi >= high.hi
+    assert both.below(np.array([apart]))[0] == pytest.approx(2000, abs=1000 * both.width / (high.hi - high.lo))
+
+
+def test_bins_spread_over_a_wider_range_keep_all_counts() -> None:
+    narrow = Histogram(5.0, 2.0**-20, np.arange(1.0, 101.0))
+    assert narrow.spread_over(4.999, 5.001) is narrow
+    wide = narrow.spread_over(0.0, 5.0)
+    assert (wide.lo, wide.hi, len(wide.counts)) == (0.0, 5.0, MOST_BINS)
+    assert wide.counts[-1] == wide.total == 5050
 
 
 def test_points() -> None:

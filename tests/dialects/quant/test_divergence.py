@@ -18,6 +18,7 @@ DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Array]] = {
     "cauchy": lambda random, n: random.standard_cauchy(n),
     "two outliers": lambda random, n: np.concatenate([random.standard_normal(n) / 100, [9.0, -8.0]]),
     "few values": lambda random, n: random.integers(-20, 20, n).astype(float),
+    "three values": lambda random, n: random.choice([0.0, 0.04, 3.0], 2 + n // 10_000),
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 import qmlir
 from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.calib import ObserveOp
+from qmlir.errors import ProfileError
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.equalize_channels import equalize_channels
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
@@ -97,3 +98,45 @@ def test_what_stays_as_it_is(samples: list[Array], policy: str, clamp: str, pair
     module = parsed(network(policy, clamp))
     apply_profile(module, learnt(module, samples))
     assert equalize_channels(main_function(module), [[x] for x in samples[:3]]) == pairs
+
+
+def layers(between: str, shape: str, observed: str = "") -> str:
+    """Two layers with something between them."""
+    return f"""
+func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {{
+  calib.observe %x {{name = "x", range = [-1.0, 1.0]}} : tensor<1x4xf32>
+  %w0 = nn.constant <tensor<1x4xf32>, [1.0, -2.0, 0.5, 3.0]> : tensor<1x4xf32>
+  %w1 = nn.constant <tensor<2x1xf32>, [1.0, -1.0]> : tensor<2x1xf32>
+  %0 = nn.fully_connected %x, %w0 : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x1xf32>
+  {observed}
+  %1 = {between} : tensor<1x1xf32> -> {shape}
+  %2 = nn.reshape %1 {{shape = array<i64: 1, 1>}} : {shape} -> tensor<1x1xf32>
+  %3 = nn.fully_connected %2, %w1 : tensor<1x1xf32>, tensor<2x1xf32> -> tensor<1x2xf32>
+  func.return %3 : tensor<1x2xf32>
+}}"""
+
+
+@pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale"])
+def test_a_scalar_between_layers_has_no_channels(schema: str) -> None:
+    scalar = layers(
+        "nn.reshape %0 {shape = array<i64>}", "tensor<f32>", 'calib.observe %0 {name = "y"} : tensor<1x1xf32>'
+    )
+    data = [np.full((1, 4), 0.5, np.float32)]
+    quantized = qmlir.quantize(parsed(scalar), data=data, schema=schema)
+    assert qmlir.reference(quantized)(data[0]).shape == (1, 2)
+
+
+def test_pairs_that_nobody_observed_learn_nothing() -> None:
+    """Only the input has a range, as a policy may give it."""
+    text = layers("nn.reshape %0 {shape = array<i64: 1, 1>}", "tensor<1x1xf32>")
+    quantized = qmlir.quantize(parsed(text), data=[np.full((1, 4), 0.5, np.float32)])
+    assert {entry.outcome for entry in qmlir.decisions(quantized)} == {"float"}
+
+
+@pytest.mark.parametrize("values", [[np.nan, 1, 1, 1], [np.inf, 1, 1, 1], [3e38, -3e38, 3e38, 3e38]])
+def test_samples_on_which_a_tensor_is_not_finite_are_refused(values: list[float]) -> None:
+    text = layers(
+        "nn.reshape %0 {shape = array<i64: 1, 1>}", "tensor<1x1xf32>", 'calib.observe %0 {name = "y"} : tensor<1x1xf32>'
+    )
+    with pytest.raises(ProfileError, match="must stay finite on calibration data"):
+        qmlir.quantize(parsed(text), data=[np.array([values], np.float32)])

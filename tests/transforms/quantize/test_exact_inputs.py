@@ -50,3 +50,26 @@ func.func @main(%x: tensor<1x50xf32>) -> tensor<1x50xf32> {
     np.testing.assert_array_equal(real, samples[0])
     without = qmlir.quantize(module, learnt(module, samples))
     assert all(uniform(c.result).scale != float(STEP) for c in without.walk() if isinstance(c, QuantizeCastOp))
+
+
+JOINED = """
+func.func @main(%a: tensor<1x4xf32>, %b: tensor<1x4xf32>) -> tensor<1x8xf32> {
+  %0 = nn.reshape %a {shape = array<i64: 1, 4>} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %1 = nn.concat %0, %b {axis = 1 : i64} : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x8xf32>
+  %2 = nn.relu %1 : tensor<1x8xf32> -> tensor<1x8xf32>
+  func.return %2 : tensor<1x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("precision", ["int8", "uint8", "int16"])
+def test_inputs_that_share_a_type_have_no_steps_of_their_own(precision: str) -> None:
+    """Integers of different steps in one concat: neither contradicts the other, and neither saturates."""
+    module, rng = parsed(JOINED), np.random.default_rng(0)
+    draw = lambda most, step: (rng.integers(0, most, (1, 4)) * step).astype(np.float32)  # noqa: E731
+    samples = [{"input0": draw(256, 1 / 255), "input1": draw(100, 1 / 8)} for _ in range(8)]
+    quantized = qmlir.quantize(module, qmlir.profile(module, samples), data=samples, precision=precision)
+    step = 100 / 8 / 255
+    for sample in samples:
+        exact = np.concatenate([sample["input0"], sample["input1"]], axis=1)
+        assert np.abs(qmlir.reference(quantized)(sample) - exact).max() <= step

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+import qmlir
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.quant.schemas import SCHEMAS
+from qmlir.dialects.quant.schemas import SCHEMAS, QuantizationError
 from qmlir.ledger import decision_of
 from tests.transforms.quantize.calibrated import (
     Array,
@@ -131,3 +132,16 @@ def test_sixteen_bits_are_integers_throughout(network: ModuleOp, samples: list[A
     assert not undecided(module)
     truth = run(parsed(TEXT), samples[0])
     assert np.abs(run(module, samples[0]) - truth).max() < 0.001 * np.abs(truth).max()
+
+
+@pytest.mark.parametrize("on_data", [False, True])
+@pytest.mark.parametrize("schema", ["symmetric", "symmetric_with_power2_scale"])
+def test_a_schema_that_needs_signed_integers_refuses_unsigned_ones(
+    samples: list[Array], schema: str, on_data: bool
+) -> None:
+    with pytest.raises(
+        QuantizationError, match=f"quantize: schema {schema} needs signed integers, got uint8; use int8"
+    ):
+        qmlir.quantize(
+            calibrated(parsed(TEXT), samples), schema=schema, precision="uint8", data=samples if on_data else None
+        )
