@@ -1,8 +1,9 @@
-"""A parser of MLIR text whose time and memory stay in proportion to the text, however hostile the text is.
+r"""A parser of MLIR text whose time and memory stay in proportion to the text, however hostile the text is.
 
     "missing quote                       xDSL's pattern for strings backtracks exponentially; the one here never does
     tuple<tuple<…>>, ((…)), {…{…}…}      at most NESTING deep: readers, printers and hashes of xDSL call themselves
     !b = tuple<!a, !a>, !c = …<!b, !b>   what aliases stand for is bounded, as it is in parsers of XML
+    "gr\C3\B6\C3\9Fe"                      escaped text is text, not bytes
     99…9, i99…9, tensor<1x1x…x1xf32>     integers of DIGITS, types of WIDTH bits, shapes of RANK dimensions
 
 mlir-opt bounds widths and sizes too; the other bounds are far above what any tool writes.
@@ -233,8 +234,15 @@ class BoundedParser(Parser):
     # -- strings ---------------------------------------------------------------------------------------------------
 
     def parse_optional_str_literal(self) -> str | None:
-        token = self._parse_optional_token(MLIRTokenKind.STRING_LIT)
-        return None if token is None else _contents(token.text).decode()
+        token = self._current_token
+        if token.kind not in (MLIRTokenKind.STRING_LIT, MLIRTokenKind.BYTES_LIT):
+            return None
+        try:
+            text = _contents(token.text).decode()
+        except UnicodeDecodeError:
+            return None
+        self._consume_token()
+        return text
 
     def parse_optional_bytes_literal(self) -> bytes | None:
         token = self._parse_optional_token(MLIRTokenKind.BYTES_LIT)

@@ -7,7 +7,6 @@ r"""A parser of what upstream's tools print and xDSL's parser does not read, or 
     dense<1.0> : tensor<25000000xf32>                                  i4 and i24 are in upstream's bytes
     dense_resource<conv1> : tensor<…>, the `{-# … #-}` behind it       the same (resources.py)
     "llvm.getelementptr"(%p, %i) <{…}>, as LLVM 19 prints it           what LLVM 19 does not know yet is added
-    name = "gr\C3\B6\C3\9Fe"                                           escaped text is text, not bytes
     "func.call"(%x) <{callee = @f, no_inline}>                         `no_inline` becomes an attribute: it is no
                                                                        property of xDSL's calls and functions
 
@@ -23,7 +22,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
@@ -31,7 +29,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     LocationAttr,
     NoneAttr,
-    StringAttr,
     TensorType,
     UnitAttr,
     i32,
@@ -150,17 +147,6 @@ class UpstreamParser(BoundedParser):
             self.parse_punctuation(">")
         parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
         return FusedLoc(tuple(parts), NoneAttr())
-
-    # -- text ------------------------------------------------------------------------------------------------------
-
-    def _parse_optional_builtin_attr(self) -> Attribute | None:
-        found = super()._parse_optional_builtin_attr()
-        if not isinstance(found, BytesAttr):
-            return found
-        try:
-            return StringAttr(found.data.decode())
-        except UnicodeDecodeError:
-            return found
 
     # -- constants -------------------------------------------------------------------------------------------------
 

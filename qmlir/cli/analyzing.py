@@ -3,13 +3,13 @@
 import argparse
 import json
 import math
-import sys
 from pathlib import Path
 
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
 from qmlir.cli.models import load_model
 from qmlir.cli.progress import progress
+from qmlir.cli.terminal import say, terminal
 
 RANKINGS = ("isolated", "cumulative", "order")
 
@@ -29,8 +29,6 @@ def add_analyze_options(parser: ArgumentParser) -> None:
 
 def run_analyze(arguments: argparse.Namespace) -> None:
     """Compares the tensors of two networks on samples."""
-    from rich.console import Console
-
     from qmlir.analysis import analyze, ranked
     from qmlir.cli.report import table_of
     from qmlir.compiler import load, main_function
@@ -54,8 +52,8 @@ def run_analyze(arguments: argparse.Namespace) -> None:
         for row in rows[: arguments.worst]
     ]
     headings = ("tensor", "operation", "own SQNR", "cosine", "whole SQNR", "cosine")
-    Console(width=None if sys.stdout.isatty() else 160).print(table_of(headings, shown))
-    sys.stdout.write(f"{len(rows)} tensors over {len(samples)} samples; SQNR in dB\n")
+    terminal().print(table_of(headings, shown))
+    say(f"{len(rows)} tensors over {len(samples)} samples; SQNR in dB")
 
 
 def _figures(sqnr: float | None, cosine: float | None) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
 
+from qmlir.cli.reserved_names import is_reserved
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.files import write_together
 from qmlir.signature import TensorSpec
@@ -51,10 +52,24 @@ def c_identifier(name: str) -> str:
     return word if re.match(r"[A-Za-z]", word) else f"net_{word}"
 
 
+def entry_name(stem: str) -> str:
+    """The function of a network that is compiled to a file of that stem; never one that C or its library has."""
+    name = c_identifier(stem)
+    return f"{name}_net" if is_reserved(name) else name
+
+
 def name_entry(function: func.FuncOp, stem: str) -> None:
     """Calls a network after the file it is compiled to, so that it does not clash with a program's own `main`."""
-    name = c_identifier(stem)
-    function.sym_name = StringAttr(f"{name}_net" if name == "main" else name)
+    function.sym_name = StringAttr(entry_name(stem))
+
+
+def comment(text: str) -> str:
+    """Text for a comment of C: no character in it can end the comment, join lines or name another character."""
+    return re.sub(r"[^A-Za-z0-9_ .,:;=+()\[\]<>@#$%&|~^!/-]", "_", text[:_LONGEST])
+
+
+_LONGEST = 200
+"""Characters of a name that a comment shows."""
 
 
 def header(executable: "Executable", stem: str) -> str:
@@ -67,7 +82,7 @@ def header(executable: "Executable", stem: str) -> str:
         "#include <stdint.h>",
         "",
         f"#define {prefix}_ALIGNMENT {CACHE_LINE}",
-        f"#define {prefix}_WEIGHTS_SIZE {sizes.weights}  /* bytes of {stem}.weights.bin */",
+        f"#define {prefix}_WEIGHTS_SIZE {sizes.weights}  /* bytes of {comment(stem)}.weights.bin */",
         f"#define {prefix}_ARENA_SIZE {sizes.arena}  /* bytes of scratch memory; one arena for each call in flight */",
         "",
     ]
@@ -86,4 +101,6 @@ def header(executable: "Executable", stem: str) -> str:
 
 def _declared(spec: TensorSpec) -> str:
     shape = "".join(f"[{n}]" for n in spec.shape)
-    return f"{_C_TYPES[spec.dtype.name]} {shape}  {spec.name.replace('*/', '* /')}"
+    known = _C_TYPES.get(spec.dtype.name)  # C has no type for some: then as many bytes, and the type's name
+    kind = known or f"{spec.dtype.name} in uint{8 * spec.dtype.itemsize}_t"
+    return f"{kind} {shape}  {comment(spec.name)}"

@@ -1,7 +1,6 @@
 """`qmlir device check`: what a device can do, and what becomes of a network on it."""
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.models import load_model
+from qmlir.cli.terminal import cell, terminal
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def run_check(arguments: argparse.Namespace) -> None:
     from qmlir.placement import judge
 
     device = load_device(arguments.device)
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = terminal()
     _print_figures(device, console)
     if arguments.model is None:
         return
@@ -54,23 +53,23 @@ def _print_figures(device: "Device", console: Console) -> None:
 
     peak = device.peak_macs
     console.print(
-        Text(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
+        cell(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
     )
     for mode in device.array.modes:
-        console.print(Text(f"  {mode.a} by {mode.w} into {mode.acc}: {peak * mode.rate:g} MACs/cycle"))
+        console.print(cell(f"  {mode.a} by {mode.w} into {mode.acc}: {peak * mode.rate:g} MACs/cycle"))
     for memory in device.memory:
         where = "external" if memory.external else "inside"
         balance = ""
         if memory.bytes_per_cycle is not None:
             rate = memory.bytes_per_cycle.read
             balance = f", {rate:g} bytes/cycle: {rate / peak:.4g} bytes/MAC"
-        console.print(Text(f"  memory {memory.id}: {memory.bytes} bytes {where}{balance}"))
+        console.print(cell(f"  memory {memory.id}: {memory.bytes} bytes {where}{balance}"))
     stays = Engines.of(device).staying
     kept = "results go out after each layer: there is no memory inside for both data and results"
     console.print(
-        Text(f"  {kept if stays is None else f'results can stay in {stays.id} until the last layer reads them'}")
+        cell(f"  {kept if stays is None else f'results can stay in {stays.id} until the last layer reads them'}")
     )
-    console.print(Text(f"  scales change by the contract {device.quant.contract}"))
+    console.print(cell(f"  scales change by the contract {device.quant.contract}"))
 
 
 def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Console) -> None:
@@ -81,15 +80,15 @@ def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Co
         table.add_column(heading, overflow="fold", justify="right" if heading == "MACs" else "left")
     refused = [v for v in verdicts if v.refusals]
     for v in refused:
-        table.add_row(*map(Text, (v.node, v.operation, str(v.macs), "; ".join(v.refusals))))
+        table.add_row(*map(cell, (v.node, v.operation, str(v.macs), "; ".join(v.refusals))))
     if refused:
         console.print(table)
     kinds = Counter(v.operation for v in verdicts if not v.refusals)
     taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
     share = 100 * share_on_device(verdicts)
-    console.print(Text(f"on the device: {taken}"))
+    console.print(cell(f"on the device: {taken}"))
     console.print(
-        Text(
+        cell(
             f"{len(verdicts) - len(refused)} of {len(verdicts)} operations, {share:.1f} % of the MACs on {device.name}"
         )
     )

@@ -20,6 +20,7 @@ from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
 from qmlir.cli.models import add_loading_options, load_model, load_simplified
 from qmlir.cli.progress import progress
+from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
 
@@ -155,10 +156,6 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     return parser, commands
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Subcommands
 
@@ -172,7 +169,7 @@ def _import(arguments: argparse.Namespace) -> None:
     if not arguments.raw:
         module = Pipeline(*IMPORTED)(module)
     save(module, arguments.output)
-    _say(f"{arguments.output}: {_census(module)}")
+    say(f"{arguments.output}: {_census(module)}")
 
 
 def _census(module: "ModuleOp") -> str:
@@ -198,9 +195,9 @@ def _compile(arguments: argparse.Namespace) -> None:
     name_entry(main_function(module), arguments.output.stem)
     executable = compile(module)
     for path in write_bundle(executable, arguments.output, arguments.emit):
-        _say(f"{path}: written")
+        say(f"{path}: written")
     sizes = executable.sizes
-    _say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
+    say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -208,7 +205,7 @@ def _export(arguments: argparse.Namespace) -> None:
 
     module = load_simplified(arguments)
     for path in export(module, arguments.output, format=arguments.format, opset=arguments.opset):
-        _say(f"{path}: written")
+        say(f"{path}: written")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -240,10 +237,10 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.output:
         write_arrays(arguments.output, stacked)
     for name, array in stacked.items():
-        _say(f"{name}: {array.dtype.name}{list(array.shape)}")
+        say(f"{name}: {array.dtype.name}{list(array.shape)}")
     if isinstance(network, Simulated) and network.report is not None:
         simulating.print_report(network.report, network.device)
-    _say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
+    say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """`qmlir profile` and `qmlir profile merge`."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, one_of
 from qmlir.cli.models import load_model
 from qmlir.cli.progress import progress
+from qmlir.cli.terminal import say
 
 if TYPE_CHECKING:
     from qmlir.profiles import Profile
@@ -72,11 +72,11 @@ def _write(found: "Profile", arguments: argparse.Namespace) -> None:
         save_glow(found, arguments.output)
     else:
         found.save(arguments.output)
-    sys.stdout.write(f"{arguments.output}: {len(found.tensors)} tensors over {found.samples} samples\n")
+    say(f"{arguments.output}: {len(found.tensors)} tensors over {found.samples} samples")
     for name, tensor in found.dead().items():
         if tensor.is_dead:
-            sys.stdout.write(f'  "{name}" never changes: all of it is {tensor.lo:g}\n')
+            say(f'  "{name}" never changes: all of it is {tensor.lo:g}')
         else:
             dead = tensor.dead_channels()
             shown = ", ".join(map(str, dead[:8])) + (", …" if len(dead) > 8 else "")
-            sys.stdout.write(f'  "{name}" has channels that never change: {len(dead)} of them ({shown})\n')
+            say(f'  "{name}" has channels that never change: {len(dead)} of them ({shown})')

@@ -9,6 +9,7 @@ from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, choice, file_of
 from qmlir.cli.models import load_model
 from qmlir.cli.progress import progress
+from qmlir.cli.terminal import say
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -74,9 +75,10 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     entries = decisions(quantized)
     with write_ledger(entries, arguments.ledger):
         save(quantized, output)
-    sys.stdout.write("".join(f"{line}\n" for line in report))
+    for line in report:
+        say(line)
     print_decisions(entries)
-    sys.stdout.write(f"{output}: written\n")
+    say(f"{output}: written")
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -107,7 +109,7 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
     applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
     sys.stdout.write(whole.text())
     for number, each in enumerate(applied, 1):
-        sys.stdout.write(f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}\n")
+        say(f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}")
 
 
 def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> list[str]:

@@ -1,22 +1,21 @@
 """The ledger on a terminal, and as JSON."""
 
 import json
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from qmlir.cli.terminal import cell, terminal
 from qmlir.files import replacing
 from qmlir.ledger import Change, Entry
 
 
 def print_decisions(entries: Sequence[Entry], console: Console | None = None) -> None:
     """A table with a row for each operation, and a line that counts them."""
-    console = console or _terminal()
+    console = console or terminal()
     rows = [(entry.node, entry.operation, entry.outcome, entry.scale, _why(entry)) for entry in entries]
     console.print(table_of(("node", "operation", "outcome", "scale", "why"), rows))
     quantized = sum(e.outcome == "quantized" for e in entries)
@@ -25,7 +24,7 @@ def print_decisions(entries: Sequence[Entry], console: Console | None = None) ->
 
 def print_changes(changes: Sequence[Change], console: Console | None = None) -> None:
     """A table with two rows for each operation that changed, and a line that counts them."""
-    console = console or _terminal()
+    console = console or terminal()
     rows: list[tuple[str, ...]] = []
     for change in changes:
         for sign, entry in (("-", change.before), ("+", change.after)):
@@ -46,13 +45,8 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))  # Text, since a name such as "[bold]" is no markup
+        table.add_row(*map(cell, row))
     return table
-
-
-def _terminal() -> Console:
-    """Standard output; a pipe has no width, and 80 columns would fold every sentence."""
-    return Console(width=None if sys.stdout.isatty() else 160)
 
 
 @contextmanager

@@ -1,18 +1,16 @@
 """`qmlir compile --target` and `qmlir run --target`: programs for a device, and what they cost."""
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.models import load_simplified
+from qmlir.cli.terminal import cell, say, terminal
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
@@ -60,22 +58,22 @@ def write_program(arguments: argparse.Namespace) -> None:
         raise OptionError("--output", f"must end in {suffix} with --target{given}", got=str(arguments.output))
     executable = compile(load_simplified(arguments), target=arguments.target)
     for path in [_write_listing(executable, arguments.output)] if listed else executable.save(arguments.output):
-        sys.stdout.write(f"{path}: written\n")
+        say(f"{path}: written")
     for entry in executable.ledger:
         if entry.code in ("host", *REMEDIES):
-            sys.stdout.write(f'on the host: {entry.operation} "{entry.node}": {entry.reason}\n')
+            say(f'on the host: {entry.operation} "{entry.node}": {entry.reason}')
     program = executable.program
     for call in (command for command in program.commands if isinstance(command, Host)):
         asked, name = demand(call, executable.device, Footprint()), program.routines[call.routine].name
         moved = f"{call.read} bytes and writes {call.written}"
-        sys.stdout.write(f"{name} reads {moved}: {asked.setup + asked.busy} cycles\n")
-    sys.stdout.write(
+        say(f"{name} reads {moved}: {asked.setup + asked.busy} cycles")
+    say(
         f"{len(program.commands)} commands, {sum(len(s.data) for s in program.segments)} bytes of constants, "
-        f"{len(program.routines)} routines of the host\n"
+        f"{len(program.routines)} routines of the host"
     )
     for memory, filled in executable.filled.items():
         least = f"{filled.bound} live at once" if filled.bound < filled.tensors else "as many as live at once"
-        sys.stdout.write(f"{memory}: {filled.tensors} bytes of tensors, {least}; {filled.constants} of constants\n")
+        say(f"{memory}: {filled.tensors} bytes of tensors, {least}; {filled.constants} of constants")
     print_report(executable.predicted, executable.device, SHOWN)
 
 
@@ -119,14 +117,14 @@ def print_report(report: "Report", device: "Device", least: float = 0.0) -> None
     for layer in shown:
         shares = (f"{100 * layer.used(report.peak, cycles):.1f} %" for cycles in (layer.cycles, layer.bound))
         cells = (layer.name, layer.cycles, layer.bound, layer.bound_by, layer.products, *shares)
-        table.add_row(*(Text(str(cell)) for cell in cells))
+        table.add_row(*map(cell, cells))
     if rest := len(report.layers) - len(shown):
         cycles = sum(layer.cycles for layer in report.layers) - sum(layer.cycles for layer in shown)
-        table.add_row(Text(f"{rest} of less than {100 * least:g} %"), Text(str(cycles)))
-    console = Console(width=None if sys.stdout.isatty() else 160)
+        table.add_row(cell(f"{rest} of less than {100 * least:g} %"), cell(cycles))
+    console = terminal()
     console.print(table)
     console.print(
-        Text(
+        cell(
             f"{report.cycles} cycles on {device.name}, {report.cycles / device.clock:.1f} "
             f"µs at {device.clock} MHz; {100 * report.utilization:.1f} % of its MACs used, "
             f"{100 * report.bound:.1f} % if nothing waited"

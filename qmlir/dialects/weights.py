@@ -40,6 +40,19 @@ INLINE_LIMIT = LISTED
 
 _HASHED_BYTES = 64
 
+_ESCAPED = re.compile(r'["\\]|[^ -~]')
+"""Characters of a string that may have to be escaped."""
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    if character == "\\":
+        return "\\\\"
+    if character != '"' and character.isprintable():
+        return character
+    return "".join(f"\\{byte:02X}" for byte in character.encode())
+
+
 _RESOURCE_KEY = re.compile(r"^(?![A-Za-z_])|[^\w$.]", re.ASCII)
 """What a resource's key may not begin with or hold."""
 
@@ -288,9 +301,11 @@ class WeightsPrinter(Printer):
             super().print_attribute(cast(Attribute, attribute))
 
     def print_string_literal(self, string: str) -> None:
-        """Letters beyond ASCII stay as they are: xDSL would escape them, and read the escapes back as bytes."""
-        escaped = (f"\\{ord(c):02X}" if c < " " or c in '"\x7f' else "\\\\" if c == "\\" else c for c in string)
-        self.print_string('"' + "".join(escaped) + '"')
+        """Letters beyond ASCII stay as they are: xDSL would escape them, and read the escapes back as bytes.
+
+        What steers a terminal or the direction of writing is escaped: the names of a model come to be read.
+        """
+        self.print_string('"' + _ESCAPED.sub(_escape, string) + '"')
 
     def side_file_reference(self, array: Array) -> str:
         """The reference `file#key` of an array, which is stored once however often it is printed."""
