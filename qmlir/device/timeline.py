@@ -11,7 +11,7 @@ holds a command until what touches the same addresses is done.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qmlir.device import Device
@@ -33,23 +33,31 @@ class Interval:
 
 @dataclass
 class Server:
-    """Something that serves one command at a time: sorted times at which it is taken, none touching the next."""
+    """Something that serves one command at a time: sorted times at which it is taken, none touching the next.
+
+    served   when it served the last command
+    """
 
     starts: list[int] = field(default_factory=list[int])
     ends: list[int] = field(default_factory=list[int])
+    served: list[Interval] = field(default_factory=list[Interval])
 
     def serve(self, start: int, cycles: int) -> int:
         """Takes so many free cycles from `start` on; returns when the last of them ends."""
+        self.served = []
         if not cycles:
             return start
         first = bisect_right(self.ends, start - 1)
         last, time, begin = first, start, start
         while last < len(self.starts) and self.starts[last] < time + cycles:
             begin = min(begin, self.starts[last])
-            cycles -= max(self.starts[last] - time, 0)
+            if self.starts[last] > time:
+                self.served.append(Interval(time, self.starts[last]))
+                cycles -= self.starts[last] - time
             time = max(time, self.ends[last])
             last += 1
         served = end = time + cycles
+        self.served.append(Interval(time, served))
         if last < len(self.starts) and self.starts[last] == served:
             end = self.ends[last]
             last += 1
@@ -84,18 +92,21 @@ class Timeline:
     tokens     what each command that is added pops and pushes; where none are given, as waits alone decide
     finished   for each queue, when each of its commands ended
     now        when the last command so far ended
+    busy       what the last command kept busy, and when: its engine or its bus, and memories, by their names
     """
 
     device: Device
     tokens: Sequence[Tokens] = ()
     finished: list[list[int]] = field(init=False)
     now: int = field(init=False, default=0)
+    busy: Mapping[str, Sequence[Interval]] = field(init=False, default_factory=dict[str, Sequence[Interval]])
     _given: int = field(init=False, default=0)
     _added: int = field(init=False, default=0)
     _compared: frozenset[int] = field(init=False)
     _hazards: Hazards | None = field(init=False, default=None)
     _fifos: defaultdict[tuple[int, int], Fifo] = field(init=False)
     _buses: list[Server] = field(init=False)
+    _names: list[str] = field(init=False)
     _memories: list[Server] = field(init=False)
     _pipelines: dict[int, int] = field(init=False, default_factory=dict[int, int])
 
@@ -106,7 +117,8 @@ class Timeline:
         if self._compared:
             self._hazards = Hazards(self.device)
         servers = {queue.id: Server() for queue in self.device.queue}
-        self._buses = [servers[self.device.bus_of(queue)] for queue in self.device.queue]
+        self._names = [self.device.bus_of(queue) for queue in self.device.queue]
+        self._buses = [servers[name] for name in self._names]
         self._memories = [Server() for _ in self.device.memory]
 
     def add(self, command: Command, touched: Footprint) -> Interval:
@@ -133,7 +145,7 @@ class Timeline:
         free = self._leaves(command, ends[-1] if ends else 0)
         start = max(free, ready + asked.setup)
         room = self._room(command.queue, start)
-        end = max(self._served(command.queue, start, asked), ends[-1] if ends else 0, room)
+        end = max(self._served(command, start, asked), ends[-1] if ends else 0, room)
         if queue.pipelined and isinstance(command, Window):
             self._pipelines[command.queue] = start
         elif isinstance(command, FOLLOWING) and command.queue in self._pipelines:
@@ -166,13 +178,29 @@ class Timeline:
             return min(end, self._pipelines.get(command.queue, end))
         return end
 
-    def _served(self, number: int, start: int, asked: Demand) -> int:
+    def _served(self, command: Command, start: int, asked: Demand) -> int:
         """When a command that starts then has all it asks for."""
         times = [self._memories[memory].serve(start, cycles) for memory, cycles in asked.memories.items()]
-        transfers = self.device.queue[number].engine == "dma"
-        engine = self._buses[number].serve(start, asked.engine) if transfers else start + asked.engine
+        transfers = self.device.queue[command.queue].engine == "dma"
+        bus = self._buses[command.queue]
+        engine = bus.serve(start, asked.engine) if transfers else start + asked.engine
+        self.busy = {
+            self._engine(command): bus.served if transfers else [Interval(start, engine)],
+            **{self.device.memory[memory].id: self._memories[memory].served for memory in asked.memories},
+        }
         return max(engine, *times, start)
 
+    def _engine(self, command: Command) -> str:
+        """What a command keeps busy: its queue's engine or bus, what follows the array there, or the host."""
+        if isinstance(command, Host):
+            return HOST
+        name = self._names[command.queue]
+        after = self.device.queue[command.queue].pipelined and isinstance(command, FOLLOWING)
+        return f"{name}, after the array" if after else name
+
+
+HOST = "the host"
+"""The engine of calls: no queue has such a name."""
 
 FOLLOWING = (Post, Arithmetic, Pool, Reduce)
 """What may overlap with the contraction before it on a pipelined queue."""

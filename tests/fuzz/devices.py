@@ -18,9 +18,12 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.backends.simulated import Simulated
 from qmlir.device import load_device, shipped_devices
+from qmlir.device.timeline import HOST
 from qmlir.dialects.weights import WeightsMode, module_text
 from qmlir.errors import PipelineError
+from tests.backends.npu.accounts import mistakes
 from tests.fuzz.device_networks import Network, network
 
 Array = npt.NDArray[Any]
@@ -42,7 +45,7 @@ class Options:
 class Mismatch:
     """What is wrong with a network on a device.
 
-    kind      `value`, `shape`, `type`, or `error` where something was raised
+    kind      `value`, `shape`, `type`, `cost` of its report, or `error` where something was raised
     found     what differs, or was raised
     module    the float network with the ranges of its tensors, as text
     """
@@ -120,7 +123,7 @@ def compare(drawn: Network, options: Options, seed: int, device: str) -> Outcome
         return wrong("error", f"in the quantizer: {traceback.format_exc(limit=-5)}")
     try:
         expected = _expected(quantized, drawn.samples, device)
-        results = _simulated(quantized, drawn.samples, device)
+        results, executable = _simulated(quantized, drawn.samples, device)
     except PipelineError as error:
         if "must compute some operation of the network" in str(error):
             return Outcome(compared=False)
@@ -132,6 +135,8 @@ def compare(drawn: Network, options: Options, seed: int, device: str) -> Outcome
             if (difference := _difference(a, b)) is not None:
                 kind, found = difference
                 return wrong(kind, f"output {number} of sample {sample}: {found}")
+    if costs := _wrong_costs(executable):
+        return wrong("cost", "; ".join(costs))
     return Outcome(compared=True)
 
 
@@ -141,10 +146,27 @@ def _expected(quantized: ModuleOp, samples: Sequence[Sequence[Array]], device: s
     return [reference.run(dict(zip(names, sample, strict=True))) for sample in samples]
 
 
-def _simulated(quantized: ModuleOp, samples: Sequence[Sequence[Array]], device: str) -> list[list[Array]]:
+def _simulated(
+    quantized: ModuleOp, samples: Sequence[Sequence[Array]], device: str
+) -> tuple[list[list[Array]], Simulated]:
     executable = qmlir.compile(quantized, target=device)
     names = [spec.name for spec in executable.signature.inputs]
-    return executable.run_all([dict(zip(names, sample, strict=True)) for sample in samples])
+    results = executable.run_all([dict(zip(names, sample, strict=True)) for sample in samples])
+    return results, executable
+
+
+def _wrong_costs(executable: Simulated) -> list[str]:
+    """What is wrong with the report of the last call."""
+    report = executable.report
+    assert report is not None
+    other = [] if report == executable.predicted else ["another report was predicted"]
+    called = {layer.name for layer in report.layers if HOST in layer.asked}
+    computing = {layer.name for layer in report.layers if len(layer.asked) > 1}
+    return [
+        *mistakes(report),
+        *other,
+        *(f"{name} is a call and has other costs" for name in sorted(called & computing)),
+    ]
 
 
 def _difference(expected: Array, got: Array) -> tuple[str, str] | None:

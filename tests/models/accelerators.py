@@ -22,6 +22,7 @@ from qmlir.compiler import to_integers
 from qmlir.device import load_device, shipped_devices
 from qmlir.device.judgement import verdicts
 from qmlir.errors import QmlirError
+from tests.backends.npu.accounts import mistakes
 from tests.conftest import ROOT
 from tests.models.networks import NETWORKS, Split, logits, split
 
@@ -44,6 +45,7 @@ class Row:
     predicted      of one call, from the schedule
     utilization    products on the device, of those the array could compute in that time
     bound          the same if each layer took only what its busiest engine, bus or memory has to do
+    mistakes       what is wrong with the report of its costs
     mismatches     inputs with another output than the reference
     serial         whether the first input gives the same with a barrier after each command
     tensors        bytes that the network's share in the external memory
@@ -61,6 +63,7 @@ class Row:
     predicted: int
     utilization: float
     bound: float
+    mistakes: Sequence[str]
     mismatches: int
     inputs: int
     serial: bool
@@ -136,7 +139,8 @@ def measure(prepared: Prepared, device: str, precision: str, inputs: int) -> Row
     return Row(
         prepared.name, device, precision, (sum(not v.refusals for v in judged), len(judged)),
         report.products / sum(macs) if sum(macs) else 1.0, report.cycles, executable.predicted_cycles,
-        report.utilization, report.bound, mismatches, len(samples), _same(alone.run(samples[0]), results[0]),
+        report.utilization, report.bound, mistakes(report), mismatches, len(samples),
+        _same(alone.run(samples[0]), results[0]),
         sum(f.tensors for f in filled), sum(f.bound for f in filled), sum(f.constants for f in filled), seconds,
     )  # fmt: skip
 
@@ -181,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for row in table(networks, devices, arguments.inputs, lambda name: folder / name):
         if isinstance(row, Row):
             line(cells(row))
-            wrong += bool(row.mismatches) or row.predicted != row.cycles or not row.serial
+            wrong += bool(row.mismatches or row.mistakes) or row.predicted != row.cycles or not row.serial
         else:
             sys.stdout.write(f"{row}\n")
             wrong += 1

@@ -37,6 +37,7 @@ def test_a_network_on_a_device(prepared: Callable[[str], Prepared], network: str
     row = measure(prepared(network), device, precision, INPUTS)
     assert row.mismatches == 0
     assert row.predicted == row.cycles
+    assert not row.mistakes
     assert row.serial
     assert row.computed[0]
     assert 0 < row.utilization <= 1

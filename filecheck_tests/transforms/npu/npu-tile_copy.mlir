@@ -1,6 +1,6 @@
 // RUN: qmlir-opt --npu-tile %s | filecheck %s
 
-// What is returned twice, and what is an input, too, has a buffer of its own for each result.
+// What is returned twice, and what is an input, too, has a buffer of its own for each result; each copy is a layer.
 builtin.module attributes {npu.device = "nmp"} {
   func.func @main(%x: tensor<1x4xi8>) -> (tensor<1x4xi8>, tensor<1x4xi8>, tensor<1x4xi8>) {
     %y = "npu.layer"(%x) <{label = "half"}> ({
@@ -12,6 +12,7 @@ builtin.module attributes {npu.device = "nmp"} {
   }
 }
 
+// CHECK:      npu.layers = ["half", "copy of output1", "copy of output2"]
 // CHECK:      %[[X:.*]] = npu.buffer "dram" 4 : i64 {role = "ifm", tensor = "input0"
 // CHECK:      %[[Y:.*]] = npu.buffer "dram" 4 : i64 {role = "ofm", tensor = "half", port = #npu.port<"output", 0 : i64, "output0"
 // CHECK:      %[[Z:.*]] = npu.buffer "dram" 4 : i64 {role = "ofm", tensor = "output1", port = #npu.port<"output", 1

@@ -1,22 +1,27 @@
 """What a run costs: cycles, products and bytes of each layer, counted command by command.
 
-Beside its cycles stands a layer's bound: what whichever engine, bus or memory has most to do would take if nothing ever
-waited for anything. A layer can stay below it, because its first loads overlap with the layer before; a program cannot.
-Of tensors that stay inside the device no transfer is counted, in either: the bound is that of the traffic that is left.
-The bands of a layer that is worked off in several have its name, and are counted together.
+Every cycle belongs to one layer, so that those of the layers add up to the whole. A layer has the cycles from the end
+of the layer before it to the end of its own last command, but none in which the array, or the host, works for a later
+layer already: where layers overlap, the later one begins when the array does, and what was loaded for it until then
+costs it nothing.
+
+Beside its cycles stands a layer's bound: how many of them whichever engine, bus or memory has most to do is busy for
+it. The rest of its cycles everybody waits for something. Of tensors that stay inside the device no transfer is counted,
+in either: the bound is that of the traffic that is left. The bands of a layer that is worked off in several have its
+name, and are counted together.
 """
 
 from collections import Counter as Sums
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
 from qmlir.device.blocks import Footprint
-from qmlir.device.costs import demand, products
-from qmlir.device.timeline import FOLLOWING, Timeline
+from qmlir.device.costs import products
+from qmlir.device.timeline import Interval, Timeline
 from qmlir.device.tokens import tokens
-from qmlir.isa.commands import Mark
+from qmlir.isa.commands import Host, Mark, Window
 from qmlir.isa.encoding import Command
 
 
@@ -24,9 +29,10 @@ from qmlir.isa.encoding import Command
 class LayerCount:
     """What was counted between its marks and the next.
 
-    cycles    from the end of what came before to the end of its last command, of all its bands
+    cycles    that belong to it, of all its bands
     products  of its contractions
-    asked     cycles of each engine, bus and memory that its commands ask for
+    busy      cycles of its own in which each engine, bus and memory works for it
+    asked     cycles in which they do at any time
     read      bytes read from each memory that has a bandwidth
     written   bytes written there
     """
@@ -34,6 +40,7 @@ class LayerCount:
     name: str
     cycles: int = 0
     products: int = 0
+    busy: Sums[str] = field(default_factory=Sums[str])
     asked: Sums[str] = field(default_factory=Sums[str])
     read: Sums[str] = field(default_factory=Sums[str])
     written: Sums[str] = field(default_factory=Sums[str])
@@ -45,12 +52,12 @@ class LayerCount:
     @property
     def bound(self) -> int:
         """Cycles of what has most to do."""
-        return max(self.asked.values(), default=0)
+        return max(self.busy.values(), default=0)
 
     @property
     def bound_by(self) -> str:
         """What has most to do; empty where nothing has anything."""
-        return max(self.asked, key=lambda name: self.asked[name], default="")
+        return max(self.busy, key=lambda name: self.busy[name], default="")
 
 
 @dataclass(frozen=True)
@@ -84,30 +91,43 @@ class Report:
         return self.products / (self.peak * cycles) if cycles else 0.0
 
 
+@dataclass
+class _Stretch:
+    """The commands from one mark to the next.
+
+    begins   when the array, or the host, begins to work for it; None where neither does
+    ends     when the last of its commands ends, and all before
+    busy     what works for it, and when
+    """
+
+    layer: LayerCount
+    begins: int | None = None
+    ends: int = 0
+    busy: list[Mapping[str, Sequence[Interval]]] = field(default_factory=list[Mapping[str, Sequence[Interval]]])
+
+
 class Counter:
     """Counts while a program is executed."""
 
     def __init__(self, device: Device, program: Program):
         self._device, self._names = device, program.layers
         self._timeline = Timeline(device, tokens(program.commands, device))
-        self._buses = {queue.id: device.bus_of(queue) for queue in device.queue}
-        self._began = 0
-        self._layer = LayerCount("")
-        self._layers = {"": self._layer}
+        self._layers = {"": LayerCount("")}
+        self._stretches = [_Stretch(self._layers[""])]
 
     def count(self, command: Command, touched: Footprint) -> None:
         """Takes the next command and what it touches."""
-        self._timeline.add(command, touched)
         if isinstance(command, Mark):
-            self._end_layer()
             name = self._names[command.layer] if command.layer < len(self._names) else str(command.layer)
-            self._layer = self._layers.setdefault(name, LayerCount(name))
-        layer = self._layer
+            self._stretches.append(_Stretch(self._layers.setdefault(name, LayerCount(name))))
+        stretch = self._stretches[-1]
+        interval = self._timeline.add(command, touched)
+        stretch.ends, layer = self._timeline.now, stretch.layer
+        if isinstance(command, Window | Host) and stretch.begins is None:
+            stretch.begins = interval.start
         layer.products += products(command)
-        asked = demand(command, self._device, touched)
-        layer.asked[self._engine(command)] += asked.engine
-        for number, cycles in asked.memories.items():
-            layer.asked[self._device.memory[number].id] += cycles
+        stretch.busy.append(self._timeline.busy)
+        layer.asked += _cycles(self._timeline.busy, 0, self._timeline.now)
         for blocks, moved in ((touched.reads, layer.read), (touched.writes, layer.written)):
             for block in blocks:
                 memory = self._device.memory[block.place.memory]
@@ -116,17 +136,29 @@ class Counter:
 
     def report(self) -> Report:
         """What was counted."""
-        self._end_layer()
+        end = self._timeline.now
+        for number in reversed(range(len(self._stretches))):
+            stretch = self._stretches[number]
+            before = self._stretches[number - 1].ends if number else 0
+            begin = min(before, end if stretch.begins is None else stretch.begins)
+            _attribute(stretch, begin, end)
+            end = begin
         counted = [layer for layer in self._layers.values() if layer.cycles or any(layer.asked.values())]
         return Report(self._timeline.now, self._device.peak_macs, counted)
 
-    def _end_layer(self) -> None:
-        self._layer.cycles += self._timeline.now - self._began
-        self._began = self._timeline.now
 
-    def _engine(self, command: Command) -> str:
-        """What a command keeps busy: its queue, its bus, or what follows the array on a pipelined queue."""
-        queue = self._device.queue[command.queue]
-        if queue.pipelined and isinstance(command, FOLLOWING):
-            return f"{queue.id}, after the array"
-        return self._buses[queue.id] if queue.engine == "dma" else queue.id
+def _attribute(stretch: _Stretch, begin: int, end: int) -> None:
+    """Gives a layer the cycles from `begin` to `end`, and what is busy for it in them."""
+    stretch.layer.cycles += end - begin
+    for busy in stretch.busy:
+        stretch.layer.busy += _cycles(busy, begin, end)
+
+
+def _cycles(busy: Mapping[str, Sequence[Interval]], begin: int, end: int) -> Sums[str]:
+    """How many of the cycles from `begin` to `end` each thing is busy; those alone that are."""
+    return +Sums(
+        {
+            name: sum(min(t.end, end) - max(t.start, begin) for t in times if t.end > begin and t.start < end)
+            for name, times in busy.items()
+        }
+    )

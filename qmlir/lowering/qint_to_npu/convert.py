@@ -14,6 +14,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qmlir.device import Device, load_device
 from qmlir.device.crossings import call
@@ -58,6 +60,7 @@ class QIntToNpuPass(ModulePass):
 def _divide(function: func.FuncOp, device: Device) -> None:
     """Puts the parts of a function in place of its operations."""
     old = function.body.block
+    _erase_unread(old)
     parts = partition(old, device)
     _refuse_nothing(parts, device)
     _refuse_fallback(parts, device)
@@ -79,6 +82,13 @@ def _divide(function: func.FuncOp, device: Device) -> None:
     region.detach_block(old)
     region.add_block(new)
     old.erase(safe_erase=False)
+
+
+def _erase_unread(block: Block) -> None:
+    """Erases the operations whose results nothing reads: neither a device nor its host has to compute them."""
+    for op in reversed(list(block.ops)):
+        if is_trivially_dead(op):
+            PatternRewriter(op).erase(op)
 
 
 def _part(part: Part, values: dict[SSAValue, SSAValue], label: str, device: Device) -> PartOp:

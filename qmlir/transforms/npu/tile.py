@@ -109,8 +109,7 @@ class _Tiling:
             owner = None if spot is None else spot.buffer.owner
             if spot is None or spot.offset or not isinstance(owner, BufferOp) or owner.port is not None:
                 # What is an input, too, or returned twice, or constant: a copy of it.
-                if self.emitter.rests[-1] is not None:
-                    self.emitter.begin(spec.name)
+                self.emitter.begin(f"copy of {spec.name}")
                 spot = copy_tensor(self.emitter, value, spec.name, stored_bytes(value))
             _make_port(spot.buffer, "output", index, spec.name, value)
 

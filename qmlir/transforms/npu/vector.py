@@ -281,16 +281,15 @@ def tile_reduction(
     chain: Sequence[Operation],
     outer: dict[SSAValue, SSAValue],
 ) -> None:
-    """Sums over an image, some channels and rows at a time, and what follows."""
+    """Sums over an image, some channels and rows at a time, and what follows, on other tensors too."""
     pool, post = emitter.engines.pool, emitter.engines.post
-    reading, sources = emitter.engines.reading(pool), emitter.views(op.x, outer)
-    brought = reading is not None and reading[0] != sources[0].memory
-    room = emitter.regions[reading[0].id, "ifm"].size // 2 if reading is not None and brought else MOST
+    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
+    others = {v: emitter.views(v, outer) for step in chain for v in step.operands if v.owner not in (op, *chain)}
+    room = _brought_room(emitter, [sources[0], *(views[0] for views in others.values())])
     sums_room = emitter.regions[emitter.engines.sums.id, "acc"].size // 2
-    targets = emitter.result(layer.outputs[0], layer.label.data)
-    for source, target in zip(sources, targets, strict=True):
+    for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
         rows, columns, channels = source.shape
-        some = min(channels, sums_room // 4 // len(chain))
+        some = max(min(channels, sums_room // 4 // len(chain), room // (source.bits // 8) // (1 + len(others))), 1)
         for _, _, at in boxes((1, 1, channels), (1, 1, some)):
             sums = emitter.tile(emitter.engines.sums, (1, 1, len(at)), 32, "acc")
             most = max(room // (source.bits // 8), len(at))
@@ -303,6 +302,15 @@ def tile_reduction(
                     init=Init.ACCUMULATE if first else Init.ZERO,
                 )  # fmt: skip
             part = target.box(range(1), range(1), at)
+            loaded = {v: emitter.load(views[n].box(range(1), range(1), at), post) for v, views in others.items()}
             written = emitter.room(part, post)
-            finish(emitter, chain, {op.acc: sums}, written, at)
+            finish(emitter, chain, {op.acc: sums, **loaded}, written, at)
             emitter.store(written, part, post)
+
+
+def _brought_room(emitter: Emitter, views: Sequence[View]) -> int:
+    """Bytes that tiles of tensors have where pools find them, two of each at a time."""
+    reading = emitter.engines.reading(emitter.engines.pool)
+    if reading is None or all(view.memory == reading[0] for view in views):
+        return MOST
+    return emitter.regions[reading[0].id, "ifm"].size // 2

@@ -15,8 +15,10 @@ from qmlir.backends.simulated import Simulated
 from qmlir.context import make_context
 from qmlir.device import shipped_devices
 from qmlir.device.blocks import Fault
+from qmlir.device.timeline import HOST
 from qmlir.isa.encoding import Wait
 from qmlir.source import parse_text
+from tests.backends.npu.accounts import mistakes
 from tests.backends.npu.damage import outcomes
 
 SAME = "padding = array<i64: 1, 1, 1, 1>"
@@ -72,6 +74,16 @@ def test_every_wait_is_needed(device: str) -> None:
         with pytest.raises(Fault, match="must wait for command"):
             checked(program, executable.device)
     assert len(weaker) > 1
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+def test_each_cost_belongs_to_one_layer(device: str) -> None:
+    report = compiled(device).report
+    assert report is not None
+    assert not mistakes(report)
+    host = [layer for layer in report.layers if layer.name in ("quant.qcast", "quant.scast")]
+    assert [layer.bound_by for layer in host] == [HOST, HOST]
+    assert [layer.bound for layer in host] == [320, 13]
 
 
 @pytest.mark.parametrize("device", shipped_devices())

@@ -12,7 +12,7 @@ import qmlir
 from qmlir.backends.simulated import Simulated
 from qmlir.device import shipped_devices
 from qmlir.device.stored import as_images
-from qmlir.isa.commands import Arithmetic, Host
+from qmlir.isa.commands import Arithmetic, Convolve, Host
 from tests.transforms.quantize.calibrated import parsed
 
 Array = npt.NDArray[Any]
@@ -170,3 +170,45 @@ func.func @main(%x: {image}) -> {image} {{
 }}
 """), device, (1, 4, 4, 8))  # fmt: skip
     assert sum(isinstance(command, Host) for command in executable.program.commands) > 2
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What follows sums over an image
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_tensor_is_added_to_the_means_of_an_image(device: str, computed: bool) -> None:
+    image, mean = tensor((2, 3, 3, 12)), tensor((2, 1, 1, 12))
+    given = f'%w = nn.relu %z : {mean} -> {mean}\ncalib.observe %w {{name = "w", range = [0.0, 2.0]}} : {mean}'
+    agree(parsed(f"""
+func.func @main(%x: {image}, %z: {mean}) -> {mean} {{
+  calib.observe %x {{name = "x", range = [-2.5, 2.5]}} : {image}
+  calib.observe %z {{name = "z", range = [-2.0, 2.0]}} : {mean}
+  {given if computed else constant((2, 1, 1, 12))}
+  %0 = nn.max_pool2d %x {{window = array<i64: 1, 1>}} : {image} -> {image}
+  calib.observe %0 {{name = "p", range = [-2.5, 2.5]}} : {image}
+  %1 = nn.global_average_pool %0 : {image} -> {mean}
+  calib.observe %1 {{name = "m", range = [-1.0, 1.0]}} : {mean}
+  %2 = nn.sub %1, %w : {mean}, {mean} -> {mean}
+  calib.observe %2 {{name = "y", range = [-3.0, 3.0]}} : {mean}
+  func.return %2 : {mean}
+}}
+"""), device, (2, 3, 3, 12), (2, 1, 1, 12))  # fmt: skip
+
+
+def test_the_host_and_the_device_compute_nothing_that_nothing_reads() -> None:
+    image = tensor((1, 4, 4, 2))
+    executable = agree(parsed(f"""
+func.func @main(%x: {image}) -> {image} {{
+  calib.observe %x {{name = "x", range = [-2.5, 2.5]}} : {image}
+  {constant((2, 1, 1, 2))}
+  %0 = nn.max_pool2d %x {{window = array<i64: 1, 1>}} : {image} -> {image}
+  calib.observe %0 {{name = "p", range = [-2.5, 2.5]}} : {image}
+  %1 = nn.conv2d %0, %w : {image}, {tensor((2, 1, 1, 2))} -> {image}
+  calib.observe %1 {{name = "c", range = [-4.0, 4.0]}} : {image}
+  %2 = nn.softmax %1 {{axis = 3 : i64}} : {image} -> {image}
+  func.return %0 : {image}
+}}
+"""), "nmp", (1, 4, 4, 2))  # fmt: skip
+    assert not any(isinstance(command, Convolve) for command in executable.program.commands)
