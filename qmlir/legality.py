@@ -274,7 +274,7 @@ def _fitting(op: WeightedOp, stored: Array) -> Int64s:
         raise NoIntegerForm(
             "bias",
             f"its bias {stored[channel] * step:g} in channel {channel} does not fit "
-            f"{numerics.WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}; widen that channel's weight scale",
+            f"{numerics.WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}",
         )
     return stored.astype(np.int64)
 

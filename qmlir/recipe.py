@@ -35,6 +35,8 @@ BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
 Rounding: TypeAlias = Literal["auto", "nearest"]
 
+Format: TypeAlias = tuple[Schema, Precision]
+
 Settings: TypeAlias = Mapping[str, Any]
 """Some of a recipe's fields by name, as plain values."""
 
@@ -70,9 +72,13 @@ class Recipe:
     parameters: tuple[float, int] | None = None
 
     @property
-    def format(self) -> tuple[Schema, Precision]:
+    def format(self) -> Format:
         """What values that share one quantized type have in common."""
         return self.schema, self.precision
+
+    def in_format(self, format: Format) -> "Recipe":
+        """The recipe with another schema and precision."""
+        return replace(self, schema=format[0], precision=format[1])
 
     @property
     def searches_exponents(self) -> bool:

@@ -76,3 +76,35 @@ func.func @non_matches(%q: tensor<4x!q>, %x: tensor<4xf32>) -> (tensor<4x!r>, te
   %4 = quant.qcast %3 : tensor<4xf32> to tensor<4x!c>
   func.return %1, %2, %4 : tensor<4x!r>, tensor<4x!q>, tensor<4x!c>
 }
+
+// -----
+
+// To a finer type and back is nothing; to a coarser one, or to one of a smaller range, it stays.
+
+// CHECK-LABEL: func.func @there_and_back
+// CHECK-SAME: (%[[Q:.*]]: tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>)
+// CHECK-NOT: nn.requantize
+// CHECK: func.return %[[Q]]
+func.func @there_and_back(%q: tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4x!quant.uniform<i8:f32, 0.5>> {
+  %0 = quant.dcast %q : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>
+  %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!quant.uniform<i16:f32, 0.002>>
+  %2 = quant.dcast %1 : tensor<4x!quant.uniform<i16:f32, 0.002>> to tensor<4xf32>
+  %3 = quant.qcast %2 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5>>
+  func.return %3 : tensor<4x!quant.uniform<i8:f32, 0.5>>
+}
+
+// CHECK-LABEL: func.func @rounded
+// CHECK-COUNT-2: nn.requantize
+func.func @rounded(%q: tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4x!quant.uniform<i8:f32, 0.5>> {
+  %0 = nn.requantize %q : tensor<4x!quant.uniform<i8:f32, 0.5>> -> tensor<4x!quant.uniform<i8:f32, 1.0>>
+  %1 = nn.requantize %0 : tensor<4x!quant.uniform<i8:f32, 1.0>> -> tensor<4x!quant.uniform<i8:f32, 0.5>>
+  func.return %1 : tensor<4x!quant.uniform<i8:f32, 0.5>>
+}
+
+// CHECK-LABEL: func.func @saturated
+// CHECK-COUNT-2: nn.requantize
+func.func @saturated(%q: tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4x!quant.uniform<i8:f32, 0.5>> {
+  %0 = nn.requantize %q : tensor<4x!quant.uniform<i8:f32, 0.5>> -> tensor<4x!quant.uniform<i16:f32, 0.001>>
+  %1 = nn.requantize %0 : tensor<4x!quant.uniform<i16:f32, 0.001>> -> tensor<4x!quant.uniform<i8:f32, 0.5>>
+  func.return %1 : tensor<4x!quant.uniform<i8:f32, 0.5>>
+}

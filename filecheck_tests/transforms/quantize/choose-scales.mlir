@@ -153,7 +153,7 @@ func.func @large_bias(%x: tensor<1x1xf32>) -> tensor<1x2xf32> {
 // CHECK-LABEL: func.func @stays_float
 // CHECK: %[[A:.*]] = quant.dcast
 // CHECK: nn.relu %[[A]] : tensor<1x4xf32>
-// CHECK: nn.concat %{{.*}}, %b {{.*}}#qmlir.decision<float, "no-range", "no range is known for {{.*}}gap{{.*}}; profile the network, or write a range in the IR">
+// CHECK: nn.concat %{{.*}}, %b {{.*}}#qmlir.decision<float, "no-range", "no range is known for {{.*}}gap{{.*}}">
 // CHECK: nn.rms_norm %a {{.*}}#qmlir.decision<float, "target", "its root and its division have no integer form on this target">
 // CHECK: nn.transpose %{{.*}}#qmlir.decision<float, "neighbours", "it moves values that only float operations read and write">
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "computed-weights", "its weights are computed at run time; only constant weights can be quantized">

@@ -76,7 +76,7 @@ func.func @wide(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
 !y = !quant.uniform<i8:f32, 1.0>
 
 // CHECK-LABEL: func.func @non_matches
-// CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias 3e+12 in channel 1 does not fit 48 bits in steps of 0.0005; widen that channel's weight scale">{{.*}}, tensor<2xf32> ->
+// CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias 3e+12 in channel 1 does not fit 48 bits in steps of 0.0005">{{.*}}, tensor<2xf32> ->
 // CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">{{.*}}, tensor<2xf32> ->
 // CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias nan in channel 0 does not fit
 func.func @non_matches(%x: tensor<1x2x!x>, %c: tensor<2xf32>) -> (tensor<1x2x!y>, tensor<1x2x!y>, tensor<1x2x!y>) {

@@ -100,8 +100,8 @@ func.func @follows(%x: tensor<4x!a>) -> tensor<2x2xf32> {
 
 // No cast on one side or the other: float, and the tensor is named. An earlier, better reason stays.
 // CHECK-LABEL: func.func @no_casts
-// CHECK: nn.relu %x {{.*}}#qmlir.decision<float, "no-range", "no range is known for %x, {{.*}}r{{.*}}; profile
-// CHECK: nn.relu %{{.*}}#qmlir.decision<float, "no-range", "no range is known for the result of nn.relu; profile
+// CHECK: nn.relu %x {{.*}}#qmlir.decision<float, "no-range", "no range is known for %x, {{.*}}r{{.*}}">
+// CHECK: nn.relu %{{.*}}#qmlir.decision<float, "no-range", "no range is known for the result of nn.relu">
 // CHECK: nn.relu %{{.*}}#qmlir.decision<float, "no-range", "somebody knew better">
 func.func @no_casts(%x: tensor<4xf32>, %q: tensor<4x!a>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %0 = nn.relu %x {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<4xf32> -> tensor<4xf32>

@@ -17,7 +17,7 @@
 // FAIL: error: {{.*}}quantize: must leave no operation float, got 2 (nn.fully_connected "dense2": the policy keeps it in floats; nn.relu "late": {{.*}})
 // NONE: error: {{.*}}rule "name=dense3 keep-float=true": must match an operation or a tensor by name, got dense3; did you mean dense
 // VALUE: error: {{.*}}rule "kind=relu calibration=percentil": must be one of {{.*}}, got percentil; did you mean percentile?
-// RANGE: error: {{.*}}rule "name=late precision=int16": nn.relu "late" cannot have precision int16: no range is known for "late"; {{.*}}; drop the rule, or say something else in it
+// RANGE: error: {{.*}}rule "name=late precision=int16": nn.relu "late" cannot have precision int16: no range is known for "late"; drop the rule, or say something else in it
 // CONFLICT: error: schema: must not contradict the policy's default, symmetric, got symmetric_with_uint8
 
 func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {

@@ -68,6 +68,11 @@ class SameScale(ScaleRule):
                 )
 
 
+def keeps_scale(op: Operation) -> bool:
+    """Whether an operation's operands and results share one quantized type."""
+    return op.has_trait(SameScale, value_if_unregistered=False)
+
+
 @dataclass(frozen=True)
 class FixedScale(ScaleRule):
     """The function's range is known, so the quantizer gives the result the same parameters everywhere.

@@ -1,17 +1,21 @@
 """`cancel-casts`: removes casts that undo each other.
 
-`qcast(dcast(q))` is q, or a requantization where the two types differ; `scast(scast(i))` is i.
+`qcast(dcast(q))` is q, or a requantization where the two types differ; `scast(scast(i))` is i. A requantization to a
+finer type and back is none at all: it gives every integer back, whatever contract rounds.
 """
 
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.dialects.nn import RequantizeOp
+from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import target_of, uniform
 from qmlir.rewriting import replace
 from qmlir.target import Target
@@ -36,9 +40,14 @@ class CancelCastsPass(ModulePass):
         target = target_of(ctx)
         for cast in [o for o in op.walk() if isinstance(o, QuantizeCastOp | StorageCastOp)]:
             _cancel(cast, target)
-        for cast in reversed([o for o in op.walk() if isinstance(o, DequantizeCastOp | StorageCastOp)]):
-            if not cast.result.uses:
-                PatternRewriter(cast).erase(cast)
+        for change in [o for o in op.walk() if isinstance(o, RequantizeOp)]:
+            if (source := _undone(change)) is not None:
+                replace(PatternRewriter(change), change, [], [source])
+        for unread in reversed(
+            [o for o in op.walk() if isinstance(o, DequantizeCastOp | StorageCastOp | RequantizeOp)]
+        ):
+            if not unread.results[0].uses:
+                PatternRewriter(unread).erase(unread)
 
 
 def _cancel(cast: QuantizeCastOp | StorageCastOp, target: Target) -> None:
@@ -52,3 +61,21 @@ def _cancel(cast: QuantizeCastOp | StorageCastOp, target: Target) -> None:
         requantize = RequantizeOp.make([source], element=uniform(cast.result))
         replace(PatternRewriter(cast), cast, requantize)
         decide_quantized(requantize, target)
+
+
+def _undone(change: RequantizeOp) -> SSAValue | None:
+    """The value that a requantization restores after another one; None if it restores none."""
+    inner = change.x.owner
+    if not isinstance(inner, RequantizeOp) or inner.x.type != change.y.type or not is_quantized(inner.x):
+        return None
+    return inner.x if _holds(uniform(inner.y), uniform(inner.x)) else None
+
+
+def _holds(fine: UniformType, coarse: UniformType) -> bool:
+    """Whether each value of a type has one of a finer type within half of its step, and back."""
+    if fine.is_per_axis or coarse.is_per_axis or fine.scale > coarse.scale / 2:
+        return False
+    low, high = ((limit - coarse.zero_point) * coarse.scale for limit in (coarse.storage_min, coarse.storage_max))
+    return (fine.storage_min - fine.zero_point) * fine.scale <= low and high <= (
+        fine.storage_max - fine.zero_point
+    ) * fine.scale

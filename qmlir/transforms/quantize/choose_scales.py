@@ -20,15 +20,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.bias import bias_constant
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import Array, element_of, shape_of, tensor_type
-from qmlir.dialects.nn import ConstantOp, DivOp
+from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, WIDENED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.schemas import (
     Calibration,
     Precision,
@@ -44,22 +44,13 @@ from qmlir.dialects.quant.schemas import (
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promises_powers_of_two
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import LEAST_FACTOR, computed_storage, data_operands, data_values, is_weight, target_of
+from qmlir.legality import LEAST_FACTOR, data_operands, data_values, is_weight, target_of
 from qmlir.passes import option
-from qmlir.recipe import POLICY, BiasPrecision, Recipe, recipe_of
+from qmlir.recipe import BiasPrecision, Recipe
 from qmlir.target import Target
-from qmlir.transforms.quantize.reasons import (
-    COMPUTED_BIAS,
-    COMPUTED_DIVISOR,
-    COMPUTED_WEIGHTS,
-    EMPTY,
-    Reason,
-    blocked,
-    called,
-    no_range,
-    source_of,
-)
-from qmlir.transforms.quantize.scale_groups import ScaleGroups, storage_type
+from qmlir.transforms.quantize.reasons import EMPTY, Reason, called, no_range
+from qmlir.transforms.quantize.recipes import Recipes
+from qmlir.transforms.quantize.scale_groups import ScaleGroups
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """What is added to sums of so many bits stays within this: half of the range is for the products."""
@@ -129,32 +120,12 @@ class _Chooser:
     """The choice for one function."""
 
     def __init__(self, default: Recipe, target: Target, block: Block):
-        self.default, self.target, self.block = default, target, block
+        self.target, self.block = target, block
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
-        self.observers = {o.value: o for o in observers}
-        self.recipes: dict[SSAValue, Recipe] = {}
-        self.groups = ScaleGroups(self.operations, self.observed, self.recipe_of_value)
-
-    def recipe(self, op: Operation) -> Recipe:
-        """The recipe of an operation; data movement without one of its own has that of what it moves."""
-        if isinstance(op, MovementOp) and POLICY not in op.attributes and (moved := data_operands(op)):
-            return self.recipe_of_value(moved[0])
-        return recipe_of(op, self.default)
-
-    def recipe_of_value(self, value: SSAValue) -> Recipe:
-        """The recipe of a tensor: what its observer says, over what the operation that makes it says."""
-        if value not in self.recipes:
-            made = isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp)
-            recipe = self.recipe(value.owner) if made and isinstance(value.owner, Operation) else self.default
-            searched = recipe.schema == "symmetric_with_power2_scale"
-            if isinstance(value.owner, Block) and recipe.calibration == "auto" and not searched:
-                recipe = recipe.with_settings({"calibration": "minmax"})  # pictures and the like use all of their range
-            if value in self.observers:
-                recipe = recipe_of(self.observers[value], recipe)
-            self.recipes[value] = recipe
-        return self.recipes[value]
+        self.recipes = Recipes(block, default, target)
+        self.groups = ScaleGroups(self.operations, self.observed, self.recipes.of_value)
 
     def run(self) -> None:
         able = self._able()
@@ -177,27 +148,26 @@ class _Chooser:
             elif self.observed or decision_of(op) is None:
                 decide(op, "float", *why)  # without ranges there is nothing new to say
         # Data movement follows what computes: between float operations it has nothing to gain.
-        computing = {self.groups.root(v) for o in able if not isinstance(o, MovementOp) for v in self._activations(o)}
-        for op in [o for o in able if isinstance(o, MovementOp) and self.groups.root(o.y) not in computing]:
+        for op in self._moving_floats(able):
             decide(op, "float", "neighbours", "it moves values that only float operations read and write")
             del able[op]
         return able
+
+    def _moving_floats(self, able: Iterable[Operation]) -> list[Operation]:
+        """The data movement that no operation in integers is connected to, by itself or by other data movement."""
+        roots = {o: {self.groups.root(v) for v in self._activations(o)} for o in able}
+        connected = {root for o, own in roots.items() if not isinstance(o, MovementOp) for root in own}
+        left = [o for o in roots if isinstance(o, MovementOp)]
+        while reached := [o for o in left if roots[o] & connected]:
+            connected.update(root for o in reached for root in roots[o])
+            left = [o for o in left if not roots[o] & connected]
+        return left
 
     def _why_float(self, op: Operation) -> Reason | None:
         """Why an operation cannot become integer: target, weights, bias, or a tensor without elements or a range."""
         if any(0 in shape_of(v) for v in data_values(op)):
             return EMPTY
-        if (
-            reason := self.target.why_float(op.name, computed_storage(storage_type(self.recipe(op).precision)))
-        ) is not None:
-            return "target", reason
-        if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
-            return COMPUTED_WEIGHTS
-        if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
-            return COMPUTED_DIVISOR
-        if isinstance(op, WeightedOp) and op.b is not None and bias_constant(op) is None:
-            return COMPUTED_BIAS
-        if (reason := blocked(op)) is not None:
+        if (reason := self.recipes.why_float(op)) is not None:
             return reason
         lacking = [v for v in self._activations(op) if not self.groups.has_range(v)]
         # A result that is only moved lacks what an operand lacks: no need to name both.
@@ -250,20 +220,29 @@ class _Chooser:
     def _cast_for_others(self, value: SSAValue, seen: SSAValue, able: set[Operation], where: InsertPoint) -> None:
         """Sends integer readers of another schema or precision through a type of theirs.
 
-        `seen` is what readers of `value` read.
+        `seen` is what readers of `value` read. A value that integers compute has no more digits than its type; any
+        other one is rounded once, to what its reader wants.
         """
+        exact = seen if value.owner in able else value
         views: dict[UniformType, SSAValue] = {}
         for use in [u for u in seen.uses if _reads_as_data(u.operation, u.index, able)]:
-            wanted = self.groups.type_of(value, self.recipe(use.operation))
-            assert wanted is not None
+            wanted = self._type_for(value, use.operation)
             if wanted == self.groups.type_of(value):
                 continue
             if wanted not in views:
-                quantized = QuantizeCastOp(seen, TensorType(wanted, shape_of(seen)))
+                quantized = QuantizeCastOp(exact, TensorType(wanted, shape_of(seen)))
                 back = DequantizeCastOp(quantized.result, seen.type)
                 Rewriter.insert_op([quantized, back], where)
                 views[wanted] = back.result
             use.operation.operands[use.index] = views[wanted]
+
+    def _type_for(self, value: SSAValue, reader: Operation) -> UniformType:
+        """The type through which an operation reads a value: its result's, if it has one for both."""
+        recipe = self.recipes.of(reader)
+        own = keeps_scale(reader) and recipe.format != self.recipes.of_value(value).format
+        element = self.groups.type_of(reader.results[0]) if own else self.groups.type_of(value, recipe.format)
+        assert element is not None
+        return element
 
     def _requantizes(self, op: WeightedOp) -> bool:
         """Makes weights that a float layer stores in integers floats again, where their scales break a promise."""
@@ -271,7 +250,7 @@ class _Chooser:
         if not isinstance(back, DequantizeCastOp) or isinstance(op.x.owner, DequantizeCastOp):
             return False
         stored, kept = back.input.owner, element_of(back.input)
-        if self.recipe(op).schema != "symmetric_with_power2_scale" or not isinstance(stored, ConstantOp):
+        if self.recipes.of(op).schema != "symmetric_with_power2_scale" or not isinstance(stored, ConstantOp):
             return False
         if not isinstance(kept, UniformType) or all(exponent_of(scale) is not None for scale in kept.scales):
             return False
@@ -289,7 +268,7 @@ class _Chooser:
         """Weights get a type of their own for each operation that reads them: the bias enters into it."""
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
-        recipe = self.recipe(op)
+        recipe = self.recipes.of(op)
         axis = op.CHANNEL_AXIS if recipe.per_channel else None
         where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, not recipe.glow_exact
         searched = recipe.calibration in ("auto", "mse") and not recipe.glow_exact
@@ -310,8 +289,8 @@ class _Chooser:
 
     def _room_for_bias(self, op: WeightedOp, scales: Array) -> Array:
         """Widens a channel's weight scale where its bias would not fit the accumulator in units of s_x·s_w."""
-        recipe = self.recipe(op)
-        data = self.groups.type_of(op.x, recipe)
+        recipe = self.recipes.of(op)
+        data = self.groups.type_of(op.x, recipe.format)
         if op.b is None or not is_float(op.b) or data is None:
             return scales
         assert isinstance(op.b.owner, ConstantOp)
@@ -328,8 +307,8 @@ class _Chooser:
         A factor of 0 would lose the channel's bias. Under the least factor the weights of such a channel are rounded by
         far less than a step of the result, as their sums are next to nothing beside it.
         """
-        recipe = self.recipe(op)
-        data, result = self.groups.type_of(op.x, recipe), self.groups.type_of(op.y, recipe)
+        recipe = self.recipes.of(op)
+        data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
         if data is None or result is None:
             return scales
         least = max(self.target.least_factor, LEAST_FACTOR)
@@ -340,7 +319,7 @@ class _Chooser:
         # One step up, so that rounding to f32 does not bring it below; a NaN or infinite bias widens nothing.
         least = np.nan_to_num(least * (1 + 2**-20), nan=0.0, posinf=0.0)
         wider = np.minimum(least, LARGEST_SCALE).astype(np.float32).astype(np.float64)
-        if self.recipe(op).schema == "symmetric_with_power2_scale":
+        if self.recipes.of(op).schema == "symmetric_with_power2_scale":
             wider = np.array([power_of_two_above(s) if s else s for s in wider.tolist()])
         if (widened := np.flatnonzero(wider > scales)).size:
             before = op.attributes.get(WIDENED)

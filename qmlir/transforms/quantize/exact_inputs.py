@@ -13,10 +13,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.quant.rules import SameScale
+from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision
 from qmlir.legality import data_operands
-from qmlir.recipe import POLICY, Recipe, policy_attribute, recipe_of
+from qmlir.recipe import POLICY, policy_attribute, recipe_of
+from qmlir.transforms.quantize.recipes import Recipes
 
 Array = npt.NDArray[Any]
 
@@ -24,21 +25,23 @@ TOLERANCE = 1e-3
 """How far from a whole number of steps a value may lie, in steps: float32 rounding, no more."""
 
 
-def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], default: Recipe) -> None:
+def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:
     """Gives the observers of inputs that are integers times a step that step, as the policy would.
 
     Args:
         function: The network; its observers change.
         inputs: Some samples, each an array for each input.
-        default: The options in effect; inputs that have parameters or a range of their own keep them. So do inputs
+        recipes: Of the network; inputs that have parameters or a range of their own keep them. So do inputs
             that share a type with other tensors, as the parts of a concat do: the integers of one are not the others'.
     """
     observers = {o.value: o for o in function.walk() if isinstance(o, ObserveOp)}
     for index, argument in enumerate(function.body.block.args):
         observer = observers.get(argument)
-        recipe = recipe_of(observer, default) if observer is not None else default
+        if observer is None:
+            continue
+        recipe = recipe_of(observer, recipes.default).in_format(recipes.of_value(argument).format)
         said = recipe.parameters is not None or recipe.range is not None or recipe.glow_exact
-        if observer is None or said or recipe.schema != "asymmetric" or recipe.calibration != "auto":
+        if said or recipe.schema != "asymmetric" or recipe.calibration != "auto":
             continue
         if not _has_a_type_of_its_own(argument):
             continue
@@ -51,7 +54,7 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], default: 
 
 def _has_a_type_of_its_own(value: SSAValue) -> bool:
     """Whether no operation that keeps scales brings other tensors to a value's type."""
-    movers = [u.operation for u in value.uses if u.operation.has_trait(SameScale, value_if_unregistered=False)]
+    movers = [u.operation for u in value.uses if keeps_scale(u.operation)]
     alone = all(operand is value for op in movers for operand in data_operands(op))
     return alone and all(_has_a_type_of_its_own(r) for op in movers for r in op.results)
 

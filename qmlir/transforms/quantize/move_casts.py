@@ -28,7 +28,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp
-from qmlir.dialects.quant.rules import SameScale
+from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands
 from qmlir.rewriting import replace, rewrite
@@ -60,8 +60,7 @@ def move_casts(module: ModuleOp) -> bool:
 
 def _moves(op: Operation) -> bool:
     """Whether an operation gives elements of its operands, and computes none."""
-    only_moves = isinstance(op, MovementOp | MaxPool2DOp) and op.has_trait(SameScale, value_if_unregistered=False)
-    return only_moves and len(op.results) == 1
+    return isinstance(op, MovementOp | MaxPool2DOp) and keeps_scale(op) and len(op.results) == 1
 
 
 def _on(op: Operation, data: Sequence[SSAValue], element: UniformType) -> Operation:

@@ -28,6 +28,7 @@ from qmlir.transforms.quantize.insert_observers import observers
 from qmlir.transforms.quantize.one_thread import on_one_thread
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
+from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.round_weights import WeightRounding
 from qmlir.transforms.quantize.search_inputs import search_inputs
 from qmlir.transforms.quantize.side_by_side import Samples, SideBySide, network_of, some_samples
@@ -110,11 +111,12 @@ def quantize_by(
     samples = some_samples(module, data) if data is not None else []
     if data is not None:
         network = network_of(module)
-        keep_integers(network, samples, recipe)
+        recipes = Recipes(network.body.block, recipe, target_of(ctx))
+        keep_integers(network, samples, recipes)
         if recipe.per_channel and not recipe.glow_exact:
             equalize_channels(network, samples)
         if recipe.searches_exponents:
-            search_inputs(network, samples, recipe)
+            search_inputs(network, samples, recipes)
             align_scales(network, samples, recipe)
     came = {o for o in module.walk() if isinstance(o, QuantizeCastOp)}
     ChooseScalesPass(**choose).apply(ctx, module)
@@ -127,7 +129,8 @@ def quantize_by(
     refuse_unhonoured(applied, module)
     if options.fail_on_float and (left := [e for e in decisions(module) if e.outcome == "float"]):
         listed = "; ".join(f'{e.operation} "{e.node}": {e.reason}' for e in left)
-        raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})")
+        remedies = ", or ".join(dict.fromkeys(e.remedy for e in left))
+        raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})", remedy=remedies)
 
 
 def _is_untouched(module: ModuleOp) -> bool:

@@ -23,7 +23,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.dialects.quant.rules import SameScale
+from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.ledger import decide, deciding_operations, decision_of
@@ -129,7 +129,7 @@ class _Folding:
             if (decision := decision_of(op)) is None or decision.outcome.data != "float":
                 decide(op, "float", *self._why_without_casts(op, sources, result))
             return
-        if not _keeps_scale(op) and not _is_read_as(op.results[0], result):
+        if not keeps_scale(op) and not _is_read_as(op.results[0], result):
             decide(op, "float", *SHARED)
             return
         new = _quantized_form(op, known, result)
@@ -205,7 +205,7 @@ def _wanted_result(op: Operation, sources: Sequence[SSAValue | None]) -> Uniform
     for use in op.results[0].uses:
         if isinstance(use.operation, QuantizeCastOp):
             return uniform(use.operation.result)
-    return uniform(sources[0]) if _keeps_scale(op) and sources[0] is not None else None
+    return uniform(sources[0]) if keeps_scale(op) and sources[0] is not None else None
 
 
 def _is_read_as(value: SSAValue, type: UniformType) -> bool:
@@ -214,14 +214,10 @@ def _is_read_as(value: SSAValue, type: UniformType) -> bool:
     return all(isinstance(r, QuantizeCastOp) and r.quantized_type == type for r in readers)
 
 
-def _keeps_scale(op: Operation) -> bool:
-    return op.has_trait(SameScale, value_if_unregistered=False)
-
-
 def _quantized_form(op: Operation, sources: Sequence[SSAValue], result: UniformType) -> list[Operation]:
     """The operation on quantized operands, not yet in the graph; before it what brings its operands to one scale."""
     new: list[Operation] = []
-    if _keeps_scale(op):
+    if keeps_scale(op):
         # Of one operand: its type stays, a change of scale can follow. Of several, as in a concat: all get the
         # result's.
         if len(sources) == 1:

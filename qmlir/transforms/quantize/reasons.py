@@ -48,7 +48,7 @@ def blocked(op: Operation) -> Reason | None:
 def no_range(lacking: Iterable[str]) -> Reason:
     """Tensors without a range are why; names as `called` gives them."""
     names = ", ".join(dict.fromkeys(lacking))
-    return "no-range", f"no range is known for {names}; profile the network, or write a range in the IR"
+    return "no-range", f"no range is known for {names}"
 
 
 def called(value: SSAValue) -> str:

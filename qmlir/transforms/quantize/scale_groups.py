@@ -33,11 +33,11 @@ from qmlir.dialects.nn import ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant.calibration import calibrated_range, choose_quantization
 from qmlir.dialects.quant.histograms import Histogram
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.dialects.quant.rules import FixedScale, SameScale
+from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.schemas import Precision, QuantizationError, quantization_of_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands, data_values, is_weight
-from qmlir.recipe import Recipe
+from qmlir.recipe import Format, Recipe
 from qmlir.transforms.quantize.headroom import expected
 from qmlir.transforms.quantize.reasons import called
 
@@ -49,10 +49,11 @@ class Group:
     """Tensors of one type.
 
     recipe   of its first value
-    seen     what was observed of its values
+    seen     what was observed of its values, by value
     moved    what was observed of the same values in another shape, for want of anything better
     held     ranges that it must hold besides, of constants, with what to call these
-    fixed    types that functions or casts give to some of its tensors, with what to call these
+    fixed    types that casts or the policy give to some of its tensors, with what to call these
+    bounded  results of functions with a range of their own, with what to call these
     wanted   types that quantizations in the graph ask for
     demanded types whose parameters the policy gives, with the tensors it gives them for
     ranges   those that the policy gives, with the tensors it gives them for
@@ -62,16 +63,34 @@ class Group:
     """
 
     recipe: Recipe
-    seen: list[Observation] = field(default_factory=list[Observation])
-    moved: list[Observation] = field(default_factory=list[Observation])
+    seen: dict[SSAValue, Observation] = field(default_factory=dict[SSAValue, Observation])
+    moved: dict[SSAValue, Observation] = field(default_factory=dict[SSAValue, Observation])
     held: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
     fixed: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
+    bounded: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
     demanded: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
     ranges: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
     free: bool = False
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
+
+    def take_in(self, other: "Group") -> None:
+        """Makes the type wide enough for the values of another group, under its own recipe."""
+        if other is self:
+            return
+        given = {**dict.fromkeys(other.wanted, "a cast of the model"), **other.demanded}
+        stated = {**{_real_range(type): name for type, name in given.items()}, **other.ranges}
+        if not stated:
+            self.seen.update(other.seen)
+            self.moved.update(other.moved)
+            self.bounded.update(other.bounded)
+            stated = {_real_range(type): name for type, name in other.fixed.items()}
+        elif self.ranges:
+            stated = {}  # the policy says where this one saturates
+        self.held.update({**stated, **other.held})
+        self.padding += other.padding
+        self.free = True
 
 
 class ScaleGroups:
@@ -87,17 +106,20 @@ class ScaleGroups:
         self._observed, self._recipe = observed, recipe
         self._above: dict[SSAValue, SSAValue] = {}
         self._groups: dict[SSAValue, Group] = {}
-        self._types: dict[tuple[SSAValue, Recipe], UniformType] = {}
+        self._types: dict[tuple[SSAValue, Format], UniformType] = {}
         self._ranged: set[SSAValue] = set()
         self._constraints: dict[SSAValue, set[UniformType]] = {}
+        self._following: list[Operation] = []
         self._tied = self._tie(operations)
         for value in dict.fromkeys(v for o in operations for v in data_values(o) if not is_weight(v, o)):
             if value in self._ranged:
                 self._enter(value)
-        for op in self._tied:
+        for op in (*self._tied, *self._following):
             # An infinite padding saturates whatever the type.
             if isinstance(op, PadOp) and isinstance(op.value, FloatAttr) and abs(op.value.value.data) < float("inf"):
                 self._groups[self.root(op.y)].padding.append(op.value.value.data)
+        for op in self._following:
+            self._follow(op)
 
     def root(self, value: SSAValue) -> SSAValue:
         """The value that stands for the group of `value`."""
@@ -106,8 +128,8 @@ class ScaleGroups:
             root = above
         return root
 
-    def type_of(self, value: SSAValue, reader: Recipe | None = None) -> UniformType | None:
-        """The quantized type of a value's group, or what a reader of another recipe sees; None where it has no range.
+    def type_of(self, value: SSAValue, format: Format | None = None) -> UniformType | None:
+        """The quantized type of a value's group, or of its values in another format; None where it has no range.
 
         Raises:
             QuantizationError: No parameters follow from its range.
@@ -117,10 +139,10 @@ class ScaleGroups:
         root = self.root(value)
         if (group := self._groups.get(root)) is None:
             return None  # nobody reads it but as weights
-        recipe = group.recipe if reader is None or reader.format == group.recipe.format else reader
-        key = root, recipe
+        key = root, format or group.recipe.format
         if key not in self._types:
-            self._types[key] = self._choose(group) if recipe is group.recipe else self._type_of_range(group, recipe)
+            recipe = group.recipe.in_format(key[1])
+            self._types[key] = self._choose(group) if recipe == group.recipe else self._type_of_values(group, recipe)
         return self._types[key]
 
     def has_range(self, value: SSAValue) -> bool:
@@ -130,36 +152,50 @@ class ScaleGroups:
     # Building them.
 
     def _tie(self, operations: Iterable[Operation]) -> dict[Operation, None]:
-        """Ties the values of operations that move values of known range; returns them, in order."""
+        """Ties the values of operations that move values of known range; returns those that tie all, in order."""
         tied: dict[Operation, None] = {}
         for op in operations:
             operands = data_operands(op)
             self._ranged.update(v for v in (*operands, *op.results) if self._range_is_given(v))
-            alike = len({self._recipe(v).format for v in data_values(op)}) == 1
-            if alike and _moves(op) and all(v in self._ranged for v in operands) and not self._contradicts(op):
+            if not keeps_scale(op) or any(v not in self._ranged for v in operands):
+                continue
+            self._ranged.update(op.results)
+            format = self._recipe(op.results[0]).format
+            alike = [v for v in data_values(op) if self._recipe(v).format == format]
+            contradictory = self._contradict(alike)
+            if not contradictory:
+                for value in alike:
+                    self._join(alike[0], value)
+            if contradictory or len(alike) < len(data_values(op)):
+                self._following.append(op)
+            else:
                 tied[op] = None
-                self._ranged.update(op.results)
-                for value in data_values(op):
-                    self._join(operands[0], value)
         return tied
+
+    def _follow(self, op: Operation) -> None:
+        """Lets the group of a result hold what the groups of the operands hold, which it is not tied to."""
+        result = self._groups[self.root(op.results[0])]
+        for root in dict.fromkeys(map(self.root, data_operands(op))):
+            result.take_in(self._groups[root])
 
     def _join(self, one: SSAValue, other: SSAValue) -> None:
         if self.root(one) is not self.root(other):
             self._above[self.root(other)] = self.root(one)
 
-    def _contradicts(self, op: Operation) -> bool:
-        """Whether the types that an operation's values must have are several."""
-        groups = [self._constraints.setdefault(self.root(v), set()) for v in data_values(op)]
-        own = {type for v in data_values(op) if (type := quantized_as(v)) is not None}
+    def _contradict(self, values: Sequence[SSAValue]) -> bool:
+        """Whether the types that some values must have are several."""
+        groups = [self._constraints.setdefault(self.root(v), set()) for v in values]
+        own = {type for v in values if (type := quantized_as(v)) is not None}
         together = own.union(*groups)
         if len(together) > 1:
             return True
-        self._constraints[self.root(data_operands(op)[0])] = together
+        self._constraints[self.root(values[0])] = together
         return False
 
     def _range_is_given(self, value: SSAValue) -> bool:
         """Whether a value's range is known without looking at what makes it."""
-        return isinstance(value.owner, ConstantOp) or self._imposed(value) is not None or self._is_observed(value)
+        known = isinstance(value.owner, ConstantOp) or self._is_observed(value)
+        return known or self._imposed(value) is not None or self._own_scale(value) is not None
 
     def _enter(self, value: SSAValue) -> None:
         recipe, name = self._recipe(value), f"{called(value)} of {_maker(value)}"
@@ -168,15 +204,17 @@ class ScaleGroups:
         if recipe.range is not None:
             group.ranges.setdefault(recipe.range, name)
         elif value in self._observed:
-            group.seen.append(expected(value, self._observed[value], recipe))
+            group.seen[value] = self._observed[value]
         elif (moved := self._observed_as(value)) is not None:
-            group.moved.append(expected(value, moved, recipe))
+            group.moved[value] = moved
         if (wanted := quantized_as(value)) is not None:
             group.wanted[wanted] = None
         if recipe.parameters is not None:
             group.demanded.setdefault(_type(recipe, *recipe.parameters), name)
         if (type := self._imposed(value)) is not None:
             group.fixed.setdefault(type, name)
+        elif self._own_scale(value) is not None:
+            group.bounded[value] = name
         elif isinstance(value.owner, ConstantOp):
             array = value.owner.value.array
             group.held.setdefault((float(array.min()), float(array.max())) if array.size else (0.0, 0.0), name)
@@ -185,23 +223,23 @@ class ScaleGroups:
             group.free = True
 
     def _imposed(self, value: SSAValue) -> UniformType | None:
-        """The type that a value has by a function's own range or by a cast that is there already."""
+        """The type that a value has by a cast that is there already, or by the policy's parameters."""
         recipe = self._recipe(value)
         casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
         if isinstance(value.owner, DequantizeCastOp):
             type = element_of(value.owner.input)
         elif casts:
             type = element_of(casts[0].result)
-        elif recipe.parameters is not None:
-            return _type(recipe, *recipe.parameters)
-        elif (
-            isinstance(value, OpResult) and recipe.range is None and (rules := value.op.get_traits_of_type(FixedScale))
-        ):
-            return _type(recipe, *rules[0].result_parameters(*recipe.format))
         else:
-            return None
+            return None if recipe.parameters is None else _type(recipe, *recipe.parameters)
         assert isinstance(type, UniformType)
         return type if not type.is_per_axis else None
+
+    def _own_scale(self, value: SSAValue) -> FixedScale | None:
+        """The rule of the function that makes a value, if its own range decides."""
+        if not isinstance(value, OpResult) or self._recipe(value).range is not None:
+            return None
+        return next(iter(value.op.get_traits_of_type(FixedScale)), None)
 
     def _is_observed(self, value: SSAValue) -> bool:
         """Whether a value's range is known from an observer on it, or on the same values in another shape."""
@@ -219,31 +257,46 @@ class ScaleGroups:
     # Choosing.
 
     def _choose(self, group: Group) -> UniformType:
-        _refuse_contradictions(group)
+        _refuse_contradictions(group, self._fixed(group, group.recipe))
         if group.demanded:
             return next(iter(group.demanded))
         if group.wanted:
             return next(iter(group.wanted))
-        if len(group.fixed) == 1 and not group.free:
-            (only,) = group.fixed
-            lo, hi = _real_range(only)
-            if all(lo <= p <= hi for p in group.padding):
-                return only
-        return self._type_of_range(group, group.recipe)
+        return self._type_of_values(group, group.recipe)
 
-    def _type_of_range(self, group: Group, recipe: Recipe) -> UniformType:
+    def _fixed(self, group: Group, recipe: Recipe) -> dict[UniformType, str]:
+        """The types that some values of a group have anyway, with what to call these values."""
+        fixed = dict(group.fixed)
+        for value, name in group.bounded.items():
+            rule = self._own_scale(value)
+            assert rule is not None
+            fixed.setdefault(_type(recipe, *rule.result_parameters(*recipe.format)), name)
+        return fixed
+
+    def _type_of_values(self, group: Group, recipe: Recipe) -> UniformType:
+        """The type, in the format of a recipe, of the values of a group: what all of them have anyway, or by range."""
+        fixed = self._fixed(group, recipe)
+        if len(fixed) == 1 and not group.free:
+            (only,) = fixed
+            lo, hi = _real_range(only)
+            if only.storage == storage_type(recipe.precision) and all(lo <= p <= hi for p in group.padding):
+                return only
+        return self._type_of_range(group, recipe, fixed)
+
+    def _type_of_range(self, group: Group, recipe: Recipe, fixed: Iterable[UniformType]) -> UniformType:
         """The type for all that a group must hold: what was observed, narrowed, and what is not to be."""
         schema, precision = recipe.format
         exact, where = recipe.glow_exact, group.name
         if group.ranges:
             (lo, hi), *_ = group.ranges
             return _type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
-        kept = [*group.held, *map(_real_range, group.fixed), *((p, p) for p in group.padding)]
+        kept = [*group.held, *map(_real_range, fixed), *((p, p) for p in group.padding)]
         observed = group.seen if group.seen or kept else group.moved
-        if observed and recipe.calibration == "moving_average":
-            kept += [_average(seen, where) for seen in observed]
-        elif observed:
-            (lo, hi), histogram = _together(observed)
+        seen = [expected(v, o, self._recipe(v).in_format(recipe.format)) for v, o in observed.items()]
+        if seen and recipe.calibration == "moving_average":
+            kept += [_average(each, where) for each in seen]
+        elif seen:
+            (lo, hi), histogram = _together(seen)
             given = schema, precision, histogram, recipe.calibration
             if not kept:
                 return _type(recipe, *choose_quantization(lo, hi, *given, glow_exact=exact, where=where))
@@ -252,7 +305,7 @@ class ScaleGroups:
         return _type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
 
 
-def _refuse_contradictions(group: Group) -> None:
+def _refuse_contradictions(group: Group, fixed: Mapping[UniformType, str]) -> None:
     """Refuses several things that the policy says of one group, and a range that lacks what it must hold besides.
 
     Raises:
@@ -270,7 +323,7 @@ def _refuse_contradictions(group: Group) -> None:
             got="; ".join(said),
             remedy="give one of them, or the same for all",
         )
-    besides = {**group.held, **{_real_range(type): name for type, name in group.fixed.items()}}
+    besides = {**group.held, **{_real_range(type): name for type, name in fixed.items()}}
     besides |= {(p, p): "padding" for p in group.padding}
     lacking = [f"{name}: {_shown(bounds)}" for bounds, name in besides.items() if not _within(bounds, group.ranges)]
     if lacking:
@@ -327,10 +380,6 @@ def quantized_as(value: SSAValue) -> UniformType | None:
     types = {element_of(u.operation.result) for u in value.uses if isinstance(u.operation, QuantizeCastOp)}
     only = next(iter(types)) if len(types) == 1 else None
     return only if isinstance(only, UniformType) and not only.is_per_axis else None
-
-
-def _moves(op: Operation) -> bool:
-    return op.has_trait(SameScale, value_if_unregistered=False)
 
 
 def _real_range(type: UniformType) -> Bounds:

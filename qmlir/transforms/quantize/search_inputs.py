@@ -21,8 +21,9 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ReshapeOp, TransposeOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision, power_of_two_above
-from qmlir.recipe import POLICY, Recipe, policy_attribute, recipe_of
+from qmlir.recipe import POLICY, policy_attribute
 from qmlir.transforms.quantize.channel_pairs import evaluations
+from qmlir.transforms.quantize.recipes import Recipes
 
 Array = npt.NDArray[Any]
 
@@ -33,14 +34,14 @@ SAMPLES = 64
 """How many samples they are tried on, at most."""
 
 
-def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], default: Recipe) -> None:
+def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:
     """Gives the observers of inputs the power of two that costs the results least, as the policy would.
 
     Args:
         function: The network; its observers change.
         inputs: Some samples, each an array for each input.
-        default: The options in effect; inputs that have a policy of their own, or that others than contractions read,
-            stay as they are.
+        recipes: Of the network; inputs that have a policy of their own, or that others than contractions read, stay as
+            they are.
     """
     block, inputs = function.body.block, inputs[:SAMPLES]
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
@@ -49,7 +50,8 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], default: 
     results = {v for v in last.operands if v not in block.args}
     for index, argument in enumerate(block.args):
         observer = observers.get(argument)
-        if observer is None or POLICY in observer.attributes or not recipe_of(observer, default).searches_exponents:
+        recipe = recipes.of_value(argument)
+        if observer is None or POLICY in observer.attributes or not recipe.searches_exponents:
             continue
         if observer.bounds is None or observer.bounds[0] == observer.bounds[1] or not results:
             continue
@@ -57,9 +59,9 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], default: 
             continue
         truth = list(evaluations(block, inputs, results))
         errors: dict[float, float] = {}
-        for scale in _scales(*observer.bounds, default.precision):
+        for scale in _scales(*observer.bounds, recipe.precision):
             rounded = [
-                [_rounded(a, scale, default.precision) if i == index else a for i, a in enumerate(s)] for s in inputs
+                [_rounded(a, scale, recipe.precision) if i == index else a for i, a in enumerate(s)] for s in inputs
             ]
             errors[scale] = sum(
                 float(np.square(got[v].astype(np.float64) - exact[v]).sum())

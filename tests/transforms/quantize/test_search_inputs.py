@@ -9,7 +9,9 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.recipe import POLICY, Recipe, policy_attribute, settings_of
+from qmlir.target import load_target
 from qmlir.transforms.quantize.apply_profile import apply_profile
+from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.search_inputs import search_inputs
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 
@@ -47,7 +49,8 @@ def searched(module: Any, samples: list[Array], recipe: Recipe = POWERS, said: A
     observer = next(o for o in module.walk() if isinstance(o, ObserveOp))
     if said is not None:
         observer.attributes[POLICY] = policy_attribute(said)
-    search_inputs(main_function(module), [[x] for x in samples], recipe)
+    network = main_function(module)
+    search_inputs(network, [[x] for x in samples], Recipes(network.body.block, recipe, load_target()))
     policy: Any = observer.attributes.get(POLICY)
     return None if policy is None else settings_of(policy)
 

@@ -1,0 +1,176 @@
+"""Which recipe each operation and each tensor of a network has: what the policy says, carried to what it is about.
+
+An operation that computes has the recipe that its own `qmlir.policy` gives it, and so has its result. An operation
+that keeps the scale of its operands (a reshape, a concat, a pool) belongs to the layer beside it and takes that layer's
+schema and precision, unless its own policy names one:
+
+* it follows the operations in integers whose results it reads, if these are alike;
+* if they differ, or nothing but floats reach it, it follows the operations that read its result.
+
+A tensor that no operation in integers makes (an input of the network, a constant, the result of a float operation)
+likewise has the schema and the precision of the operations that read it, if they agree. So a layer in 16 bits reads 16
+bits where there are 16 to read, and nothing takes a detour through 8.
+
+The recipes are settled once, before casts come into the graph.
+"""
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from qmlir.bias import bias_constant
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn import ConstantOp, DivOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.dialects.quant.schemas import weight_bits
+from qmlir.legality import computed_storage, data_operands, data_values, is_weight
+from qmlir.recipe import POLICY, Format, Recipe, recipe_of, settings_of
+from qmlir.target import Target
+from qmlir.transforms.quantize.reasons import (
+    COMPUTED_BIAS,
+    COMPUTED_DIVISOR,
+    COMPUTED_WEIGHTS,
+    Reason,
+    blocked,
+    source_of,
+)
+from qmlir.transforms.quantize.scale_groups import storage_type
+
+
+class Recipes:
+    """The recipes of the operations and the tensors of a block."""
+
+    def __init__(self, block: Block, default: Recipe, target: Target):
+        """Settles the recipes of a float network with observers.
+
+        Args:
+            block: The network.
+            default: The options in effect.
+            target: Whose operations they are to be.
+        """
+        self.default, self._target = default, target
+        self._observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
+        self._operations: dict[Operation, Recipe] = {}
+        self._values: dict[SSAValue, Recipe] = {}
+        self._floats: dict[SSAValue, list[Format]] = {}  # value that comes as floats → the formats that readers want
+        operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
+        self._leave_to_readers([*block.args, *(o.y for o in block.ops if isinstance(o, ConstantOp))])
+        for op in operations:
+            self._follow_operands(op)
+        for op in reversed(operations):
+            self._follow_readers(op)
+
+    def of(self, op: Operation) -> Recipe:
+        """The recipe of an operation."""
+        return self._operations.get(op) or recipe_of(op, self.default)
+
+    def of_value(self, value: SSAValue) -> Recipe:
+        """The recipe of a tensor: what its observer says, over what the operation that makes it says."""
+        if value not in self._values:
+            self._values[value] = self._recipe_of_value(value)
+        return self._values[value]
+
+    def why_float(self, op: Operation) -> Reason | None:
+        """Why an operation stays float whatever is known of its tensors; None if it may become integer."""
+        return _why_float(op, self.of(op), self._target)
+
+    # Settling them.
+
+    def _leave_to_readers(self, values: Iterable[SSAValue]) -> None:
+        """Notes values that come as floats, but those whose observer names a format."""
+        for value in values:
+            if value not in self._observers or not _names_format(self._observers[value]):
+                self._floats[value] = []
+
+    def _follow_operands(self, op: Operation) -> None:
+        """Settles the recipe of an operation by what it reads, or leaves it to what reads its result."""
+        if not keeps_scale(op) or _names_format(op):
+            self._operations[op] = recipe_of(op, self.default)
+            if self.why_float(op) is not None:
+                self._leave_to_readers(op.results)
+            return
+        made = self._made_operands(op)
+        if len({self.of_value(v).format for v in made}) == 1:
+            self._operations[op] = self._of_one_scale(op, made[0])
+        else:
+            self._leave_to_readers(op.results)
+
+    def _follow_readers(self, op: Operation) -> None:
+        """Settles the recipe of an operation that is left to its readers, and tells its operands what it wants."""
+        if op not in self._operations:
+            (result,) = op.results
+            wanted = self._floats.get(result, [])
+            made = [self.of_value(v).format for v in self._made_operands(op)]
+            if made and (not wanted or any(self._reads_floats(u.operation) for u in result.uses)):
+                wanted = made
+            format = max(wanted, key=_bits) if wanted else self.default.format
+            self._operations[op] = self._of_one_scale(op, data_operands(op)[0], format)
+            if not wanted:
+                return
+            self._floats[result] = [format]
+        if self.why_float(op) is not None:
+            return
+        for value in data_operands(op):
+            if value in self._floats and not is_weight(value, op):
+                self._floats[value].append(self._operations[op].format)
+
+    def _made_operands(self, op: Operation) -> list[SSAValue]:
+        """The operands of an operation whose format is settled by what makes them."""
+        return [v for v in data_operands(op) if v not in self._floats]
+
+    def _reads_floats(self, op: Operation) -> bool:
+        """Whether an operation takes values as floats, with all their digits."""
+        return not isinstance(op, ObserveOp) and (op not in self._operations or self.why_float(op) is not None)
+
+    def _of_one_scale(self, op: Operation, source: SSAValue, format: Format | None = None) -> Recipe:
+        """The recipe of an operation that keeps the scale of `source`; with a format that its target lacks, its own."""
+        format = self.of_value(source).format if format is None else format
+        own = recipe_of(op, self.default)
+        recipe = own.in_format(format)
+        if isinstance(op, MovementOp) and POLICY not in op.attributes and source not in self._floats:
+            # Its values are those of its operand: nothing else is to be said of them.
+            recipe = self.of_value(source).with_settings({"range": None, "parameters": None}).in_format(format)
+        return own if _lacks(op, recipe, self._target) and not _lacks(op, own, self._target) else recipe
+
+    def _recipe_of_value(self, value: SSAValue) -> Recipe:
+        made = isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp)
+        recipe = self.of(value.owner) if made and isinstance(value.owner, Operation) else self.default
+        wanted = set(self._floats.get(value, ()))
+        if len(wanted) == 1:
+            recipe = recipe.in_format(*wanted)
+        searched = recipe.schema == "symmetric_with_power2_scale"
+        if isinstance(value.owner, Block) and recipe.calibration == "auto" and not searched:
+            recipe = recipe.with_settings({"calibration": "minmax"})  # pictures and the like use all of their range
+        return recipe_of(self._observers[value], recipe) if value in self._observers else recipe
+
+
+def _names_format(carrier: Operation) -> bool:
+    """Whether the policy of an operation or an observer names a schema or a precision."""
+    policy = carrier.attributes.get(POLICY)
+    return isinstance(policy, DictionaryAttr) and not {"schema", "precision"}.isdisjoint(settings_of(policy))
+
+
+def _bits(format: Format) -> int:
+    """How many bits values of a format have."""
+    return weight_bits(format[1])
+
+
+def _lacks(op: Operation, recipe: Recipe, target: Target) -> str | None:
+    """Why a target does not compute an operation in integers of a recipe's precision; None if it does."""
+    return target.why_float(op.name, computed_storage(storage_type(recipe.precision)))
+
+
+def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
+    if (reason := _lacks(op, recipe, target)) is not None:
+        return "target", reason
+    if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
+        return COMPUTED_WEIGHTS
+    if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
+        return COMPUTED_DIVISOR
+    if isinstance(op, WeightedOp) and op.b is not None and bias_constant(op) is None:
+        return COMPUTED_BIAS
+    return blocked(op)
