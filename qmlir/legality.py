@@ -129,36 +129,35 @@ def require_integer_form(op: Operation, target: Target) -> None:
         _require_weights(op)
     if isinstance(op, nn.SoftmaxOp | nn.LpNormalizationOp):
         _require_shares(op)
-    if isinstance(op, nn.LogSoftmaxOp):
-        _require_logarithms(op)
     if isinstance(op, nn.MaximumOp | nn.MinimumOp) and not chooses_integers(op):
         _require_pairs(op)
     _require_accumulator(op, target)
     _require_factors(op)
 
 
-SMALLEST_SHARE = 2.0**-16
-"""The smallest scale of a softmax's or a normalization's result."""
+SMALLEST_SHARES: dict[type[Operation], int] = {nn.SoftmaxOp: -19, nn.LpNormalizationOp: -16}
+"""The exponent of the smallest scale of a softmax's or a normalization's result."""
 
 MOST_SHARES = 1 << 18
 """How many elements a softmax may sum exponentials of, in 62 bits."""
 
 
 def _require_shares(op: nn.SoftmaxOp | nn.LpNormalizationOp) -> None:
-    scale, count = uniform(op.y).scale, shape_of(op.x)[op.axis.value.data]
+    scale, count, least = uniform(op.y).scale, shape_of(op.x)[op.axis.value.data], SMALLEST_SHARES[type(op)]
     if isinstance(op, nn.LpNormalizationOp) and op.p.value.data != 2:
         raise NoIntegerForm("target", "its division by a sum of magnitudes has no integer form on this target")
-    if not SMALLEST_SHARE <= scale <= 1:
-        raise NoIntegerForm("factor", f"its result's scale {scale:g} is not between 2^-16 and 1")
+    if not 2.0**least <= scale <= 1:
+        raise NoIntegerForm("factor", f"its result's scale {scale:g} is not between 2^{least} and 1")
     if isinstance(op, nn.SoftmaxOp) and count > MOST_SHARES:
         raise NoIntegerForm("accumulator", f"its sum of {count} exponentials does not fit 62 bits")
 
 
-def _require_logarithms(op: nn.LogSoftmaxOp) -> None:
+def logarithm_bits(op: nn.LogSoftmaxOp) -> int:
+    """Bits behind the point of a log-softmax's i32 sums: as many as leave room for the least value of its result."""
     result = uniform(op.y)
-    least = result.scale * (result.storage_min - result.zero_point)
-    if least < -(2.0 ** (31 - LOGARITHM_BITS)):
-        raise NoIntegerForm("factor", f"its result reaches down to {least:g}, and has an integer form from -32 on")
+    least = result.scale * (result.zero_point - result.storage_min)
+    whole = math.ceil(math.log2(least)) if least > 1 else 0
+    return max(0, min(LOGARITHM_BITS, 31 - whole))
 
 
 def chooses_integers(op: nn.MaximumOp | nn.MinimumOp) -> bool:
@@ -391,7 +390,7 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *,
                 x, y, result = scales(op.lhs), scales(op.rhs), scales(op.y)
                 found = x / (y * result) if isinstance(op, nn.DivOp) else np.concatenate([x / result, x * y / result])
             case nn.LogSoftmaxOp():
-                found = dtype(2.0**-LOGARITHM_BITS) / scales(op.y)
+                found = dtype(2.0 ** -logarithm_bits(op)) / scales(op.y)
             case _:
                 found = np.zeros(0)
         return found.astype(np.float64)

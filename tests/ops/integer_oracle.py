@@ -329,7 +329,8 @@ def log_softmax(op: qint.LogSoftmaxOp, x: Array) -> Result:
         most = max(at(x, *place) for place in line)
         d = [most - at(x, *place) for place in line]
         total = sum(int(op.table.array[each]) for each in d)
-        log_total = fixed_logarithm(total, op.integer_bits.value.data)
+        dropped = 26 - op.fraction.value.data
+        log_total = half_up(Fraction(fixed_logarithm(total, op.integer_bits.value.data), 1 << dropped))
         for place, each in zip(line, d, strict=True):
             result[place] = max(int(op.differences.array[each]) - log_total, INT32_MIN)
     return result

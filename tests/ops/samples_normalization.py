@@ -38,13 +38,14 @@ FLOAT_SAMPLES = (
 )
 
 
-def logarithms(step: float, width: int, integer_bits: int) -> Properties:
+def logarithms(step: float, width: int, integer_bits: int, fraction: int = 26) -> Properties:
     """The tables of qint.log_softmax for data in steps of `step`."""
     d = np.arange(1 << width) * step
     return {
         "table": weights(np.rint(np.exp(-d) * 2.0 ** (31 - integer_bits)), np.int32),
-        "differences": weights(np.maximum(np.rint(-d * (1 << 26)), -(1 << 31)), np.int32),
+        "differences": weights(np.maximum(np.rint(-d * (1 << fraction)), -(1 << 31)), np.int32),
         "integer_bits": int32(integer_bits),
+        "fraction": int32(fraction),
     }
 
 
@@ -64,6 +65,7 @@ HALF = 1 << 30
 QINT_SAMPLES = (
     Sample(qint.LogSoftmaxOp, "rows", (i(8, 5, 7),), axis(1) | logarithms(0.05, 8, 1)),
     Sample(qint.LogSoftmaxOp, "columns, steep", (i(8, 2, 9, 3),), axis(1) | logarithms(0.9, 8, 12)),
+    Sample(qint.LogSoftmaxOp, "far down", (i(8, 3, 20),), axis(1) | logarithms(0.7, 8, 1, 23)),
     Sample(qint.LogSoftmaxOp, "of i16", (i(16, 3, 20),), axis(1) | logarithms(0.0007, 16, 1)),
     Sample(qint.L2NormalizationOp, "once", (i(8, 5, 7),), axis(1) | root(1518500250, 8, "single") | narrow(8, 5), i8),
     Sample(

@@ -39,14 +39,14 @@ func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!w>) -> (tensor<2x3x!s>,
 
 // -----
 
-// A result whose steps are larger than 1, or smaller than 2^-16: an island.
+// A result whose steps are larger than 1, or smaller than 2^-19: an island.
 !a = !quant.uniform<i8:f32, 0.05:3>
 !s = !quant.uniform<i8:f32, 2.0>
-!t = !quant.uniform<i16:f32, 0.00001>
+!t = !quant.uniform<i16:f32, 0.000001>
 
 // CHECK-LABEL: func.func @islands
-// CHECK: nn.softmax %{{.*}}#qmlir.decision<float, "factor", "its result's scale 2 is not between 2^-16 and 1">
-// CHECK: nn.softmax %{{.*}}#qmlir.decision<float, "factor", "its result's scale 1e-05 is not between 2^-16 and 1">
+// CHECK: nn.softmax %{{.*}}#qmlir.decision<float, "factor", "its result's scale 2 is not between 2^-19 and 1">
+// CHECK: nn.softmax %{{.*}}#qmlir.decision<float, "factor", "its result's scale 1e-06 is not between 2^-19 and 1">
 func.func @islands(%x: tensor<2x3x!a>) -> (tensor<2x3x!s>, tensor<2x3x!t>) {
   %0 = nn.softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!s>
   %1 = nn.softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!t>
@@ -99,14 +99,14 @@ func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!b>) -> (tensor<2x3x!l>,
 
 // -----
 
-// Islands: logarithms that go too far down, sums of magnitudes, too many squares, 16 bits.
+// Islands: sums of magnitudes, too many squares, 16 bits. A logarithm that goes far down has fewer bits behind its point.
 !a = !quant.uniform<i8:f32, 0.05:3>
 !h = !quant.uniform<i16:f32, 0.05>
 !l = !quant.uniform<i8:f32, 0.5>
 !u = !quant.uniform<i8:f32, 0.0078125>
 
 // CHECK-LABEL: func.func @more_islands
-// CHECK: nn.log_softmax %{{.*}}#qmlir.decision<float, "factor", "its result reaches down to -64, and has an integer form from -32 on">
+// CHECK: qint.log_softmax {{.*}}integer_bits = 1 : i32, fraction = 25 : i32
 // CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target", "its division by a sum of magnitudes has no integer form on this target">
 // CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "accumulator", "the sum of squares along its axis can reach 2574150000, more than a 32-bit accumulator holds">
 // CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target",

@@ -21,7 +21,7 @@ from qmlir.dialects.elementary.fixed_point import (
 )
 from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
-from qmlir.dialects.qint.base import ZERO, QIntOp, largest_difference, width_of
+from qmlir.dialects.qint.base import ZERO, QIntOp, int32, largest_difference, width_of
 from qmlir.dialects.qint.requantize import NarrowingOp
 from qmlir.dialects.quant.tables import KNOTS, SEGMENT_BITS
 from qmlir.dialects.weights import WeightsAttr
@@ -129,8 +129,9 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
     (R1) min ≤ max, and both fit the result's element type
     (S1) x has 8 or 16 bits; the table has an entry, i32, for each difference, none negative and the first not 0
     (S2) the axis lies within the rank and is not empty
-    (S3) the division is one of the three; unit is in [1, 2^16], for newton a power of two, for interpolated 2^15
-    (S4) no sum along the axis can leave its bits: 2^62 for exact, 2^31 for the others
+    (S3) the division is one of the three; unit is in [1, 2^19], for newton in [1, 2^16] and a power of two, for
+         interpolated 2^15
+    (S4) no sum along the axis can leave its bits: 2^62 for exact, 2^31 for the others; nor can 2·e·unit leave 2^62
     (S5) if and only if the division is interpolated, `inverse` is there with 513 entries of i16, of 1 / (1 + x) for x
          in steps of 2^−9, each in steps of 2^−15
     """
@@ -161,16 +162,15 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
     def verify_(self) -> None:
         super().verify_()
         unit, division = self.unit.value.data, self.division.data
-        most = 1 << 16 + FRACTION
         fits = {
-            "exact": 1 << FRACTION <= unit <= most,
-            "newton": 1 << FRACTION <= unit <= most and unit & unit - 1 == 0,
+            "exact": 1 << FRACTION <= unit <= 1 << 19 + FRACTION,
+            "newton": 1 << FRACTION <= unit <= 1 << 16 + FRACTION and unit & unit - 1 == 0,
             "interpolated": unit == 1 << 15 + FRACTION,
         }
         if not fits.get(division, False):  # S3
             raise VerifyException(
-                f"'{self.name}' divides {', '.join(fits)} with a unit in [1, 2^16], for newton a power of two, "
-                f"for interpolated 2^15, got {division} and {unit} · 2^-{FRACTION}"
+                f"'{self.name}' divides {', '.join(fits)} with a unit in [1, 2^19], for newton a power of two up to "
+                f"2^16, for interpolated 2^15, got {division} and {unit} · 2^-{FRACTION}"
             )
         inverse = None if self.inverse is None else (self.inverse.array.dtype.name, *self.inverse.array.shape)
         if inverse != (("int16", KNOTS) if division == "interpolated" else None):  # S5
@@ -180,30 +180,35 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
         total = self.split()[1] * terms[division]
         if total >= 1 << (62 if division == "exact" else 31):  # S4
             raise VerifyException(f"'{self.name}' has too many elements along axis {self.axis.value.data}: {total}")
+        if division == "exact" and 2 * largest * unit > 1 << 62:  # S4
+            raise VerifyException(f"'{self.name}' has exponentials up to {largest}, too large for a unit of {unit}")
 
 
 LOGARITHM_BITS = 26
-"""Bits behind the point of what `LogSoftmaxOp` yields."""
+"""The most bits behind the point of what `LogSoftmaxOp` yields, and those of its logarithms."""
 
 
 @irdl_op_definition
 class LogSoftmaxOp(ExponentialsOp):
-    """y = max(differences[m − x] − ln Σ table[m − x], −2^31) along `axis`, i32 in steps of 2^−26; m the maximum there.
+    """y = max(differences[m − x] − ln Σ table[m − x], −2^31) along `axis`, i32 in steps of 2^−`fraction`.
 
-    `differences` holds −d·s for each difference d of two elements, in steps of 2^−26, `table` what e^(−d·s) adds to the
-    sum, in steps of 2^(`integer_bits` − 31). The sum is exact; its logarithm is that of its first 31 bits, as gemmlowp
-    computes it: within 2^−24.
+    m is the maximum along the axis. `differences` holds −d·s for each difference d of two elements, in steps of the
+    result, `table` what e^(−d·s) adds to the sum, in steps of 2^(`integer_bits` − 31). The sum is exact; its logarithm
+    is that of its first 31 bits, as gemmlowp computes it: within 2^−24, then rounded half up to steps of the result.
+    A result of fewer bits behind its point reaches further down.
 
     (S1) x has 8 or 16 bits; the table has an entry, i32, for each difference, none negative and the first not 0
     (S2) the axis lies within the rank and is not empty
     (S4) no sum along the axis can leave 62 bits
     (S6) `differences` has as many entries of i32, none positive
     (S7) `integer_bits` is in [1, 30], and the first entry of the table is 1 at least
+    (S9) `fraction` is in [0, 26]
     """
 
     name = "qint.log_softmax"
     differences = prop_def(WeightsAttr)
     integer_bits = prop_def(IntegerAttr.constr(i32))
+    fraction = prop_def(IntegerAttr.constr(i32), default_value=int32(LOGARITHM_BITS))
     y = result_def(TensorType)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -212,15 +217,15 @@ class LogSoftmaxOp(ExponentialsOp):
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [i32]
 
-    def log_of_sum(self, total: N) -> N:
-        """The logarithm of a sum, i64, in steps of 2^−26."""
-        return log_of_sum(total, self.integer_bits.value.data)
+    def log_of_sum(self) -> "LogOfSum":
+        """The logarithm of a sum."""
+        return LogOfSum(self.integer_bits.value.data, self.fraction.value.data)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x = self.rows(inputs[0])
         d = x.max(axis=1, keepdims=True) - x
         total = self.table.array.astype(np.int64)[d].sum(axis=1, keepdims=True)
-        y = logarithm_of_share(Lanes(self.differences.array.astype(np.int64)[d]), self.log_of_sum(Lanes(total)))
+        y = logarithm_of_share(Lanes(self.differences.array.astype(np.int64)[d]), self.log_of_sum()(Lanes(total)))
         return (y.array.astype(np.int32).reshape(inputs[0].shape),)
 
     def verify_(self) -> None:
@@ -236,13 +241,25 @@ class LogSoftmaxOp(ExponentialsOp):
             )
         if self.split()[1] * int(table.max()) >= 1 << 62:  # S4
             raise VerifyException(f"'{self.name}' has too many elements along axis {self.axis.value.data}")
+        if not 0 <= self.fraction.value.data <= LOGARITHM_BITS:  # S9
+            raise VerifyException(
+                f"'{self.name}' has 0 to {LOGARITHM_BITS} bits behind the point, got {self.fraction.value.data}"
+            )
 
 
-def log_of_sum(total: N, integer_bits: int) -> N:
-    """ln of a sum below 2^62 in Q(`integer_bits`), in steps of 2^−26."""
-    beyond = total >> 31
-    extra = beyond.equals(0).choose(0, 32 - leading_zeros(beyond))
-    return logarithm(total >> extra, extra + integer_bits)
+@dataclass(frozen=True)
+class LogOfSum:
+    """ln of a sum below 2^62, i64, in steps of 2^(`integer_bits` − 31); the result in steps of 2^−`fraction`."""
+
+    integer_bits: int
+    fraction: int
+
+    def __call__(self, total: N) -> N:
+        beyond = total >> 31
+        extra = beyond.equals(0).choose(0, 32 - leading_zeros(beyond))
+        exact = logarithm(total >> extra, extra + self.integer_bits)
+        dropped = LOGARITHM_BITS - self.fraction
+        return exact + (1 << dropped - 1) >> dropped if dropped else exact
 
 
 def logarithm_of_share(difference: N, log_total: N) -> N:

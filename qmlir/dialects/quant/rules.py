@@ -4,7 +4,7 @@ Each operation carries its rule as a trait. The quantizer asks it for parameters
 types against it; nothing else in the compiler knows which operation has which rule.
 
     SameScale           data movement, max: operands and results share one type
-    FixedScale          sigmoid, softmax, …: the function's own range decides
+    FixedScale          sigmoid, softmax, …: the function's own range decides, unless what was observed is far from it
     FreeScale           all others: the result has a range of its own
     AccumulatorScale    beside one of the above: the bias counts in the accumulator's steps, s_x · s_w
 
@@ -75,11 +75,17 @@ def keeps_scale(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class FixedScale(ScaleRule):
-    """The function's range is known, so the quantizer gives the result the same parameters everywhere.
+    """The function's range is known, so the quantizer gives the result the same parameters without a profile.
+
+    Where something was observed, two kinds of results lose by that, and have the observed range instead (`suits`):
+    those of a function that may leave the parameters' range, as logarithms do, and those so small that hardly a step is
+    left to them, as the softmax of a thousand equals.
 
     scale, zero_point   for int8 where the schema admits that zero point (TFLite's choice)
     symmetric_scale     for int8 with zero point 0
     int16_scale         for int16, whose zero point is 0
+    bounded             whether no result of the function leaves the range of these parameters
+    least_scale         the smallest that integers compute the function with
 
     Imported graphs may use other parameters: the verifier accepts them and tables are made for any.
     """
@@ -88,6 +94,8 @@ class FixedScale(ScaleRule):
     zero_point: int
     symmetric_scale: float
     int16_scale: float = 1 / 32768
+    bounded: bool = True
+    least_scale: float = 0.0
 
     UNSIGNED_OFFSET: ClassVar[int] = 128
     LOWEST: ClassVar[int] = -128
@@ -106,6 +114,15 @@ class FixedScale(ScaleRule):
                 raise QuantizationError(f"schema {schema} needs signed integers", got=precision, remedy="use int8")
             return self.symmetric_scale, 0
         return self.scale, self.zero_point + (self.UNSIGNED_OFFSET if precision == "uint8" else 0)
+
+    def suits(self, lo: float, hi: float, schema: Schema, precision: Precision) -> bool:
+        """Whether the parameters lose nothing of results that were seen to be in [lo, hi].
+
+        Results lose that fill less than half of the bits, 16 steps of 8 bits and 256 of 16; only 0 does not.
+        """
+        scale, _ = self.result_parameters(schema, precision)
+        steps = max(abs(lo), abs(hi)) / scale
+        return self.bounded and (steps == 0 or steps >= (256 if precision == "int16" else 16))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from qmlir.dialects.qint.normalization import FRACTION, LOGARITHM_BITS, SUM_BITS
 from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import uniform
+from qmlir.legality import logarithm_bits, uniform
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.lowering.nn_to_qint.tables import half_away
 from qmlir.runtimes import Rounding
@@ -107,14 +107,15 @@ def _gemmlowp_differences(data: UniformType) -> npt.NDArray[np.int64]:
 
 
 def lower_log_softmax(op: nn.LogSoftmaxOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """acc = (x − m)·s_x − log Σ exp((x − m)·s_x) in steps of 2^−26, then y = z_y + acc / s_y."""
-    data = uniform(op.x)
+    """acc = (x − m)·s_x − log Σ exp((x − m)·s_x) in steps of 2^−fraction, then y = z_y + acc / s_y."""
+    data, fraction = uniform(op.x), logarithm_bits(op)
     fixed = rounding.function == "fixed_point"
-    if fixed and _sums_as_gemmlowp(op) and _is_power_of_two(1 / uniform(op.y).scale):
+    gemmlowps = fraction == LOGARITHM_BITS and _sums_as_gemmlowp(op) and _is_power_of_two(1 / uniform(op.y).scale)
+    if fixed and gemmlowps:
         differences, bits = _gemmlowp_differences(data), SUM_BITS
         table = Division("newton", 0).term(Lanes(_gemmlowp_table(data).astype(np.int64))).array
     else:
-        differences, bits = np.rint(-_differences(data) * data.scale * (1 << LOGARITHM_BITS)), 31 - TABLE_BITS
+        differences, bits = np.rint(-_differences(data) * data.scale * (1 << fraction)), 31 - TABLE_BITS
         table = _exact_table(data)
         rounding = replace(rounding, contract="single") if fixed else rounding
     properties = {
@@ -122,6 +123,7 @@ def lower_log_softmax(op: nn.LogSoftmaxOp, operands: Sequence[SSAValue], roundin
         "table": WeightsAttr(table.astype(np.int32)),
         "differences": WeightsAttr(np.maximum(differences, LEAST).astype(np.int32)),
         "integer_bits": int32(bits),
+        "fraction": int32(fraction),
     }
     logarithm = qint.LogSoftmaxOp.make(operands, properties)
     return [logarithm, requantize(logarithm.y, op, rounding)]

@@ -72,7 +72,7 @@ def _log_softmax(code: TensorCode, op: LogSoftmaxOp, x: SSAValue) -> SSAValue:
 
     def share(x: Value, most: Value, total: Value, y: Value) -> Value:
         difference = _read(differences, _difference(x, most))
-        return logarithm_of_share(difference, op.log_of_sum(total)).to(y.element)
+        return logarithm_of_share(difference, op.log_of_sum()(total)).to(y.element)
 
     flat = code.reshape(x, shape)
     most = _maxima(code, op, flat)

@@ -8,10 +8,10 @@ from xdsl.dialects.builtin import i64
 from qmlir.dialects.qint.normalization import (
     Division,
     L2NormalizationOp,
+    LogOfSum,
     LogSoftmaxOp,
     Root,
     SoftmaxOp,
-    log_of_sum,
     logarithm_of_share,
 )
 from qmlir.lowering.code import Buffer, Code
@@ -74,11 +74,12 @@ def _maximum(code: Code, x: Buffer, length: int, o: Value, i: Value) -> Value:
 class LogSoftmax(Kernel):
     """y[o, a, i] = differences[m − x[o, a, i]] − ln Σ_a table[m − x[o, a, i]]. Buffers: x, table, differences, y.
 
-    shape   before, along and behind the axis
+    shape        before, along and behind the axis
+    log_of_sum   the arithmetic of the logarithm
     """
 
     shape: tuple[int, int, int]
-    integer_bits: int
+    log_of_sum: LogOfSum
 
     @property
     def symbol(self) -> str:
@@ -97,7 +98,7 @@ class LogSoftmax(Kernel):
                 return [sums[0] + entry(table, a)]
 
             (total,) = code.fold(0, length, [code.zeros(i64, None)], add)
-            log_total = log_of_sum(total, self.integer_bits)
+            log_total = self.log_of_sum(total)
             with code.loop(0, length, name="a") as a:
                 y.store(logarithm_of_share(entry(differences, a), log_total).to(y.element), o, a, i)
 
@@ -107,7 +108,7 @@ def _log_softmax(state: MainLowering, op: LogSoftmaxOp) -> None:
     y = state.allocate_result(op.y)
     tables = [state.constant(t.array) for t in (op.table, op.differences)]
     buffers = [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)]
-    state.call(LogSoftmax(shape, op.integer_bits.value.data), buffers, shape[0])
+    state.call(LogSoftmax(shape, op.log_of_sum()), buffers, shape[0])
     state.replace(op.y, y)
 
 

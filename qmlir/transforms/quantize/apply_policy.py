@@ -212,7 +212,7 @@ def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
         found.update((s, f"it has no weights, so no {_spelled(s)}") for s in settings if s in WEIGHT_SETTINGS)
     elif op.b is None and "bias" in settings:
         found["bias"] = "it has no bias"
-    if op.get_traits_of_type(FixedScale):
+    if any(rule.bounded for rule in op.get_traits_of_type(FixedScale)):
         found.update((s, f"the function itself fixes its {s}") for s in settings if s in RESULT_SETTINGS)
     return found
 

@@ -153,7 +153,7 @@ class _Chooser:
             del able[op]
         return able
 
-    def _moving_floats(self, able: Iterable[Operation]) -> list[Operation]:
+    def _moving_floats(self, able: Iterable[Operation]) -> Sequence[Operation]:
         """The data movement that no operation in integers is connected to, by itself or by other data movement."""
         roots = {o: {self.groups.root(v) for v in self._activations(o)} for o in able}
         connected = {root for o, own in roots.items() if not isinstance(o, MovementOp) for root in own}

@@ -5,7 +5,7 @@ those form a group with one type, chosen for the union of what enters it. Into a
 
 * activations with an observed range,
 * constants, whose range is known,
-* results of functions with a range of their own (sigmoid, tanh, softmax), which need no profile,
+* results of functions with a range of their own (sigmoid, tanh, softmax), which need no profile but heed one,
 * values that existing casts have given a type, in a graph that came with some.
 
 A type that a quantization in the graph asks for is a constraint, not a wish: its group has that type, and a group of
@@ -34,7 +34,7 @@ from qmlir.dialects.quant.calibration import calibrated_range, choose_quantizati
 from qmlir.dialects.quant.histograms import Histogram
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
-from qmlir.dialects.quant.schemas import Precision, QuantizationError, quantization_of_range
+from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision, QuantizationError, quantization_of_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands, data_values, is_weight
 from qmlir.recipe import Format, Recipe
@@ -195,7 +195,7 @@ class ScaleGroups:
     def _range_is_given(self, value: SSAValue) -> bool:
         """Whether a value's range is known without looking at what makes it."""
         known = isinstance(value.owner, ConstantOp) or self._is_observed(value)
-        return known or self._imposed(value) is not None or self._own_scale(value) is not None
+        return known or self._imposed(value) is not None or _fixed_scale(value) is not None
 
     def _enter(self, value: SSAValue) -> None:
         recipe, name = self._recipe(value), f"{called(value)} of {_maker(value)}"
@@ -213,7 +213,7 @@ class ScaleGroups:
             group.demanded.setdefault(_type(recipe, *recipe.parameters), name)
         if (type := self._imposed(value)) is not None:
             group.fixed.setdefault(type, name)
-        elif self._own_scale(value) is not None:
+        elif self._own_scale(value, recipe.format) is not None:
             group.bounded[value] = name
         elif isinstance(value.owner, ConstantOp):
             array = value.owner.value.array
@@ -235,11 +235,12 @@ class ScaleGroups:
         assert isinstance(type, UniformType)
         return type if not type.is_per_axis else None
 
-    def _own_scale(self, value: SSAValue) -> FixedScale | None:
-        """The rule of the function that makes a value, if its own range decides."""
-        if not isinstance(value, OpResult) or self._recipe(value).range is not None:
+    def _own_scale(self, value: SSAValue, format: Format) -> FixedScale | None:
+        """The rule of the function that makes a value, if its own range decides about a format."""
+        rule, seen = _fixed_scale(value), self._observed.get(value)
+        if rule is None or self._recipe(value).range is not None:
             return None
-        return next(iter(value.op.get_traits_of_type(FixedScale)), None)
+        return rule if seen is None or rule.suits(*seen.bounds, *format) else None
 
     def _is_observed(self, value: SSAValue) -> bool:
         """Whether a value's range is known from an observer on it, or on the same values in another shape."""
@@ -268,9 +269,8 @@ class ScaleGroups:
         """The types that some values of a group have anyway, with what to call these values."""
         fixed = dict(group.fixed)
         for value, name in group.bounded.items():
-            rule = self._own_scale(value)
-            assert rule is not None
-            fixed.setdefault(_type(recipe, *rule.result_parameters(*recipe.format)), name)
+            if (rule := self._own_scale(value, recipe.format)) is not None:
+                fixed.setdefault(_type(recipe, *rule.result_parameters(*recipe.format)), name)
         return fixed
 
     def _type_of_values(self, group: Group, recipe: Recipe) -> UniformType:
@@ -293,6 +293,9 @@ class ScaleGroups:
         kept = [*group.held, *map(_real_range, fixed), *((p, p) for p in group.padding)]
         observed = group.seen if group.seen or kept else group.moved
         seen = [expected(v, o, self._recipe(v).in_format(recipe.format)) for v, o in observed.items()]
+        low, high = STORAGE_RANGES[precision]
+        rules = [rule for v in group.seen if (rule := _fixed_scale(v)) is not None]
+        kept += [(0.0, rule.least_scale * (high - low)) for rule in rules if rule.least_scale]
         if seen and recipe.calibration == "moving_average":
             kept += [_average(each, where) for each in seen]
         elif seen:
@@ -352,6 +355,11 @@ def storage_type(precision: Precision) -> IntegerType:
 
 def _type(recipe: Recipe, scale: float, zero_point: int) -> UniformType:
     return UniformType.per_tensor(storage_type(recipe.precision), scale, zero_point)
+
+
+def _fixed_scale(value: SSAValue) -> FixedScale | None:
+    """The rule of a function with a range of its own that makes a value."""
+    return next(iter(value.op.get_traits_of_type(FixedScale)), None) if isinstance(value, OpResult) else None
 
 
 def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:

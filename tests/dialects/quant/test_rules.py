@@ -88,7 +88,7 @@ def test_same_scale_refuses_axes() -> None:
 
 SIGMOID = FixedScale(1 / 256, zero_point=-128, symmetric_scale=1 / 128)
 TANH = FixedScale(1 / 128, zero_point=0, symmetric_scale=1 / 128)
-LOG_SOFTMAX = FixedScale(16 / 256, zero_point=127, symmetric_scale=16 / 128)
+LOG_SOFTMAX = FixedScale(16 / 256, zero_point=127, symmetric_scale=16 / 128, bounded=False)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,24 @@ LOG_SOFTMAX = FixedScale(16 / 256, zero_point=127, symmetric_scale=16 / 128)
 )
 def test_fixed_scale(rule: FixedScale, schema: Schema, precision: Precision, parameters: tuple[float, int]) -> None:
     assert rule.result_parameters(schema, precision) == parameters
+
+
+@pytest.mark.parametrize(
+    ("rule", "bounds", "precision", "suits"),
+    [
+        (SIGMOID, (0.0, 0.5), "int8", True),
+        (SIGMOID, (0.0, 15 / 256), "int8", False),
+        (SIGMOID, (0.0, 15 / 256), "int16", True),
+        (SIGMOID, (0.0, 200 / 32768), "int16", False),
+        (SIGMOID, (0.0, 0.0), "int8", True),
+        (TANH, (-0.5, 0.0), "uint8", True),
+        (LOG_SOFTMAX, (-8.0, 0.0), "int8", False),
+    ],
+)
+def test_a_fixed_scale_suits_results_that_fill_half_of_its_bits(
+    rule: FixedScale, bounds: tuple[float, float], precision: Precision, suits: bool
+) -> None:
+    assert rule.suits(*bounds, "asymmetric", precision) == suits
 
 
 def test_fixed_scale_refuses_unsigned_symmetric() -> None:
