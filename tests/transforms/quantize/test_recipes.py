@@ -124,7 +124,7 @@ def test_a_constant_operand_takes_the_precision_of_its_reader() -> None:
         BACK,
     )
     result = ruled(module, "name=add precision=int16")
-    (constants,) = [op for op in result.walk() if isinstance(op, ConstantOp) and op.y.type.get_shape() == (8, 8, 4)]  # type: ignore[attr-defined]
+    (constants,) = [op for op in result.walk() if isinstance(op, ConstantOp) and op.y.type.get_shape() == (8, 8, 4)]
     assert uniform(constants.y).storage_width == 16
     assert len(np.unique(constants.value.array)) == 256
     assert requantized(result) == [(8, 16)]
