@@ -19,7 +19,7 @@ from tests.fuzz.graphs import Array, Graph
 from tests.fuzz.options import Options
 from tests.fuzz.oracle import Change, Oracle
 
-LEAST = 12.0
+LEAST = 16.0
 """dB below which an expectation says nothing."""
 
 DRAWS = 3

@@ -224,3 +224,23 @@ func.func @quotients(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   calib.observe %1 {name = "z", range = [0.0, 1.0]} : tensor<4xf32>
   func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// A cast that the graph came with stays where it is, right behind what makes its operand, and all readers see it.
+!q = !quant.uniform<i8:f32, 0.125:5>
+
+// CHECK-LABEL: func.func @own_cast
+// CHECK: %[[R:.*]] = nn.relu
+// CHECK-NEXT: %[[Q:.*]] = quant.qcast %[[R]] : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 1.250000e-01:5>>
+// CHECK-NEXT: %[[D:.*]] = quant.dcast %[[Q]]
+// CHECK-NEXT: nn.abs %[[D]]
+// CHECK: func.return %[[Q]]
+func.func @own_cast(%x: tensor<4xf32>) -> (tensor<4x!q>, tensor<4xf32>) {
+  calib.observe %x {name = "x", range = [-1.0, 2.0]} : tensor<4xf32>
+  %0 = nn.relu %x : tensor<4xf32> -> tensor<4xf32>
+  %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!q>
+  %2 = nn.abs %0 : tensor<4xf32> -> tensor<4xf32>
+  calib.observe %2 {name = "a", range = [0.0, 2.0]} : tensor<4xf32>
+  func.return %1, %2 : tensor<4x!q>, tensor<4xf32>
+}

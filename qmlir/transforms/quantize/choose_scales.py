@@ -206,6 +206,7 @@ class _Chooser:
         # A cast that the graph came with is the one, moved to where all readers see it.
         own = next((u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)), None)
         if own is not None and own.quantized_type == element:
+            where = InsertPoint.after(own) if where.insert_before is own else where
             own.detach()
             quantized = own
         else:
