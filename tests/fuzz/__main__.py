@@ -13,17 +13,16 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from tests.conformance.isolation import Died, isolated
-from tests.fuzz.cases import case
-from tests.fuzz.checks import Case, Finding, Outcome, check
-from tests.fuzz.operators import TABLE
+from tests.fuzz.cases import case, known
+from tests.fuzz.checks import Finding, Outcome, check
 from tests.fuzz.options import Shares
 from tests.fuzz.report import Report
-from tests.fuzz.shrink import Key, shrunk, write
+from tests.fuzz.shrink import Key, shrunk, source, write
 
 TIME, MEMORY = 60.0, 4 << 30
 """Seconds of processor time and bytes that a case may take."""
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seen |= set(fresh)
         if options.seconds and time.monotonic() - began > options.seconds:
             break
-    _say(report.text(TABLE), f"\nseed {options.seed}, {time.monotonic() - began:.0f} s")
+    _say(report.text(known()), f"\nseed {options.seed}, {time.monotonic() - began:.0f} s")
     return 1 if report.findings else 0
 
 
@@ -98,7 +97,7 @@ def _shrink(options: argparse.Namespace, shares: Shares, fresh: dict[Key, int], 
     """Writes a test of each kind of finding."""
     tasks = list(fresh.items())
 
-    def work(task: tuple[Key, int]) -> tuple[Case, Finding] | None:
+    def work(task: tuple[Key, int]) -> tuple[Any, Finding] | None:
         warnings.simplefilter("ignore")
         np.seterr(all="ignore")
         return shrunk(case(options.seed, task[1], shares), task[0], SHRINKING)
@@ -115,8 +114,7 @@ def _shrink(options: argparse.Namespace, shares: Shares, fresh: dict[Key, int], 
 
 def _one(seed: int, number: int, shares: Shares) -> int:
     chosen = case(seed, number, shares)
-    _say(*map(str, chosen.graph.nodes), f"outputs {chosen.graph.outputs} opset {chosen.graph.opset}")
-    _say(f"options {chosen.options}")
+    _say(source(chosen))
     outcome = check(chosen)
     _say(*(f"refused {step}: {why}" for step, why in outcome.refusals))
     _say(*(f"FOUND {f.check}: {f.kind}\n  {f.detail}" for f in outcome.findings))

@@ -9,6 +9,8 @@ from tests.fuzz.checks import Case
 from tests.fuzz.drawing import draw
 from tests.fuzz.graphs import Graph
 from tests.fuzz.options import Shares, draw_options
+from tests.fuzz.tflite import TABLE as TFLITE
+from tests.fuzz.tflite import TfliteCase, tflite_case
 
 FAVOURITES = (
     *("Conv", "Conv", "Gemm", "MatMul", "Add", "Mul", "Sub", "Concat", "Relu", "Softmax", "AveragePool", "MaxPool"),
@@ -19,8 +21,10 @@ FAMILIES = (operators, contractions, movement)
 """The modules that fill the table of operators."""
 
 
-def case(seed: int, number: int, shares: Shares) -> Case:
-    """A network and its options."""
+def case(seed: int, number: int, shares: Shares) -> Case | TfliteCase:
+    """A network and its options; every fourth is a TFLite file."""
+    if number % 4 == 3:
+        return tflite_case(seed, number, shares)
     rng = np.random.default_rng([seed, number])
     graph = draw(rng, operators.TABLE, FAVOURITES)
     return Case(graph, draw_options(rng, names_of(graph), shares))
@@ -30,3 +34,8 @@ def names_of(graph: Graph) -> Sequence[str]:
     """What rules may name: tensors and nodes."""
     made = [n for node in graph.nodes for n in node.outputs if n]
     return [*graph.samples, *made, *(f"n_{n}" for n in made)]
+
+
+def known() -> list[str]:
+    """The operators that can be drawn."""
+    return [*operators.TABLE, *(f"tflite.{kind}" for kind in TFLITE)]

@@ -264,7 +264,7 @@ def _resize(d: Drawing, operator: str) -> None:
         mode = "linear"
     way = d.choice([None, "asymmetric", "align_corners", "pytorch_half_pixel"])
     nearest = d.choice([None, "floor", "ceil", "round_prefer_ceil"]) if mode == "nearest" else None
-    if d.chance(0.5):
+    if d.chance(0.5) and way != "align_corners":  # of sizes that are no integers, corners are said in two ways
         scales = [1.0, 1.0, *(d.choice([1.0, 2.0, 3.0, 0.5, 1.5]) for _ in shape[2:])]
         operands = ["", d.constant(np.array(scales, np.float32), np.float32)]
     else:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +18,35 @@ from tests.fuzz.oracle import Oracle
 Key = tuple[str, str]
 
 
-def shrunk(case: Case, key: Key, seconds: float) -> tuple[Case, Finding] | None:
+def shrunk(case: Any, key: Key, seconds: float) -> tuple[Any, Finding] | None:
     """The smallest case found within some seconds that has a finding of a kind; None if the case has none itself."""
     until = time.monotonic() + seconds
     if (finding := _found(case, key)) is None:
         return None
-    smaller = True
-    while smaller and time.monotonic() < until:
-        smaller = False
-        for candidate in _candidates(case):
+    again = True
+    while again and time.monotonic() < until:
+        again = False
+        for candidate in smaller(case):
             if time.monotonic() > until:
                 break
-            if (again := _found(candidate, key)) is not None:
-                case, finding, smaller = candidate, again, True
+            if (found := _found(candidate, key)) is not None:
+                case, finding, again = candidate, found, True
                 break
     return case, finding
 
 
-def _found(case: Case, key: Key) -> Finding | None:
+def _found(case: Any, key: Key) -> Finding | None:
     return next((f for f in check(case).findings if f.key == key), None)
 
 
-def _candidates(case: Case) -> Iterator[Case]:
+@singledispatch
+def smaller(case: Any) -> Iterator[Any]:
     """Smaller cases, those first that take away most."""
+    raise NotImplementedError
+
+
+@smaller.register
+def _(case: Case) -> Iterator[Case]:
     for graph in _smaller(case.graph):
         if _runs(graph):
             yield replace(case, graph=graph)
@@ -108,7 +115,7 @@ def _narrower(graph: Graph) -> Iterator[Graph]:
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-def write(folder: Path, case: Case, finding: Finding, origin: str) -> Path:
+def write(folder: Path, case: Any, finding: Finding, origin: str) -> Path:
     """Writes a test that shows a finding; returns its path.
 
     Args:
@@ -127,13 +134,7 @@ def write(folder: Path, case: Case, finding: Finding, origin: str) -> Path:
     return path
 
 
-def _text(case: Case, finding: Finding, origin: str) -> str:
-    graph = case.graph
-    nodes = "".join(f"    {_node(node)},\n" for node in graph.nodes)
-    constants = "".join(f"    {name!r}: {_array(a)},\n" for name, a in graph.constants.items())
-    samples = "".join(
-        f"    {name!r}: ({', '.join(_array(a) for a in arrays)},),\n" for name, arrays in graph.samples.items()
-    )
+def _text(case: Any, finding: Finding, origin: str) -> str:
     detail = finding.detail.replace("\\", "\\\\").replace('"""', "'''")
     return f'''"""{finding.check}: {finding.kind}
 
@@ -142,7 +143,32 @@ def _text(case: Case, finding: Finding, origin: str) -> str:
 {origin}
 """
 
-import numpy as np
+{source(case)}
+
+def test_it() -> None:
+    assert check(CASE).findings == []
+
+
+if __name__ == "__main__":
+    print(*check(CASE).findings, sep="\\n")
+'''
+
+
+@singledispatch
+def source(case: Any) -> str:
+    """Python text that makes a case and calls it `CASE`."""
+    raise NotImplementedError
+
+
+@source.register
+def _(case: Case) -> str:
+    graph = case.graph
+    nodes = "".join(f"    {_node(node)},\n" for node in graph.nodes)
+    constants = "".join(f"    {name!r}: {array_text(a)},\n" for name, a in graph.constants.items())
+    samples = "".join(
+        f"    {name!r}: ({', '.join(array_text(a) for a in arrays)},),\n" for name, arrays in graph.samples.items()
+    )
+    return f"""import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
@@ -157,7 +183,6 @@ CONSTANTS = {{
 SAMPLES = {{
 {samples}}}
 OUTPUTS = {list(graph.outputs)!r}
-OPTIONS = {_options(case.options)}
 
 
 def model() -> onnx.ModelProto:
@@ -172,16 +197,13 @@ def model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def test_it() -> None:
-    assert check(Case(Graph.of(model(), SAMPLES), OPTIONS)).findings == []
+OPTIONS = {options_text(case.options)}
+CASE = Case(Graph.of(model(), SAMPLES), OPTIONS)
+"""
 
 
-if __name__ == "__main__":
-    print(*check(Case(Graph.of(model(), SAMPLES), OPTIONS)).findings, sep="\\n")
-'''
-
-
-def _options(options: Options) -> str:
+def options_text(options: Options) -> str:
+    """Options as Python text."""
     plain = Options()
     changed = {k: v for k, v in vars(options).items() if v != getattr(plain, k)}
     return f"Options({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
@@ -201,7 +223,8 @@ def _attribute(value: Any) -> str:
     return repr(value)
 
 
-def _array(array: Array) -> str:
+def array_text(array: Array) -> str:
+    """An array as Python text."""
     numbers = np.asarray(array).ravel().tolist()
     text = repr(numbers).replace("inf", "np.inf").replace("nan", "np.nan")
     return f"np.array({text}, np.{np.asarray(array).dtype.name}).reshape({np.asarray(array).shape})"

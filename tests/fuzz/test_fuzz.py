@@ -26,6 +26,8 @@ def test_nothing_is_found(batch: int) -> None:
 
 def test_a_case_is_what_its_number_says() -> None:
     first, again = (case(3, 5, Shares()) for _ in range(2))
+    assert isinstance(first, Case)
+    assert isinstance(again, Case)
     assert str(first.options) == str(again.options)
     assert first.graph.nodes == again.graph.nodes
     for name, arrays in first.graph.samples.items():
