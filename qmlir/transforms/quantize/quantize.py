@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from xdsl.context import Context
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -85,7 +86,7 @@ def quantize_by(
         data: Samples to correct biases on; None corrects none.
 
     Raises:
-        PipelineError: There are no ranges, or an operation stays float that must not.
+        PipelineError: There is no network of nn, there are no ranges, or an operation stays float that must not.
         PolicyError: A rule matches nothing, or nothing that can honour it.
     """
     recipe_fields = {f.name: getattr(options, f.name) for f in fields(options) if f.name in Recipe.__dataclass_fields__}
@@ -95,6 +96,7 @@ def quantize_by(
         raise OptionError("policy", "cannot set this by default", got=", ".join(sorted(unknown)), remedy="use a rule")
     recipe = Recipe(**settings)
     recipe.check("quantize")
+    _require_network(module)
     applied = apply_policy(module, policy, target_of(ctx), base=recipe)
     if not any(o.bounds or POLICY in o.attributes for o in observers(module)) and _is_untouched(module):
         found = observers(module)
@@ -131,6 +133,25 @@ def quantize_by(
         listed = "; ".join(f'{e.operation} "{e.node}": {e.reason}' for e in left)
         remedies = ", or ".join(dict.fromkeys(e.remedy for e in left))
         raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})", remedy=remedies)
+
+
+_NETWORK = frozenset(("nn", "quant", "calib", "qmlir"))
+"""Dialects that networks are written in before they become integers."""
+
+
+def _require_network(module: ModuleOp) -> None:
+    """Refuses a module without operations of nn and casts, unless its functions only return their arguments."""
+    around = (ModuleOp, func.FuncOp, func.ReturnOp)
+    others = sorted({o.name.partition(".")[0] for o in module.walk() if not isinstance(o, around)})
+    if not _NETWORK.isdisjoint(others):
+        return
+    if others or not any(isinstance(o, func.FuncOp) for o in module.ops):
+        raise PipelineError(
+            "quantize",
+            "needs a network of operations of nn",
+            got=f"operations of {', '.join(others)} only" if others else "a module without functions",
+            remedy="quantize the .onnx or .tflite file, or what `qmlir import` writes for it",
+        )
 
 
 def _is_untouched(module: ModuleOp) -> bool:

@@ -386,3 +386,29 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
 }
 """)
     assert sqnr(run(module, x), run(quantized(calibrated(module, [x])), x)) > 40
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("%y = arith.addf %x, %x : tensor<4xf32>", "got operations of arith only"),
+        (
+            '%e = tensor.empty() : tensor<4xf32>\n%y = "test.op"(%e) : (tensor<4xf32>) -> tensor<4xf32>',
+            "tensor, test only",
+        ),
+    ],
+)
+def test_a_module_without_a_network_of_nn_is_refused(text: str, got: str) -> None:
+    module = parsed(
+        f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{text}\nfunc.return %y : tensor<4xf32>\n}}"
+    )
+    with pytest.raises(PipelineError, match="needs a network of operations of nn, ") as refusal:
+        quantize(module)
+    assert got in str(refusal.value)
+
+
+def test_an_empty_module_is_refused_and_a_network_that_returns_its_input_is_not() -> None:
+    with pytest.raises(PipelineError, match="got a module without functions"):
+        quantize(parsed("module {}"))
+    same = parsed("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\nfunc.return %x : tensor<4xf32>\n}")
+    assert str(quantize(same)) == str(same)
