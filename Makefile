@@ -14,7 +14,7 @@ JOBS   ?= 2
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint models accuracy npu conformance fuzz tables bench clean
+.PHONY: help demo test check lint models accuracy npu conformance fuzz files tables bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ conformance: $(READY) ## every test case of ONNX and of others, with a table; al
 fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, on JOBS; what is found goes to OUT
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz --n $(or $(N),1000) --seed $(or $(SEED),0) \
 	  --seconds $(or $(SECONDS),0) --jobs $(JOBS) --out $(or $(OUT),build/fuzz)
+
+files: $(READY) ## N (5000) damaged files of each format that is read, on JOBS: results or typed errors, 20 s, 2 GB
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.files --count $(or $(N),5000) --jobs $(JOBS)
 
 tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md
 	$(BIN)/python -W ignore -m tests.conformance.matrix

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc, UnregisteredOp
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.parser import UnresolvedOperand
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -29,6 +29,7 @@ from xdsl.utils.lexer import Location, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qmlir.context import make_context
+from qmlir.dialects.tosa_0_80 import RENAMED
 from qmlir.errors import FileError, QmlirError
 from qmlir.near_misses import near_misses
 from qmlir.upstream_parser import UpstreamParser
@@ -154,6 +155,8 @@ class SourceParser(UpstreamParser):
         stack: Sequence[str] = self._parser_state.dialect_stack
         if (op_type := self.ctx.get_optional_op(name, dialect_stack=stack)) is not None:
             return op_type
+        if name in RENAMED:
+            return UnregisteredOp.with_name(name)
         dialect = name.partition(".")[0] + "."
         remedy = near_misses(name, [op.name for op in self.ctx.loaded_ops if op.name.startswith(dialect)])
         self.raise_error(f"operation {name} is not registered" + (f"; {remedy}" if remedy else ""), self._previous)

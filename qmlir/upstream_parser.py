@@ -7,6 +7,7 @@ r"""A parser of what upstream's tools print and xDSL's parser does not read, or 
     dense<1.0> : tensor<25000000xf32>                                  i4 and i24 are in upstream's bytes
     dense_resource<conv1> : tensor<…>, the `{-# … #-}` behind it       the same (resources.py)
     "llvm.getelementptr"(%p, %i) <{…}>, as LLVM 19 prints it           what LLVM 19 does not know yet is added
+    "tosa.conv2d"(%x, %w, %b) {quantization_info = …}                  version 0.80 is kept as it is written
     "func.call"(%x) <{callee = @f, no_inline}>                         `no_inline` becomes an attribute: it is no
                                                                        property of xDSL's calls and functions
 
@@ -31,6 +32,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     TensorType,
     UnitAttr,
+    UnregisteredAttr,
     i32,
 )
 from xdsl.ir import Attribute, Operation
@@ -42,6 +44,7 @@ from qmlir.bounded_parser import SIZE, BoundedParser
 from qmlir.dialects.dense import ELIDED, Dense, from_hexadecimal, from_list, from_resource, held_bytes, splat
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.llvm import GEP_INBOUNDS
+from qmlir.dialects.tosa_0_80 import QUANTIZATION, is_of_0_80, unregistered
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.near_misses import near_misses
 from qmlir.resources import FileMetadata, file_metadata, unescaped
@@ -147,6 +150,23 @@ class UpstreamParser(BoundedParser):
             self.parse_punctuation(">")
         parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
         return FusedLoc(tuple(parts), NoneAttr())
+
+    # -- TOSA 0.80 -------------------------------------------------------------------------------------------------
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        return self._completed_tosa(super()._parse_generic_operation(op_type))
+
+    def _completed_tosa(self, op: Operation) -> Operation:
+        """An operation, not registered where only version 0.80 writes it so."""
+        return unregistered(op) if op.name.startswith("tosa.") and is_of_0_80(op) else op
+
+    def _parse_dialect_type_or_attribute_body(
+        self, attr_name: str, is_type: bool, is_opaque: bool, starting_opaque_pos: int | None
+    ) -> Any:
+        if attr_name in QUANTIZATION:
+            made = UnregisteredAttr.with_name_and_type(attr_name, False)
+            return made(attr_name, False, False, self._parse_dialect_symbol_body())
+        return super()._parse_dialect_type_or_attribute_body(attr_name, is_type, is_opaque, starting_opaque_pos)
 
     # -- constants -------------------------------------------------------------------------------------------------
 

@@ -10,13 +10,17 @@ Dimensions of 1 may be left out of an array or added (a batch dimension often is
 order. Integers become floats where the network takes floats. All files are measured before the first is used.
 """
 
+import lzma
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -180,6 +184,12 @@ class _Arrays:
 MAPPED = 1 << 20
 """Bytes from which an .npy file is mapped, not read."""
 
+BROKEN = (
+    *(ValueError, EOFError, KeyError, TypeError, SyntaxError, OverflowError, NotImplementedError, RecursionError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, struct.error),
+)
+"""What numpy, which reads headers as Python, and zipfile raise about a broken file."""
+
 NEED = "must be an .npy or .npz file of plain arrays"
 
 
@@ -192,17 +202,25 @@ def _headers(path: Path) -> dict[str, Array]:
             return {n.removesuffix(".npy"): _header(archive, n) for n in archive.namelist() if n.endswith(".npy")}
     except OSError as error:
         raise FileError(path, NEED, got=(error.strerror or str(error)).lower()) from None
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+    except BROKEN:
         raise FileError(path, NEED, got="something else, or a part of one") from None
 
 
 def _header(archive: zipfile.ZipFile, name: str) -> Array:
     with archive.open(name) as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        return _described(file, archive.getinfo(name).file_size)
+
+
+def _described(file: IO[bytes], size: int) -> Array:
+    """What an .npy file of a size says it holds, without memory; ValueError if it says more or less than it does."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    try:
         shape, _, dtype = read(file)
-    if dtype.hasobject:
-        raise ValueError("objects")
+    except MemoryError:  # Python's parser, of a header in thousands of brackets
+        raise ValueError("nested") from None
+    if dtype.hasobject or prod(shape) * dtype.itemsize != size - file.tell():
+        raise ValueError("objects, or a part of the array")
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
@@ -224,13 +242,18 @@ def read_arrays(path: Path) -> dict[str, Array]:
         if path.suffix == ".npy" and path.stat().st_size > MAPPED:
             return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False)}
         with path.open("rb") as file:
+            if path.suffix == ".npy":
+                _described(file, path.stat().st_size)
+                file.seek(0)
+            else:
+                _headers(path)
             loaded: Any = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return {path.stem: loaded}
             return {str(name): loaded[name] for name in loaded.files}
     except OSError as error:
         raise FileError(path, NEED, got=(error.strerror or str(error)).lower()) from None
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+    except BROKEN:
         raise FileError(path, NEED, got="something else, or a part of one") from None
 
 

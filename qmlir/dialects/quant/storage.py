@@ -37,6 +37,7 @@ _FLOAT_RANGES: dict[Attribute, tuple[int, int]] = {
     f4E2M1FN: (-6, 6),
 }
 _INTEGER = re.compile(r"(si|ui|i|u)([0-9]+)")
+_DIGITS = 20
 
 
 def _integer(storage: Attribute) -> IntegerType | None:
@@ -116,9 +117,10 @@ def _parse_type(parser: AttrParser) -> IntegerType | StoredFloat:
             f"got {word!r}",
             start,
         )
-    bits = int(match[2])
+    digits = match[2][:_DIGITS]  # enough to see that there are too many
+    bits = int(digits)
     if bits > 1 << 24:
-        parser.raise_error(f"invalid integer width: {bits}", start)
+        parser.raise_error(f"invalid integer width: {digits}", start)
     if not 1 <= bits <= MAX_STORAGE_BITS:
         parser.raise_error(f"illegal storage type size: {bits}; need 1 to {MAX_STORAGE_BITS} bits", start)
     return IntegerType(bits, Signedness.UNSIGNED if match[1] in ("u", "ui") else Signedness.SIGNLESS)

@@ -132,7 +132,7 @@ class TosaOp(IRDLOperation, abc.ABC):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        return parse_operation(cls, parser)
+        return cast(Self, parse_operation(cls, parser))  # or what version 0.80 wrote, which no class stands for
 
     def fail(self, need: str) -> NoReturn:
         """Ends the verification."""

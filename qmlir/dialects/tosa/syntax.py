@@ -15,9 +15,11 @@ from typing import TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
 from xdsl.dialects.tosa import NanMode, NanModeAttr, RoundingMode, RoundingModeAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import AttrParser, Parser
+
+from qmlir.dialects.tosa_0_80 import is_of_0_80, unregistered
 
 Read = Callable[[AttrParser], Attribute]
 
@@ -86,7 +88,7 @@ def _clause(parser: Parser, name: str) -> tuple[str, Attribute]:
 Op = TypeVar("Op", bound=IRDLOperation)
 
 
-def parse_operation(cls: type[Op], parser: Parser) -> Op:
+def parse_operation(cls: type[Op], parser: Parser) -> Operation:
     """An operation's text after its name: operands, properties in either form, and the type of it all."""
     position = parser.pos
     operands = parser.parse_optional_undelimited_comma_separated_list(
@@ -100,9 +102,10 @@ def parse_operation(cls: type[Op], parser: Parser) -> Op:
     parser.parse_punctuation(":")
     type = parser.parse_function_type()
     known = cls.get_irdl_definition().properties
-    return cls.create(
+    made = cls.create(
         operands=parser.resolve_operands(operands or [], type.inputs.data, position),
         result_types=type.outputs.data,
         properties={k: v for k, v in given.items() if k in known},
         attributes={k: v for k, v in given.items() if k not in known},
     )
+    return unregistered(made) if is_of_0_80(made) else made
