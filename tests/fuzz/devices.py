@@ -18,8 +18,11 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import Simulated
+from qmlir.compiler import main_function
 from qmlir.device import load_device, shipped_devices
+from qmlir.device.requirements import requirements
 from qmlir.device.timeline import HOST
 from qmlir.dialects.weights import WeightsMode, module_text
 from qmlir.errors import PipelineError
@@ -34,10 +37,12 @@ class Options:
     """How a network is quantized for a device.
 
     simplified  whether operations are fused first
+    native      whether the host runs machine code, which takes as long to make as all else, or the reference
     quantizer   arguments of `qmlir.quantize`; without `target` the network is not quantized for the device that runs it
     """
 
     simplified: bool
+    native: bool
     quantizer: dict[str, Any]
 
 
@@ -97,15 +102,19 @@ SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_po
 
 def options_for(rng: np.random.Generator, device: str) -> Options:
     """Options of the quantizer: mostly what a device asks for, in any of its precisions; else any at all."""
-    simplified = bool(rng.random() < 0.7)
+    simplified, native = bool(rng.random() < 0.7), bool(rng.random() < 0.2)
     types = load_device(device).quant.types
     if rng.random() < 0.8:
         precision = {"i8": "int8", "u8": "uint8", "i16": "int16"}[types[int(rng.integers(len(types)))]]
-        return Options(simplified, {"target": device, "precision": precision})
+        return Options(simplified, native, {"target": device, "precision": precision})
     schema, precision = SCHEMAS[int(rng.integers(4))], ("int8", "uint8", "int16")[int(rng.integers(3))]
+    if rng.random() < 0.5:  # others leave little to some devices
+        schema, precision = requirements(load_device(device)).schema, "int8"
     if precision == "uint8":  # others store negative numbers as signed integers
         schema = "asymmetric"
-    return Options(simplified, {"schema": schema, "precision": precision, "per_channel": bool(rng.random() < 0.5)})
+    return Options(
+        simplified, native, {"schema": schema, "precision": precision, "per_channel": bool(rng.random() < 0.5)}
+    )
 
 
 def compare(drawn: Network, options: Options, seed: int, device: str) -> Outcome:
@@ -123,7 +132,10 @@ def compare(drawn: Network, options: Options, seed: int, device: str) -> Outcome
         return wrong("error", f"in the quantizer: {traceback.format_exc(limit=-5)}")
     try:
         expected = _expected(quantized, drawn.samples, device)
-        results, executable = _simulated(quantized, drawn.samples, device)
+        executable = qmlir.compile(quantized, target=device)
+        if not options.native:
+            executable = replaced_host(executable)
+        results = _simulated(executable, drawn.samples)
     except PipelineError as error:
         if "must compute some operation of the network" in str(error):
             return Outcome(compared=False)
@@ -146,13 +158,15 @@ def _expected(quantized: ModuleOp, samples: Sequence[Sequence[Array]], device: s
     return [reference.run(dict(zip(names, sample, strict=True))) for sample in samples]
 
 
-def _simulated(
-    quantized: ModuleOp, samples: Sequence[Sequence[Array]], device: str
-) -> tuple[list[list[Array]], Simulated]:
-    executable = qmlir.compile(quantized, target=device)
+def replaced_host(executable: Simulated) -> Simulated:
+    """The same with the reference in place of the host's machine code."""
+    given = executable.program, executable.device, executable.routines
+    return Simulated(*given, lambda routine: lambda inputs: evaluate(main_function(routine), inputs))
+
+
+def _simulated(executable: Simulated, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
     names = [spec.name for spec in executable.signature.inputs]
-    results = executable.run_all([dict(zip(names, sample, strict=True)) for sample in samples])
-    return results, executable
+    return executable.run_all([dict(zip(names, sample, strict=True)) for sample in samples])
 
 
 def _wrong_costs(executable: Simulated) -> list[str]:
