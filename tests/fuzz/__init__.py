@@ -10,6 +10,7 @@ tflite.py       TFLite files of several operators, drawn with LiteRT
 options.py      schemas, precisions, calibrations, biases, rules, numerics, data
 expectation.py  what quantization may cost: the same network with every tensor rounded in plain numpy
 checks.py       what has to hold of a case, and what does not: findings
+devices.py      networks of device_networks.py on devices: the simulator's bits and costs; runs by itself, too
 shrink.py       a smaller case with the same finding, and a file that shows it
 report.py       counts by check, operator and refusal
 """

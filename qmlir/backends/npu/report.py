@@ -19,7 +19,7 @@ from qmlir.backends.npu.stream import Program
 from qmlir.device import Device
 from qmlir.device.blocks import Footprint
 from qmlir.device.costs import products
-from qmlir.device.timeline import Interval, Timeline
+from qmlir.device.timeline import HOST, Interval, Timeline
 from qmlir.device.tokens import tokens
 from qmlir.isa.commands import Host, Mark, Window
 from qmlir.isa.encoding import Command
@@ -65,11 +65,13 @@ class Report:
     """What a run costs.
 
     cycles   until the last command ended
+    least    cycles of what has most to do, if nothing ever waited; the array does nothing while the host computes
     peak     products that the array can compute in a cycle
     layers   what was counted of each
     """
 
     cycles: int
+    least: int
     peak: int
     layers: Sequence[LayerCount]
 
@@ -86,9 +88,7 @@ class Report:
     @property
     def bound(self) -> float:
         """The utilization if nothing ever waited: what has most to do in the whole program decides."""
-        asked = sum((layer.asked for layer in self.layers), Sums[str]())
-        cycles = max(asked.values(), default=0)
-        return self.products / (self.peak * cycles) if cycles else 0.0
+        return self.products / (self.peak * self.least) if self.least else 0.0
 
 
 @dataclass
@@ -144,7 +144,10 @@ class Counter:
             _attribute(stretch, begin, end)
             end = begin
         counted = [layer for layer in self._layers.values() if layer.cycles or any(layer.asked.values())]
-        return Report(self._timeline.now, self._device.peak_macs, counted)
+        asked = sum((layer.asked for layer in counted), Sums[str]())
+        array = next(queue for queue in self._device.queue if queue.engine == "array")
+        asked[array.id] += asked[HOST]  # calls are commands of its queue
+        return Report(self._timeline.now, max(asked.values(), default=0), self._device.peak_macs, counted)
 
 
 def _attribute(stretch: _Stretch, begin: int, end: int) -> None:

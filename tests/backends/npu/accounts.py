@@ -10,7 +10,7 @@ def mistakes(report: Report) -> list[str]:
     found = [f"{layer.name}: {sentence}" for layer in report.layers for sentence in _of_layer(layer, report)]
     if (cycles := sum(layer.cycles for layer in report.layers)) != report.cycles:
         found.append(f"the layers have {cycles} cycles of {report.cycles}")
-    if not report.utilization <= report.bound <= 1:
+    if not report.least <= report.cycles or not report.utilization <= report.bound <= 1:
         found.append(f"the array is used {report.utilization:.1%}, at most {report.bound:.1%}")
     return found
 
