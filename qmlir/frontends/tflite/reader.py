@@ -6,6 +6,7 @@ Model ── subgraphs ── tensors     shape, element type, constant or none,
 
 import math
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.quant.types import UniformType
-from qmlir.errors import FileError
+from qmlir.errors import FileError, QmlirWarning
 from qmlir.frontends.tflite.flatbuffer import Malformed, verify
 
 IDENTIFIER = b"TFL3"
@@ -148,11 +149,21 @@ def read_model(source: Path | str | bytes) -> Model:
         raise FileError(file, "must be a whole flatbuffer", got=str(error), remedy="copy or export it again") from None
 
 
+_MISPLACED = (
+    "{}: the scales of {} are said to count along an axis that such a tensor lacks; they are taken as one scale for "
+    "each element, in order"
+)
+
+
 class _Reader:
-    """The reading of one file."""
+    """The reading of one file.
+
+    misplaced  names of the tensors whose quantized axis is another than the file says
+    """
 
     def __init__(self, file: str, data: bytes):
         self.file, self.data, self.root = file, data, schema.Model.GetRootAs(data)
+        self.misplaced: list[str] = []
 
     def error(self, need: str, got: object) -> FileError:
         return FileError(self.file, need, got=str(got), remedy="convert the model again")
@@ -165,6 +176,10 @@ class _Reader:
         subgraphs = [self.subgraph(self.root.Subgraphs(i)) for i in range(self.root.SubgraphsLength())]
         signatures = [self.signature(self.root.SignatureDefs(i), subgraphs)
                       for i in range(self.root.SignatureDefsLength())]  # fmt: skip
+        if self.misplaced:
+            first, *others = self.misplaced
+            which = f'tensor "{first}"' + (f" and {len(others)} more" if others else "")
+            warnings.warn(_MISPLACED.format(self.file, which), QmlirWarning, stacklevel=2)
         return Model(self.file, subgraphs, signatures)
 
     def signature(self, signature: Any, subgraphs: Sequence[Subgraph]) -> Signature:
@@ -270,16 +285,27 @@ class _Reader:
         try:
             if len(scales) == 1:
                 return UniformType.per_tensor(storage, float(scales[0]), int(points[0]))
-            axis = parameters.QuantizedDimension()
-            if not 0 <= axis < len(shape) or shape[axis] != len(scales):
-                raise self.error(
-                    f'tensor "{name}" of shape {list(shape)} must have a scale for each index of its quantized axis',
-                    f"{len(scales)} along axis {axis}",
-                )
+            axis = self.axis(parameters.QuantizedDimension(), name, shape, len(scales))
             return UniformType.per_axis(storage, axis, scales.tolist(), points.tolist())
         except VerifyException as error:
             raise self.error(f'the scales of tensor "{name}" must make a quantized type',
                              " ".join(str(error).split())) from None  # fmt: skip
+
+    def axis(self, said: int, name: str, shape: Shape, scales: int) -> int:
+        """The axis along which a tensor has several scales.
+
+        Old converters give a bias the axis of its weights, which a vector has not. A tensor with one scale for each
+        of its elements has one dimension that is not 1: that is the axis, whatever the file says.
+        """
+        if 0 <= said < len(shape) and shape[said] == scales:
+            return said
+        if math.prod(shape) != scales or scales not in shape:
+            raise self.error(
+                f'tensor "{name}" of shape {list(shape)} must have a scale for each index of its quantized axis',
+                f"{scales} along axis {said}",
+            )
+        self.misplaced.append(name)
+        return shape.index(scales)
 
     @staticmethod
     def wide_scales(tensor: Any) -> tuple[float, ...]:
