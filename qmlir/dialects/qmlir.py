@@ -53,6 +53,9 @@ INTEGER_OPERATOR = "qmlir.integer_operator"
 UNSIGNED = "qmlir.unsigned"
 """The attribute key, on an operation, of how much larger its stored integers were before they became signed."""
 
+UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
+"""The attribute key on an operation whose stored weights were unsigned before they became signed."""
+
 MIXED = "qmlir.mixed"
 """The attribute key on a change of scale between bytes of which either the operand's or the result's were unsigned."""
 

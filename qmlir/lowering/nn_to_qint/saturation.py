@@ -16,7 +16,7 @@ from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.base import int32
-from qmlir.dialects.qmlir import INTEGER_OPERATOR
+from qmlir.dialects.qmlir import INTEGER_OPERATOR, UNSIGNED_WEIGHTS
 from qmlir.dialects.windows import ints
 from qmlir.legality import is_accumulator, stored_bias, uniform
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
@@ -27,7 +27,8 @@ def saturates(op: WeightedOp, rounding: Rounding) -> bool:
     """Whether an operation's products saturate in pairs: one of the source's operators on integers, of u8 by s8."""
     constant = isinstance(op.w.owner, nn.ConstantOp)
     fits = isinstance(op, nn.FullyConnectedOp) or (isinstance(op, nn.Conv2DOp) and op.group_count() == 1)
-    symmetric = uniform(op.w).storage == i8 and not any(uniform(op.w).zero_points)
+    signed = uniform(op.w).storage == i8 and UNSIGNED_WEIGHTS not in op.attributes
+    symmetric = signed and not any(uniform(op.w).zero_points)
     marked = INTEGER_OPERATOR in op.attributes and displaced(op) == 128
     return rounding.pairs and marked and constant and fits and symmetric
 

@@ -21,7 +21,7 @@ from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import MIXED, UNSIGNED
+from qmlir.dialects.qmlir import MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.weights import WeightsAttr
@@ -63,9 +63,10 @@ def sign_storage(block: Block) -> None:
     ]  # fmt: skip
     for op in [o for o in block.ops if isinstance(o, RequantizeOp) and _displacement(o.x) != _displacement(o.y)]:
         op.attributes[MIXED] = UnitAttr()
-    for op in [o for o in block.ops if isinstance(o, Computing)]:
-        if _computes(op) and (moved := max(map(_displacement, _activations(op)))):
-            op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
+    computing = [o for o in block.ops if isinstance(o, Computing)]
+    for op in filter(_computes, computing):
+        _mark_unsigned(op)
+    for op in computing:
         for result in [r for r in op.results if _changes(r)]:
             if isinstance(op, ConstantOp):
                 _move_constant(op)
@@ -81,6 +82,14 @@ def sign_storage(block: Block) -> None:
 def _computes(op: Operation) -> bool:
     """Whether an operation makes new numbers of its data, which a runtime may round."""
     return isinstance(op, NNOp) and not isinstance(op, MovementOp | RequantizeOp | ConstantOp)
+
+
+def _mark_unsigned(op: Operation) -> None:
+    """Says on an operation what was unsigned of its data and its weights: its source may compute on those otherwise."""
+    if moved := max(map(_displacement, _activations(op))):
+        op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
+    if isinstance(op, WeightedOp) and _displacement(op.w):
+        op.attributes[UNSIGNED_WEIGHTS] = UnitAttr()
 
 
 def _activations(op: Operation) -> Sequence[SSAValue]:

@@ -55,6 +55,8 @@ CONV = {**weights("w", (8, 6, 3, 3), 8), "b": RNG.integers(-3000, 3000, 8, np.in
 DEPTHWISE = {**weights("w", (12, 1, 3, 3)), "b": RNG.integers(-3000, 3000, 12, np.int32)}
 UNSIGNED = weights("w", (8, 6, 3, 3), dtype=np.uint8)
 MATRIX = {**weights("w", (5, 9), 9), "c": RNG.integers(-3000, 3000, (1, 9), np.int32)}
+AROUND_128 = {"w": RNG.integers(0, 256, (8, 6, 3, 3)).astype(np.uint8), "w_s": np.float32(0.003), "w_z": Z(128)}
+"""Unsigned weights that are signed ones without a zero point once 128 is taken off."""
 SQUARE = weights("w", (5, 7), dtype=np.uint8)
 AXIS = {"axis": 1}
 
@@ -65,6 +67,11 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     ),
     "depthwise conv": ([node("QLinearConv", "x p_s p_z w w_s w_z r_s r_z b", "y", group=6)], DEPTHWISE),
     "conv of unsigned weights": ([node("QLinearConv", "x p_s p_z w w_s w_z r_s r_z", "y", dilations=[1, 2])], UNSIGNED),
+    "conv of unsigned weights around 128": ([node("QLinearConv", "x p_s p_z w w_s w_z r_s r_z", "y")], AROUND_128),
+    "gemm of unsigned weights around 128": (
+        [node("Reshape", "x rows", "a"), node("QGemm", "a p_s p_z w w_s w_z c r_s r_z", "y", MICROSOFT)],
+        {**MATRIX, **AROUND_128, "w": AROUND_128["w"].reshape(-1)[:45].reshape(5, 9), "rows": np.array([-1, 5])},
+    ),
     "matrix product": ([node("QLinearMatMul", "x p_s p_z w w_s w_z r_s r_z", "y")], SQUARE),
     "product of computed matrices": (
         [node("Transpose", "x", "t", perm=[0, 1, 3, 2]), node("QLinearMatMul", "x p_s p_z t q_s q_z r_s r_z", "y")],
@@ -215,7 +222,8 @@ def test_sums_saturate_in_pairs_as_without_vnni(kernel: int, stride: int, pad: i
 
 def test_what_has_no_neighbours_to_saturate_with_is_exact() -> None:
     """Depthwise convolutions, unsigned weights and signed data; also floats between casts."""
-    for name in ("depthwise conv", "conv of unsigned weights", "sum"):
+    unsigned = [name for name in CASES if "unsigned weights" in name]
+    for name in ("depthwise conv", "sum", *unsigned):
         nodes, constants = CASES[name]
         proto = model(nodes, {"x": U8}, ["y"], {**CONSTANTS, **constants}, opset=13)
         module = load_onnx(proto)
