@@ -23,7 +23,8 @@ from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, 
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
 from qmlir.dialects.names import Names
-from qmlir.dialects.qmlir import NAME, NameAttr, names_of
+from qmlir.dialects.qmlir import INTEGER_OPERATOR, NAME, ON_FLOATS, NameAttr, names_of
+from qmlir.dialects.quant.ops import QUANTIZATION
 
 
 def rewrite(module: ModuleOp, patterns: Sequence[RewritePattern]) -> bool:
@@ -78,6 +79,8 @@ def replace(
     """
     news = [new] if isinstance(new, Operation) else list(new)
     values = list(news[-1].results if results is None else results)
+    for source in (*absorbing, op):
+        _keep_marks(source, news)
     gone = _only_used_by(op, absorbing)
     inner = [names_of(o) for o in dict.fromkeys(absorbing) if o in gone]
     for index, value in enumerate(values):
@@ -94,6 +97,17 @@ def replace(
             result.name_hint = hint
     for absorbed in gone:
         rewriter.erase(absorbed)
+
+
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, QUANTIZATION)
+"""The attribute keys that say how the source model computes an operation."""
+
+
+def _keep_marks(op: Operation, news: Sequence[Operation]) -> None:
+    """Marks new operations as the one of the same kind that they replace."""
+    for new in news:
+        if type(new) is type(op):
+            new.attributes.update({key: op.attributes[key] for key in MARKS if key in op.attributes})
 
 
 def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operation]:

@@ -36,19 +36,29 @@ round as those of 8 bits do. If the file does not say so, convolutions and the r
 the int32 bias as int64, past its end: what they yield then is no number of the model, and is not followed. A transposed
 convolution beside one rounds the last channels, fewer than eight, as the reference in all three ways: not followed.
 
+LiteRT has these kernels for some ways of storing data only, for 16 bits only without zero points, and for the results
+of sigmoid, tanh, softmax and normalizations at one scale only. Where it has none it refuses the operation or computes
+it on floats; here it then rounds as under `default`, which the ledger says (`lacking`). What LiteRT itself computes on
+floats, between a DEQUANTIZE and a QUANTIZE of the file, is followed as such: by a table of just that, or on floats.
+
 Of 16-bit data exponential, logarithm, gelu and 1 / √x are lines between 513 knots, sigmoid and tanh lines between 256
 values of the sigmoid; but for data in steps of 2^−12 (tanh 2^−11 too) the optimized kernels have an algorithm of their
 own, up to 12 steps off, which is not followed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.qmlir import NUMERICS
+from qmlir.dialects import nn
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.qmlir import INTEGER_OPERATOR, MIXED, NUMERICS, UNSIGNED
 from qmlir.errors import OptionError, PipelineError
+from qmlir.legality import chooses_integers, data_operands, uniform
 from qmlir.near_misses import near_misses
 
 Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
@@ -124,31 +134,34 @@ THRICE = Rounding("double", operands="double")
 MEAN = Rounding("double", truncates=True)
 SHORT = Rounding("single", float32=True, bits=21)
 
+BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
+"""Ways of storing data that LiteRT has kernels for; those of one operation are all stored alike."""
+
+
+def _on(storages: Sequence[str], rounding: Rounding, *operations: str) -> dict[str, Rounding]:
+    """The rounding of operations that have kernels for some ways of storing data only."""
+    return {f"nn.{operation}/{storage}": rounding for operation in operations for storage in storages}
+
+
+FIXED_POINT = replace(DOUBLE_FLOAT, function="fixed_point")
+AWAY = replace(DOUBLE_FLOAT, function="float32_away")
+SHIFTED = replace(DOUBLE_FLOAT, function="float32_shifted")
+LINES = replace(DOUBLE_FLOAT, function="interpolated")
+
 LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **dict.fromkeys(("nn.relu", "nn.clamp"), DOUBLE_FLOAT),
-    **dict.fromkeys(
-        (
-            "nn.abs",
-            "nn.neg",
-            "nn.leaky_relu",
-            "nn.prelu",
-            "nn.hard_swish",
-            "nn.rsqrt",
-            "nn.squared_difference",
-            "nn.div",
-        ),
-        replace(DOUBLE_FLOAT, function="fixed_point"),
-    ),
-    **dict.fromkeys(
-        ("nn.sigmoid", "nn.tanh", "nn.exp", "nn.log", "nn.gelu", "nn.elu"),
-        replace(DOUBLE_FLOAT, function="float32_away"),
-    ),
-    "nn.sqrt": replace(DOUBLE_FLOAT, function="float32_truncated"),
-    "nn.lp_normalization": DOUBLE,
-    **dict.fromkeys(("nn.sigmoid/i16", "nn.tanh/i16"), replace(DOUBLE_FLOAT, function="fixed_point")),
-    **dict.fromkeys(
-        ("nn.exp/i16", "nn.log/i16", "nn.gelu/i16", "nn.rsqrt/i16"), replace(DOUBLE_FLOAT, function="interpolated")
-    ),
+    **dict.fromkeys(("nn.leaky_relu", "nn.div"), FIXED_POINT),
+    **_on(SIGNED, FIXED_POINT, "abs"),
+    **_on(BYTES, FIXED_POINT, "prelu", "hard_swish"),
+    **_on(["i16 by i8"], FIXED_POINT, "prelu"),
+    **_on(["i8"], FIXED_POINT, "rsqrt", "squared_difference"),
+    **_on(["operator"], FIXED_POINT, "neg"),
+    **_on(BYTES, AWAY, "sigmoid", "tanh", "gelu"),
+    **_on(["i8"], AWAY, "exp", "log", "elu"),
+    **_on(["i16"], FIXED_POINT, "sigmoid", "tanh"),
+    **_on(["i16"], LINES, "exp", "log", "gelu", "rsqrt"),
+    **_on(SIGNED, replace(DOUBLE_FLOAT, function="float32_truncated"), "sqrt"),
+    **_on(BYTES, DOUBLE, "lp_normalization"),
 }
 """Functions of one element, and of a row, in all three ways of LiteRT's, unless XNNPACK has its own."""
 
@@ -165,18 +178,18 @@ def _of_16_bits(convolution: str, fully_connected: Rounding) -> dict[str, Roundi
 
 
 LITERT_REFERENCE: Mapping[str, Rounding] = {
-    **LITERT_FUNCTIONS,
+    **{operation: rounding for operation, rounding in LITERT_FUNCTIONS.items() if operation != "nn.elu/i8"},
     "nn.resize": Rounding("double", function="fixed_places"),
     "nn.resize/u8": Rounding("single", function="float32"),
     "nn.softmax": replace(DOUBLE, function="fixed_point"),
-    "nn.log_softmax": Rounding("away16", function="fixed_point"),
+    **_on(BYTES, Rounding("away16", function="fixed_point"), "log_softmax"),
     **_of_16_bits("double", SINGLE),
     "nn.conv2d": DOUBLE,
     "nn.depthwise_conv2d": DOUBLE,
     "nn.conv2d/u8": replace(DOUBLE, product32=True),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(SINGLE, product32=True),
-    "nn.matmul": DOUBLE,
+    "nn.matmul/i8": DOUBLE,
     "nn.add": THRICE,
     "nn.sub": THRICE,
     "nn.mul": DOUBLE_FLOAT,
@@ -194,12 +207,13 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.resize/i16": Rounding("double", function="fixed_places"),
     "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
     "nn.leaky_relu/i16": replace(DOUBLE_FLOAT, function="fixed_point"),
-    **dict.fromkeys(("nn.sigmoid", "nn.tanh", "nn.elu"), replace(DOUBLE_FLOAT, function="float32_shifted")),
+    **_on(BYTES, SHIFTED, "sigmoid", "tanh"),
+    **_on(["i8"], SHIFTED, "elu"),
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": FLOAT,
     "nn.depthwise_conv2d": FLOAT,
     "nn.fully_connected": FLOAT,
-    "nn.matmul": replace(FLOAT, otherwise=DOUBLE),
+    "nn.matmul/i8": replace(FLOAT, otherwise=DOUBLE),
     "nn.add": SHORT,
     "nn.add/i16": Rounding("double", operands="single"),
     "nn.sub": SHORT,
@@ -228,7 +242,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.depthwise_conv2d": UPUP,
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(UPUP, product32=True),
-    "nn.matmul": DOUBLE,
+    "nn.matmul/i8": DOUBLE,
     "nn.add": Rounding("double", operands="single"),
     "nn.add/u8": Rounding("double", operands="updown"),
     "nn.sub": THRICE,
@@ -253,8 +267,31 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
 """Runtime → operation → rounding; what is not listed follows the target.
 
 A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for data that the source model stores so, and goes
-before the operation's own.
+before the operation's own. `operation/operator` is for an operation that an operator on integers computes in the source
+model, whatever its data stand for.
 """
+
+Results = Mapping[str, tuple[float, int]]
+"""Scale and zero point of a result, by storage."""
+
+PROBABILITY: Results = {"i8": (1 / 256, -128), "u8": (1 / 256, 0), "i16": (1 / 32768, 0)}
+LOG_PROBABILITY: Results = {"i8": (16 / 256, 127), "u8": (16 / 256, 255)}
+UNIT: Results = {"i8": (1 / 128, 0), "u8": (1 / 128, 128), "i16": (1 / 32768, 0)}
+
+RESULTS: Mapping[str, Results] = {
+    "nn.sigmoid": PROBABILITY,
+    "nn.tanh": UNIT,
+    "nn.softmax": PROBABILITY,
+    "nn.log_softmax": LOG_PROBABILITY,
+    "nn.lp_normalization": UNIT,
+}
+"""What LiteRT's kernels give results, by operation."""
+
+EXACT = frozenset(f"nn.{operation}/{storage}" for operation in ("softmax", "log_softmax") for storage in BYTES)
+"""What LiteRT rounds correctly where its table says nothing, or as good as correctly, as the target does too."""
+
+_ALIKE = MovementOp | nn.MaxPool2DOp | nn.AveragePool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp
+"""Operations whose integers are the same in every runtime."""
 
 
 def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8") -> Rounding:
@@ -269,6 +306,73 @@ def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8"
     """
     table = RUNTIMES[runtime]
     return table.get(f"{operation}/{storage}", table.get(operation, Rounding(contract)))
+
+
+def rounding_for(op: Operation, runtime: str, contract: str) -> Rounding:
+    """How a runtime rounds an operation on quantized types; as the target does where it has no kernel for it."""
+    return Rounding(contract) if lacking(op, runtime) else rounding_of(op.name, runtime, contract, _kernel(op))
+
+
+def lacking(op: Operation, runtime: str) -> str:
+    """What LiteRT has no kernel for, in words; empty where it has one, or where another runtime is followed."""
+    if not follows_litert(runtime) or isinstance(op, _ALIKE):
+        return ""
+    if isinstance(op, nn.MaximumOp | nn.MinimumOp):
+        return "" if chooses_integers(op) else "a choice between two scales"
+    storage, names = _kernel(op), {op.name, f"{op.name}/{_kernel(op)}"}
+    taken = {*STORAGES, "i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {*STORAGES, "i16 by i8", "operator"}
+    if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
+        return f"{_called(op)} of {storage}"
+    result = uniform(op.results[0])
+    found = result.scale, result.zero_point + _displaced(op)
+    if RESULTS.get(op.name, {}).get(storage, found) != found:
+        return f"{_called(op)} with a result of scale {found[0]:g} and zero point {found[1]}"
+    return ""
+
+
+def _called(op: Operation) -> str:
+    return op.name.partition(".")[2]
+
+
+def follows_litert(runtime: str) -> bool:
+    """Whether a runtime is LiteRT in one of its ways."""
+    return runtime.startswith("litert-")
+
+
+def _kernel(op: Operation) -> str:
+    """How the source model stores an operation's data, as the table's keys say it; in words if they have none."""
+    if INTEGER_OPERATOR in op.attributes and f"{op.name}/operator" in LITERT_FUNCTIONS:
+        return "operator"
+    if MIXED in op.attributes:
+        return "mixed"
+    found = [_stored(v, _displaced(op)) for v in _activations(op)]
+    if isinstance(op, nn.PReluOp) and found == ["i16", "i8", "i16"]:
+        return "i16 by i8"
+    pointed = next((name for name in found if name.endswith(POINTED)), None)
+    same = isinstance(op, nn.RequantizeOp) or len(set(found)) == 1
+    return pointed or (found[0] if same else "mixed")
+
+
+def _activations(op: Operation) -> Sequence[SSAValue]:
+    """The values that an operation computes, and computes them of."""
+    return [op.x, *op.results] if isinstance(op, WeightedOp) else [*data_operands(op), *op.results]
+
+
+POINTED = " with a zero point"
+
+
+def _stored(value: SSAValue, displaced: int) -> str:
+    """How a value is stored, in as many bytes as it takes."""
+    type = uniform(value)
+    width = next(bits for bits in (8, 16, 32) if type.storage_width <= bits)
+    unsigned = displaced or type.storage_max >= 1 << width - 1
+    return f"{'u' if unsigned else 'i'}{width}" + (POINTED if width == 16 and any(type.zero_points) else "")
+
+
+def _displaced(op: Operation) -> int:
+    """How much larger an operation's stored integers were before they became signed (lowering/nn_to_qint)."""
+    moved = op.attributes.get(UNSIGNED)
+    return moved.value.data if isinstance(moved, IntegerAttr) else 0
 
 
 def quantization_of(runtime: str) -> str:

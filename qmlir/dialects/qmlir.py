@@ -50,6 +50,10 @@ NUMERICS = "qmlir.numerics"
 INTEGER_OPERATOR = "qmlir.integer_operator"
 """The attribute key on an operation that an operator on integers, such as QLinearConv, computes in the source model."""
 
+ON_FLOATS = "qmlir.on_floats"
+"""The attribute key on a cast that an operator on floats reads or feeds in the source model, such as TFLite's QUANTIZE;
+and on an operation of quantized types that the source model computes on floats between such casts."""
+
 UNSIGNED = "qmlir.unsigned"
 """The attribute key, on an operation, of how much larger its stored integers were before they became signed."""
 
@@ -57,7 +61,7 @@ UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
 """The attribute key on an operation whose stored weights were unsigned before they became signed."""
 
 MIXED = "qmlir.mixed"
-"""The attribute key on a change of scale between bytes of which either the operand's or the result's were unsigned."""
+"""The attribute key on an operation of whose data some were unsigned and others signed."""
 
 
 def _parse_text(parser: AttrParser) -> str:

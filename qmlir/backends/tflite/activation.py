@@ -11,6 +11,7 @@ from qmlir.backends.tflite.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.pointwise import UnaryOp
+from qmlir.dialects.qmlir import ON_FLOATS
 
 NAMED: dict[type[UnaryOp], str] = {
     nn.SigmoidOp: "LOGISTIC",
@@ -65,6 +66,9 @@ def relu(op: nn.ReluOp, values: Values) -> None:
 @exports(nn.ClampOp)
 def clamp(op: nn.ClampOp, values: Values) -> None:
     """One of TFLite's own clamps, or a change of scale with MAXIMUM and MINIMUM behind it."""
+    if ON_FLOATS in op.attributes:
+        values.define(op.y, values.bounded(values.real(op.x), op.bounds()))
+        return
     x, form, bounds = values.stored(op.x), values.form(op.y), op.bounds()
     kind = CLAMPS.get(bounds)
     exact = activated(form, bounds) == stored_bounds(element_of(op.y), form, bounds)
@@ -77,7 +81,7 @@ def clamp(op: nn.ClampOp, values: Values) -> None:
 @exports(nn.RequantizeOp)
 def requantize(op: nn.RequantizeOp, values: Values) -> None:
     """QUANTIZE."""
-    values.define(op.y, values.stored(op.x))
+    values.define(op.y, values.real(op.x) if ON_FLOATS in op.attributes else values.stored(op.x))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from qmlir import runtimes
 from qmlir.dialects.dtypes import is_numpys_own
 
-PROBABILITY = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
-LOG_PROBABILITY = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
-UNIT = {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)}
+PROBABILITY, LOG_PROBABILITY, UNIT = (
+    {f"{'u' if storage[0] == 'u' else ''}int{storage[1:]}": result for storage, result in each.items()}
+    for each in (runtimes.PROBABILITY, runtimes.LOG_PROBABILITY, runtimes.UNIT)
+)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from qmlir.backends.tflite.graph import INDEX, Tensor
 from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp
+from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant import tables
 from qmlir.legality import uniform
-from qmlir.runtimes import rounding_of
+from qmlir.runtimes import lacking
 
 BYTES = (INT8, UINT8)
 
@@ -17,14 +18,15 @@ BYTES = (INT8, UINT8)
 def tabled(op: Operation, values: Values) -> bool:
     """Writes an operation as GATHER from a table of its rounded results; false where it is none of exact bytes.
 
-    Where LiteRT's numerics have a way of their own for a function, an exact table is not what they compute.
+    Where LiteRT's numerics have a way of their own for a function, an exact table is not what they compute; nor is it
+    what the model computes on floats.
     """
-    if not isinstance(op, FunctionOp):
+    if not isinstance(op, FunctionOp) or ON_FLOATS in op.attributes:
         return False
     forms = values.form(op.x), values.form(op.y)
     if any(form.parameters is None or form.dtype not in BYTES for form in forms):
         return False
-    if rounding_of(op.name, "litert-reference", "single").function != "exact":
+    if not lacking(op, "litert-reference"):
         return False
     results = values.graph.constant(_results(op, values), forms[1].parameters)
     found = values.graph.operator("GATHER", [results, _places(values.stored(op.x), values)], forms[1], {"Axis": 0})

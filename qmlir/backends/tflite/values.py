@@ -22,6 +22,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.rewriting import tensor_name
 
@@ -130,6 +131,8 @@ class Values:
         form, kernel = self.form(op.results[0]), KERNELS[kind]
         if form.parameters is None:
             return True
+        if ON_FLOATS in op.attributes:
+            return False
         forms = [self.form(o) for o in operands]
         if any(f.parameters is None or f.dtype != form.dtype or f.parameters.axis is not None for f in forms):
             return False

@@ -1,13 +1,14 @@
 """Operators on single elements: arithmetic, functions, comparisons, logic, casts."""
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerType, Signedness, f32, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerType, Signedness, UnitAttr, f32, i32
+from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects import nn
 from qmlir.dialects.dtypes import dtype_of, element_type_of
 from qmlir.dialects.interfaces import TensorOp, element_of
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.qmlir import INTEGER_OPERATOR, ON_FLOATS
+from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -123,7 +124,6 @@ FUNCTIONS: dict[str, tuple[str, type[TensorOp]]] = {
     "SIN": ("", nn.SinOp),
     "COS": ("CosOptions", nn.CosOp),
     "ABS": ("AbsOptions", nn.AbsOp),
-    "NEG": ("NegOptions", nn.NegOp),
     "FLOOR": ("", nn.FloorOp),
     "CEIL": ("", nn.CeilOp),
     "ROUND": ("", nn.RoundOp),
@@ -141,6 +141,16 @@ def _function(operator: str, options: str, op_type: type[TensorOp]) -> None:
 
 for _operator, _entry in FUNCTIONS.items():
     _function(_operator, *_entry)
+
+
+@converts("NEG", options="NegOptions")
+def neg(node: TFLiteNode, x: Value) -> Value:
+    """−x. LiteRT negates stored integers whatever they stand for, which its numerics follow by the mark."""
+    y = node.pointwise(nn.NegOp, [x])
+    if isinstance(y, OpResult) and isinstance(y.op, nn.NegOp) and node.is_quantized(x):
+        y.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+    return y
+
 
 CLAMPS = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 """Operators that clamp."""
@@ -235,7 +245,7 @@ def quantize(node: TFLiteNode, x: Value) -> Value:
         return node.compute(nn.RequantizeOp, [node.quantized(x)], element=out)
     if node.element(x) != "f32":
         raise Refusal(f"it quantizes {node.element(x)}, and qmlir f32")
-    return node.cast(QuantizeCastOp, node.builder.ssa(x), out)
+    return on_floats(node.cast(QuantizeCastOp, node.builder.ssa(x), out))
 
 
 @converts("DEQUANTIZE", options="DequantizeOptions")
@@ -246,7 +256,14 @@ def dequantize(node: TFLiteNode, x: Value) -> Value:
         if node.element(x) not in ("f16", "bf16", "f32"):
             raise node.error("its input must be quantized", node.element(x))
         return node.converted(x, f32)
-    return node.cast(DequantizeCastOp, node.quantized(x), f32)
+    return on_floats(node.cast(DequantizeCastOp, node.quantized(x), f32))
+
+
+def on_floats(cast: SSAValue) -> SSAValue:
+    """A cast that is an operator: what LiteRT computes beside it, it computes on floats."""
+    if isinstance(cast, OpResult) and isinstance(cast.op, CastOp):
+        cast.op.attributes[ON_FLOATS] = UnitAttr()
+    return cast
 
 
 @converts("CAST", options="CastOptions")
@@ -302,4 +319,5 @@ def fake_quant(node: TFLiteNode, x: Value, *, min: float, max: float, num_bits: 
     scale = float((np.float32(max) - np.float32(min)) / np.float32(most))
     zero = int(np.clip(np.floor(-np.float32(min) / np.float32(scale) + 0.5), 0, most))
     type = UniformType.per_tensor(IntegerType(num_bits, Signedness.UNSIGNED), scale, zero)
-    return node.cast(DequantizeCastOp, node.cast(QuantizeCastOp, node.builder.ssa(x), type), f32)
+    stored = on_floats(node.cast(QuantizeCastOp, node.builder.ssa(x), type))
+    return on_floats(node.cast(DequantizeCastOp, stored, f32))

@@ -13,7 +13,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import NoIntegerForm, uniform
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
-from qmlir.lowering.nn_to_qint.tables import knots, linear_table, table
+from qmlir.lowering.nn_to_qint.tables import between_casts, knots, linear_table, table
 from qmlir.runtimes import Rounding
 
 INTERPOLATION_STEPS = 1
@@ -61,6 +61,11 @@ def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Round
         if np.abs(off).max() <= INTERPOLATION_STEPS:
             return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(lines)})]
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
+
+
+def lower_on_floats(op: UnaryOp, operands: Sequence[SSAValue], quantization: str) -> list[Operation]:
+    """A function of one element that the source model computes on floats: a table of just what that gives."""
+    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(between_casts(op, quantization))})]
 
 
 def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:

@@ -24,26 +24,27 @@ from qmlir.dialects import nn
 from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import DECISION, NAME
+from qmlir.dialects.qmlir import DECISION, NAME, ON_FLOATS
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from qmlir.ledger import decide
 from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, target_of, uniform
-from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear
+from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear, lower_on_floats
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_div, lower_mul, lower_pair, lower_prelu, lower_sum
 from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_normalization, lower_softmax
 from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
 from qmlir.lowering.nn_to_qint.reduction import lower_reduction
 from qmlir.lowering.nn_to_qint.resize import lower_resize
-from qmlir.lowering.nn_to_qint.scales import contract_of, source_storage
+from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.lowering.nn_to_qint.storage import sign_storage
 from qmlir.rewriting import node_name
-from qmlir.runtimes import Rounding, quantization_of, rounding_of, runtime_of
+from qmlir.runtimes import Rounding, quantization_of, rounding_for, runtime_of
 from qmlir.target import Target
 
 LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], list[Operation]]] = {
@@ -147,8 +148,10 @@ class _Converter:
             if (lowering := LOWERINGS.get(type(op))) is None:
                 raise NoIntegerForm("target", "it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
-            rounding = rounding_of(op.name, self.runtime, self.contract, source_storage(op))
-            self._finish(op, lowering(op, operands, rounding))
+            if ON_FLOATS in op.attributes and isinstance(op, UnaryOp):
+                self._finish(op, lower_on_floats(op, operands, quantization_of(self.runtime)))
+            else:
+                self._finish(op, lowering(op, operands, rounding_for(op, self.runtime, self.contract)))
         except NoIntegerForm as why:
             self._keep_float(op, why)
 

@@ -14,11 +14,11 @@ from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.requantize import float32_parts
-from qmlir.dialects.qmlir import MIXED, UNSIGNED
+from qmlir.dialects.qmlir import UNSIGNED
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import promises_powers_of_two
-from qmlir.legality import data_operands, factors, uniform
+from qmlir.legality import factors, uniform
 from qmlir.runtimes import Rounding
 from qmlir.target import Target
 
@@ -56,14 +56,6 @@ def displaced(op: Operation) -> int:
     """How much larger an operation's stored integers were in its source; floats may round them differently there."""
     moved = op.attributes.get(UNSIGNED)
     return moved.value.data if isinstance(moved, IntegerAttr) else 0
-
-
-def source_storage(op: Operation) -> str:
-    """How the source model stores an operation's data: `i8`, `u8`, `i16`, …; `mixed` of bytes whose sign it changes."""
-    if MIXED in op.attributes:
-        return "mixed"
-    width = uniform(data_operands(op)[0]).storage_width
-    return f"{'u' if displaced(op) else 'i'}{width}"
 
 
 def requantize(

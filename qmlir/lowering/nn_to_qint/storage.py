@@ -86,8 +86,11 @@ def _computes(op: Operation) -> bool:
 
 def _mark_unsigned(op: Operation) -> None:
     """Says on an operation what was unsigned of its data and its weights: its source may compute on those otherwise."""
-    if moved := max(map(_displacement, _activations(op))):
-        op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
+    moved = set(map(_displacement, _activations(op)))
+    if moved != {0}:
+        op.attributes[UNSIGNED] = IntegerAttr(max(moved), i32)
+    if len(moved) > 1:
+        op.attributes[MIXED] = UnitAttr()
     if isinstance(op, WeightedOp) and _displacement(op.w):
         op.attributes[UNSIGNED_WEIGHTS] = UnitAttr()
 

@@ -33,6 +33,19 @@ def table(op: FunctionOp, rounding: Rounding) -> Array:
     return _WAYS[rounding.function](op, rounding)
 
 
+def between_casts(op: UnaryOp, quantization: str) -> Array:
+    """What an operation on floats gives for each stored element, between a dequantization and a quantization.
+
+    Args:
+        op: The operation.
+        quantization: How its result is quantized, a name in `numerics.QUANTIZATIONS`.
+    """
+    result, real = uniform(op.y), _real32(uniform(op.x))
+    with np.errstate(all="ignore"):
+        value = real if isinstance(op, nn.RequantizeOp) else op.formula(Lanes(real)).array
+    return numerics.quantize(value, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype, quantization)
+
+
 def knots(op: FunctionOp) -> Array:
     """The knots between which LiteRT interpolates a function of 16 bits, all steps in float32; [KNOTS].
 

@@ -1,7 +1,8 @@
 """`cancel-casts`: removes casts that undo each other.
 
-`qcast(dcast(q))` is q, or a requantization where the two types differ; `scast(scast(i))` is i. A requantization to a
-finer type and back is none at all: it gives every integer back, whatever contract rounds.
+`qcast(dcast(q))` is q, or a requantization where the two types differ (by a table, where the followed runtime does it
+on floats); `scast(scast(i))` is i. A requantization to a finer type and back is none at all: it gives every integer
+back, whatever contract rounds.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import target_of, uniform
 from qmlir.rewriting import replace
 from qmlir.target import Target
-from qmlir.transforms.quantize.quantize_ops import decide_quantized
+from qmlir.transforms.quantize.quantize_ops import change_of_scale, decide_quantized
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ def _cancel(cast: QuantizeCastOp | StorageCastOp, target: Target) -> None:
     if source.type == cast.result.type:
         replace(PatternRewriter(cast), cast, [], [source])
     elif isinstance(cast, QuantizeCastOp) and not (cast.quantized.is_per_axis or inner.quantized.is_per_axis):
-        requantize = RequantizeOp.make([source], element=uniform(cast.result))
-        replace(PatternRewriter(cast), cast, requantize)
-        decide_quantized(requantize, target)
+        if isinstance(inner, DequantizeCastOp) and (requantize := change_of_scale(cast, inner)) is not None:
+            replace(PatternRewriter(cast), cast, requantize)
+            decide_quantized(requantize, target)
 
 
 def _undone(change: RequantizeOp) -> SSAValue | None:

@@ -26,6 +26,7 @@ from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.move_casts import move_casts
+from qmlir.transforms.quantize.on_floats import computes_on_floats
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
 
@@ -84,7 +85,7 @@ class TurnAverageIntoConvolution(RewritePattern):
         source = op.x.owner
         casts = [u.operation for u in op.y.uses if isinstance(u.operation, QuantizeCastOp)]
         counts = np.unique(op.counts())
-        if not isinstance(source, DequantizeCastOp) or not casts or counts.size != 1:
+        if not isinstance(source, DequantizeCastOp) or not casts or counts.size != 1 or computes_on_floats(op):
             return
         if all(element_of(c.result) == element_of(source.input) for c in casts):
             return

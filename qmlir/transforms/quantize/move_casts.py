@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -26,12 +26,14 @@ from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import MaxPool2DOp, PadOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_operands
 from qmlir.rewriting import replace, rewrite
+from qmlir.transforms.quantize.on_floats import is_on_floats
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class SinkDequantizeBelowMovement(RewritePattern):
             return
         moved = _on(op, sources, element)
         back = DequantizeCastOp(moved.results[0], op.results[0].type)
+        if all(is_on_floats(v) for v in data):
+            back.attributes[ON_FLOATS] = UnitAttr()
         replace(rewriter, op, [moved, back], doing=moved)
 
 
@@ -123,8 +127,6 @@ class RaiseQuantizeAboveMovement(RewritePattern):
         if element.is_per_axis or not alike:
             return
         casts = [QuantizeCastOp(v, TensorType(element, shape_of(v))) for v in data_operands(mover)]
-        for cast in casts:
-            cast.attributes.update({k: v for k, v in op.attributes.items() if k == QUANTIZATION})
         moved = _on(mover, [c.result for c in casts], element)
         for observer in [u.operation for u in op.input.uses if isinstance(u.operation, ObserveOp)]:
             rewriter.erase(observer)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
@@ -21,7 +21,7 @@ from qmlir.dialects.nn import ConstantOp, MatMulOp, RequantizeOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import OpaqueOp
+from qmlir.dialects.qmlir import ON_FLOATS, OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -38,8 +38,19 @@ from qmlir.legality import (
     uniform,
 )
 from qmlir.rewriting import replace
+from qmlir.runtimes import lacking, runtime_of
 from qmlir.target import Target
-from qmlir.transforms.quantize.reasons import COMPUTED_WEIGHTS, SHARED, Reason, blocked, called, no_range, source_of
+from qmlir.transforms.quantize.on_floats import computes_on_floats, follows, has_table, module_of, moves_numbers
+from qmlir.transforms.quantize.reasons import (
+    COMPUTED_ON_FLOATS,
+    COMPUTED_WEIGHTS,
+    SHARED,
+    Reason,
+    blocked,
+    called,
+    no_range,
+    source_of,
+)
 from qmlir.transforms.quantize.side_by_side import UNROUNDED
 
 
@@ -81,6 +92,10 @@ def _record_quantized(op: Operation) -> None:
         decide(op, "quantized", "moved", f"moves {storage} values")
     else:
         text = f"{storage} activations"
+        if ON_FLOATS in op.attributes:
+            text += ", a table of what the model computes on floats"
+        elif lacks := lacking(op, runtime_of(module_of(op))):
+            text += f", rounded as by default: LiteRT has no kernel for {lacks}"
         if isinstance(op, WeightedOp):
             weights = uniform(op.w)
             text += f", {storage_name(weights.storage)} weights per {'channel' if weights.is_per_axis else 'tensor'}"
@@ -134,6 +149,8 @@ class _Folding:
             return
         new = _quantized_form(op, known, result)
         try:
+            if computes_on_floats(op, self.folded):
+                _require_same_bits(new)
             for made in new:
                 require_integer_form(made, self.target)
         except NoIntegerForm as why:
@@ -166,21 +183,47 @@ class _Folding:
         """Puts the quantized form in the place of `op`; float readers get a cast back."""
         quantized = new[-1]
         back = DequantizeCastOp(quantized.results[0], op.results[0].type)
+        if computes_on_floats(op, self.folded):
+            back.attributes[ON_FLOATS] = UnitAttr()
         casts = [u.operation for u in op.results[0].uses if isinstance(u.operation, QuantizeCastOp)]
         replace(PatternRewriter(op), op, [*new, back], doing=quantized)
         for made in new:
             _record_quantized(made)
         for cast in casts:
-            self._replace_cast(cast, quantized.results[0])
+            self._replace_cast(cast, back)
 
-    def _replace_cast(self, cast: QuantizeCastOp, value: SSAValue) -> None:
+    def _replace_cast(self, cast: QuantizeCastOp, back: DequantizeCastOp) -> None:
         """A quantize cast of what is quantized now: nothing, or a change of scale."""
-        if cast.result.type == value.type:
-            replace(PatternRewriter(cast), cast, [], [value])
-            return
-        requantize = RequantizeOp.make([value], element=element_of(cast.result))
-        replace(PatternRewriter(cast), cast, requantize)
-        decide_quantized(requantize, self.target)
+        if cast.result.type == back.input.type:
+            replace(PatternRewriter(cast), cast, [], [back.input])
+        elif (requantize := change_of_scale(cast, back)) is not None:
+            replace(PatternRewriter(cast), cast, requantize)
+            decide_quantized(requantize, self.target)
+
+
+def change_of_scale(cast: QuantizeCastOp, back: DequantizeCastOp) -> RequantizeOp | None:
+    """The change of scale that a quantization of dequantized integers is; None where it has to be on floats."""
+    new = RequantizeOp.make([back.input], element=element_of(cast.result))
+    if ON_FLOATS in cast.attributes and ON_FLOATS in back.attributes and follows(cast):
+        if not has_table(new):
+            new.erase()
+            return None
+        new.attributes[ON_FLOATS] = UnitAttr()
+    return new
+
+
+def _require_same_bits(new: Sequence[Operation]) -> None:
+    """Marks the integer form of what the followed runtime computes on floats, where that gives the same bits.
+
+    Raises:
+        NoIntegerForm: It does not.
+    """
+    for op in new:
+        if moves_numbers(op):
+            continue
+        if not has_table(op):
+            raise NoIntegerForm(*COMPUTED_ON_FLOATS)
+        op.attributes[ON_FLOATS] = UnitAttr()
 
 
 def _unrounded(value: SSAValue) -> SSAValue:

@@ -26,6 +26,11 @@ COMPUTED_DIVISOR: Reason = (
 COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a constant bias can be quantized")
 
 
+COMPUTED_ON_FLOATS: Reason = (
+    "runtime",
+    "the model computes it on floats between casts, as LiteRT does; its integer form rounds otherwise",
+)
+
 KEPT_FLOAT: Reason = ("policy", "the policy keeps it in floats")
 
 EMPTY: Reason = ("empty", "it has a tensor without elements, of which there is nothing to quantize")

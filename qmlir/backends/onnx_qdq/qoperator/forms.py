@@ -17,6 +17,7 @@ from qmlir.backends.onnx_qdq.exporters import EXPORTS
 from qmlir.backends.onnx_qdq.graph import Tensor
 from qmlir.backends.onnx_qdq.values import StoredValues, Values
 from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import data_values, is_weight, uniform
 
@@ -51,6 +52,8 @@ def _attempted(
 
 def _require_bytes(op: Operation) -> None:
     """Raises NoOperator unless the data are bytes that stand for f32, all signed or all not; weights may be others."""
+    if ON_FLOATS in op.attributes:
+        raise NoOperator
     values = data_values(op)
     signs = {_signed_byte(v) for v in values if not is_weight(v, op)}
     if len(signs) != 1 or None in signs or any(_signed_byte(v) is None for v in values):

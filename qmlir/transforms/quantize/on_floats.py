@@ -1,0 +1,86 @@
+"""Which islands between casts the followed runtime computes on floats, and which of these integers can stand for.
+
+LiteRT computes a network as its file says: what stands between a DEQUANTIZE and a QUANTIZE it computes on floats,
+though it has a kernel on integers of the same name, which rounds otherwise. Such an island becomes an operation on
+quantized types only where that gives the same bits:
+
+    data movement, maxima         the same elements
+    a function of one element     a table of what the island gives for each stored integer
+
+The frontend marks the casts that are operators (`ON_FLOATS`); casts that the quantizer inserts have no mark, so what a
+user quantizes is quantized.
+"""
+
+from collections.abc import Container
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects import nn
+from qmlir.dialects.nn.pointwise import UnaryOp
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.qmlir import ON_FLOATS
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.legality import chooses_integers, data_operands, uniform
+from qmlir.runtimes import follows_litert, runtime_of
+
+TABLED_BITS = 16
+"""The widest data that a table lists."""
+
+
+def is_on_floats(value: SSAValue) -> bool:
+    """Whether a value comes out of a dequantization that is an operator of the source model."""
+    return isinstance(value.owner, DequantizeCastOp) and ON_FLOATS in value.owner.attributes
+
+
+def computes_on_floats(op: Operation, chosen: Container[SSAValue] = ()) -> bool:
+    """Whether the runtime that a network follows computes an operation between casts on floats.
+
+    Args:
+        op: The operation, on floats.
+        chosen: Constants that the quantizer has rounded; who reads one is quantized by a user.
+    """
+    if not follows(op) or not all(_is_the_models(v, chosen) for v in data_operands(op)):
+        return False
+    return all(
+        ON_FLOATS in u.operation.attributes for u in op.results[0].uses if isinstance(u.operation, QuantizeCastOp)
+    )
+
+
+def _is_the_models(value: SSAValue, chosen: Container[SSAValue]) -> bool:
+    if is_on_floats(value):
+        return True
+    source = value.owner.input if isinstance(value.owner, DequantizeCastOp) else None
+    return source is not None and isinstance(source.owner, nn.ConstantOp) and source not in chosen
+
+
+def follows(op: Operation) -> bool:
+    """Whether an operation's module follows a runtime that computes on floats what its file says so of."""
+    return follows_litert(runtime_of(module_of(op)))
+
+
+def module_of(op: Operation) -> ModuleOp:
+    """The module that an operation is part of."""
+    while (parent := op.parent_op()) is not None:
+        op = parent
+    assert isinstance(op, ModuleOp)
+    return op
+
+
+def moves_numbers(op: Operation) -> bool:
+    """Whether an operation on quantized types gives elements of its operands, as their floats compare."""
+    if isinstance(op, nn.MaximumOp | nn.MinimumOp):
+        return chooses_integers(op)
+    return isinstance(op, MovementOp | nn.MaxPool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp)
+
+
+def has_table(op: Operation) -> bool:
+    """Whether a table can list what an operation on quantized types gives between casts."""
+    types = [uniform(v) for v in (*op.operands, *op.results)] if isinstance(op, UnaryOp) else []
+    return bool(types) and all(lists(type) for type in types)
+
+
+def lists(type: UniformType) -> bool:
+    """Whether a table can list the integers of a type."""
+    return type.storage_width <= TABLED_BITS and not type.is_per_axis
