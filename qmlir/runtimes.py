@@ -38,8 +38,8 @@ convolution beside one rounds the last channels, fewer than eight, as the refere
 
 LiteRT has these kernels for some ways of storing data only, for 16 bits only without zero points, and for the results
 of sigmoid, tanh, softmax and normalizations at one scale only. Where it has none it refuses the operation or computes
-it on floats; here it then rounds as under `default`, which the ledger says (`lacking`). What LiteRT itself computes on
-floats, between a DEQUANTIZE and a QUANTIZE of the file, is followed as such: by a table of just that, or on floats.
+it on floats; here it then rounds as under `default`, which the ledger says (runtime_kernels.py). What LiteRT computes
+on floats, between a DEQUANTIZE and a QUANTIZE of the file, is followed as such: by a table of just that, or on floats.
 
 Of 16-bit data exponential, logarithm, gelu and 1 / √x are lines between 513 knots, sigmoid and tanh lines between 256
 values of the sigmoid; but for data in steps of 2^−12 (tanh 2^−11 too) the optimized kernels have an algorithm of their
@@ -50,15 +50,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qmlir.dialects import nn
-from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import INTEGER_OPERATOR, MIXED, NUMERICS, UNSIGNED
+from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError
-from qmlir.legality import chooses_integers, data_operands, uniform
 from qmlir.near_misses import near_misses
 
 Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
@@ -290,9 +285,6 @@ RESULTS: Mapping[str, Results] = {
 EXACT = frozenset(f"nn.{operation}/{storage}" for operation in ("softmax", "log_softmax") for storage in BYTES)
 """What LiteRT rounds correctly where its table says nothing, or as good as correctly, as the target does too."""
 
-_ALIKE = MovementOp | nn.MaxPool2DOp | nn.AveragePool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp
-"""Operations whose integers are the same in every runtime."""
-
 
 def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8") -> Rounding:
     """How a runtime rounds an operation.
@@ -308,71 +300,9 @@ def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8"
     return table.get(f"{operation}/{storage}", table.get(operation, Rounding(contract)))
 
 
-def rounding_for(op: Operation, runtime: str, contract: str) -> Rounding:
-    """How a runtime rounds an operation on quantized types; as the target does where it has no kernel for it."""
-    return Rounding(contract) if lacking(op, runtime) else rounding_of(op.name, runtime, contract, _kernel(op))
-
-
-def lacking(op: Operation, runtime: str) -> str:
-    """What LiteRT has no kernel for, in words; empty where it has one, or where another runtime is followed."""
-    if not follows_litert(runtime) or isinstance(op, _ALIKE):
-        return ""
-    if isinstance(op, nn.MaximumOp | nn.MinimumOp):
-        return "" if chooses_integers(op) else "a choice between two scales"
-    storage, names = _kernel(op), {op.name, f"{op.name}/{_kernel(op)}"}
-    taken = {*STORAGES, "i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {*STORAGES, "i16 by i8", "operator"}
-    if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
-        return f"{_called(op)} of {storage}"
-    result = uniform(op.results[0])
-    found = result.scale, result.zero_point + _displaced(op)
-    if RESULTS.get(op.name, {}).get(storage, found) != found:
-        return f"{_called(op)} with a result of scale {found[0]:g} and zero point {found[1]}"
-    return ""
-
-
-def _called(op: Operation) -> str:
-    return op.name.partition(".")[2]
-
-
 def follows_litert(runtime: str) -> bool:
     """Whether a runtime is LiteRT in one of its ways."""
     return runtime.startswith("litert-")
-
-
-def _kernel(op: Operation) -> str:
-    """How the source model stores an operation's data, as the table's keys say it; in words if they have none."""
-    if INTEGER_OPERATOR in op.attributes and f"{op.name}/operator" in LITERT_FUNCTIONS:
-        return "operator"
-    if MIXED in op.attributes:
-        return "mixed"
-    found = [_stored(v, _displaced(op)) for v in _activations(op)]
-    if isinstance(op, nn.PReluOp) and found == ["i16", "i8", "i16"]:
-        return "i16 by i8"
-    pointed = next((name for name in found if name.endswith(POINTED)), None)
-    same = isinstance(op, nn.RequantizeOp) or len(set(found)) == 1
-    return pointed or (found[0] if same else "mixed")
-
-
-def _activations(op: Operation) -> Sequence[SSAValue]:
-    """The values that an operation computes, and computes them of."""
-    return [op.x, *op.results] if isinstance(op, WeightedOp) else [*data_operands(op), *op.results]
-
-
-POINTED = " with a zero point"
-
-
-def _stored(value: SSAValue, displaced: int) -> str:
-    """How a value is stored, in as many bytes as it takes."""
-    type = uniform(value)
-    width = next(bits for bits in (8, 16, 32) if type.storage_width <= bits)
-    unsigned = displaced or type.storage_max >= 1 << width - 1
-    return f"{'u' if unsigned else 'i'}{width}" + (POINTED if width == 16 and any(type.zero_points) else "")
-
-
-def _displaced(op: Operation) -> int:
-    """How much larger an operation's stored integers were before they became signed (lowering/nn_to_qint)."""
-    moved = op.attributes.get(UNSIGNED)
-    return moved.value.data if isinstance(moved, IntegerAttr) else 0
 
 
 def quantization_of(runtime: str) -> str:

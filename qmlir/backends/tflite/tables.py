@@ -10,7 +10,7 @@ from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant import tables
 from qmlir.legality import uniform
-from qmlir.runtimes import lacking
+from qmlir.runtime_kernels import lacking
 
 BYTES = (INT8, UINT8)
 

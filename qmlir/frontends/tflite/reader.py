@@ -6,7 +6,6 @@ Model ── subgraphs ── tensors     shape, element type, constant or none,
 
 import math
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,14 +15,12 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
-from xdsl.dialects.builtin import IntegerType
-from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.quant.types import UniformType
-from qmlir.errors import FileError, QmlirWarning
+from qmlir.errors import FileError
 from qmlir.frontends.tflite.flatbuffer import Malformed, verify
+from qmlir.frontends.tflite.parameters import Parameters, malformed, plain, wide_scales
 
 IDENTIFIER = b"TFL3"
 ABSENT = -1
@@ -53,9 +50,6 @@ DTYPES: dict[int, np.dtype[Any]] = {
 
 NIBBLES = schema.TensorType.INT4
 """Constants of signed 4-bit numbers, two in a byte, the first in the low half; they are read as int8."""
-
-_QUANTIZED = {np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.int32)}
-"""Types whose integers stand for real numbers where the tensor has scales."""
 
 _MOST_RANK = 8
 
@@ -149,24 +143,15 @@ def read_model(source: Path | str | bytes) -> Model:
         raise FileError(file, "must be a whole flatbuffer", got=str(error), remedy="copy or export it again") from None
 
 
-_MISPLACED = (
-    "{}: the scales of {} are said to count along an axis that such a tensor lacks; they are taken as one scale for "
-    "each element, in order"
-)
-
-
 class _Reader:
-    """The reading of one file.
-
-    misplaced  names of the tensors whose quantized axis is another than the file says
-    """
+    """The reading of one file."""
 
     def __init__(self, file: str, data: bytes):
         self.file, self.data, self.root = file, data, schema.Model.GetRootAs(data)
-        self.misplaced: list[str] = []
+        self.parameters = Parameters(file)
 
     def error(self, need: str, got: object) -> FileError:
-        return FileError(self.file, need, got=str(got), remedy="convert the model again")
+        return malformed(self.file, need, got)
 
     def model(self) -> Model:
         if self.root.Version() != 3:
@@ -176,10 +161,7 @@ class _Reader:
         subgraphs = [self.subgraph(self.root.Subgraphs(i)) for i in range(self.root.SubgraphsLength())]
         signatures = [self.signature(self.root.SignatureDefs(i), subgraphs)
                       for i in range(self.root.SignatureDefsLength())]  # fmt: skip
-        if self.misplaced:
-            first, *others = self.misplaced
-            which = f'tensor "{first}"' + (f" and {len(others)} more" if others else "")
-            warnings.warn(_MISPLACED.format(self.file, which), QmlirWarning, stacklevel=2)
+        self.parameters.warn()
         return Model(self.file, subgraphs, signatures)
 
     def signature(self, signature: Any, subgraphs: Sequence[Subgraph]) -> Signature:
@@ -207,7 +189,7 @@ class _Reader:
 
     def indices(self, values: Any, count: int, what: str, least: int = 0) -> tuple[int, ...]:
         """Indices of tensors."""
-        found = tuple(int(v) for v in _array(values))
+        found = tuple(int(v) for v in plain(values))
         for index in found:
             if not least <= index < count:
                 raise self.error(f"{what} must be one of {count} tensors", index)
@@ -216,10 +198,10 @@ class _Reader:
     # Tensors
 
     def tensor(self, tensor: Any, name: str) -> Tensor:
-        shape = tuple(int(d) for d in _array(tensor.ShapeAsNumpy()))
+        shape = tuple(int(d) for d in plain(tensor.ShapeAsNumpy()))
         if min(shape, default=0) < 0 or len(shape) > _MOST_RANK or math.prod(float(d) for d in shape) >= 2**31:
             raise self.error(f'the shape of tensor "{name}" must be static, of at most {_MOST_RANK} dimensions', shape)
-        signature = _array(tensor.ShapeSignatureAsNumpy())
+        signature = plain(tensor.ShapeSignatureAsNumpy())
         kind, dtype = _name(schema.TensorType, tensor.Type()), DTYPES.get(tensor.Type())
         if tensor.Type() == NIBBLES and tensor.Buffer():
             dtype = np.dtype(np.int8)
@@ -228,8 +210,8 @@ class _Reader:
             dtype = None
         # Without a rank of its own an empty shape is one that the converter did not know.
         unknown = (not shape and not tensor.HasRank()) or any(int(d) < 0 for d in signature)
-        type = self.quantized(tensor, name, shape, dtype)
-        scales = self.wide_scales(tensor) if dtype == np.int64 else ()
+        type = self.parameters.type_of(tensor.Quantization(), name, shape, dtype)
+        scales = wide_scales(tensor.Quantization()) if dtype == np.int64 else ()
         return Tensor(name, shape, dtype, kind, constant, type, scales, unknown, bool(tensor.IsVariable()))
 
     def constant(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None, kind: str) -> Array | None:
@@ -243,7 +225,7 @@ class _Reader:
             if offset + size > len(self.data):
                 raise self.error(f'the buffer of tensor "{name}" must lie in the file', f"{size} bytes at {offset}")
             data = np.frombuffer(self.data, np.uint8, size, offset)
-        data = _array(data)
+        data = plain(data)
         if tensor.Buffer() == 0 or (not data.size and math.prod(shape)):
             return None
         if tensor.Sparsity() is not None or dtype is None:
@@ -262,57 +244,6 @@ class _Reader:
         return data.view(dtype).reshape(shape) if data.ctypes.data % dtype.itemsize == 0 else (
             np.frombuffer(data.tobytes(), dtype).reshape(shape)
         )  # fmt: skip
-
-    def quantized(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None) -> UniformType | None:
-        """The quantized type of a tensor; None for plain numbers."""
-        parameters = tensor.Quantization()
-        if parameters is None or dtype not in _QUANTIZED:
-            return None
-        scales, points = _array(parameters.ScaleAsNumpy()), _array(parameters.ZeroPointAsNumpy())
-        if not len(scales) or (dtype == np.int32 and not scales.all()):
-            return None
-        assert dtype is not None
-        if not len(points):
-            points = np.zeros(len(scales), np.int64)
-        if len(points) == 1 and len(scales) > 1:
-            points = np.repeat(points, len(scales))
-        if len(points) != len(scales):
-            raise self.error(f'tensor "{name}" must have a zero point for each of {len(scales)} scales', len(points))
-        limits = np.iinfo(dtype)
-        if points.min() < limits.min or points.max() > limits.max:
-            raise self.error(f'the zero points of tensor "{name}" must be numbers of {dtype}', points.tolist()[:8])
-        storage = cast(IntegerType, element_type_of(dtype))
-        try:
-            if len(scales) == 1:
-                return UniformType.per_tensor(storage, float(scales[0]), int(points[0]))
-            axis = self.axis(parameters.QuantizedDimension(), name, shape, len(scales))
-            return UniformType.per_axis(storage, axis, scales.tolist(), points.tolist())
-        except VerifyException as error:
-            raise self.error(f'the scales of tensor "{name}" must make a quantized type',
-                             " ".join(str(error).split())) from None  # fmt: skip
-
-    def axis(self, said: int, name: str, shape: Shape, scales: int) -> int:
-        """The axis along which a tensor has several scales.
-
-        Old converters give a bias the axis of its weights, which a vector has not. A tensor with one scale for each
-        of its elements has one dimension that is not 1: that is the axis, whatever the file says.
-        """
-        if 0 <= said < len(shape) and shape[said] == scales:
-            return said
-        if math.prod(shape) != scales or scales not in shape:
-            raise self.error(
-                f'tensor "{name}" of shape {list(shape)} must have a scale for each index of its quantized axis',
-                f"{scales} along axis {said}",
-            )
-        self.misplaced.append(name)
-        return shape.index(scales)
-
-    @staticmethod
-    def wide_scales(tensor: Any) -> tuple[float, ...]:
-        """The scales of 64-bit integers; none where the file leaves them out, or says 0."""
-        parameters = tensor.Quantization()
-        scales = _array(parameters.ScaleAsNumpy()) if parameters is not None else np.zeros(0)
-        return tuple(scales.tolist()) if scales.all() else ()
 
     # Operators
 
@@ -372,7 +303,7 @@ def _is_field(member: str) -> bool:
 def _option(options: Any, accessor: str) -> Any:
     value = getattr(options, accessor)()
     if accessor.endswith("AsNumpy"):
-        return tuple(_array(value).tolist())
+        return tuple(plain(value).tolist())
     return value
 
 
@@ -389,11 +320,6 @@ def _unpacked(data: Array) -> Array:
 def type_name(code: int) -> str:
     """What the schema calls an element type, for messages."""
     return _name(schema.TensorType, code).lower()
-
-
-def _array(value: Any) -> Array:
-    """A vector that the bindings return as 0 where there is none."""
-    return np.zeros(0, np.int64) if isinstance(value, int) else value
 
 
 def _text(value: bytes | None) -> str:

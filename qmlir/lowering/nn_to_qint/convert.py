@@ -44,7 +44,8 @@ from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.lowering.nn_to_qint.storage import sign_storage
 from qmlir.rewriting import node_name
-from qmlir.runtimes import Rounding, quantization_of, rounding_for, runtime_of
+from qmlir.runtime_kernels import rounding_for
+from qmlir.runtimes import Rounding, quantization_of, runtime_of
 from qmlir.target import Target
 
 LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], list[Operation]]] = {

@@ -38,7 +38,8 @@ from qmlir.legality import (
     uniform,
 )
 from qmlir.rewriting import replace
-from qmlir.runtimes import lacking, runtime_of
+from qmlir.runtime_kernels import lacking
+from qmlir.runtimes import runtime_of
 from qmlir.target import Target
 from qmlir.transforms.quantize.on_floats import computes_on_floats, follows, has_table, module_of, moves_numbers
 from qmlir.transforms.quantize.reasons import (
