@@ -93,15 +93,15 @@ def _record_quantized(op: Operation) -> None:
         decide(op, "quantized", "moved", f"moves {storage} values")
     else:
         text = f"{storage} activations"
-        if ON_FLOATS in op.attributes:
-            text += ", a table of what the model computes on floats"
-        elif lacks := lacking(op, runtime_of(module_of(op))):
-            text += f", rounded as by default: LiteRT has no kernel for {lacks}"
         if isinstance(op, WeightedOp):
             weights = uniform(op.w)
             text += f", {storage_name(weights.storage)} weights per {'channel' if weights.is_per_axis else 'tensor'}"
         elif isinstance(op, MatMulOp) and any(isinstance(x.owner, ConstantOp) for x in (op.lhs, op.rhs)):
             text += ", a constant factor per tensor: it has a matrix for each of a batch"
+        if ON_FLOATS in op.attributes:
+            text += ", a table of what the model computes on floats"
+        elif lacks := lacking(op, runtime_of(module_of(op))):
+            text += f", rounded as by default: LiteRT has no kernel for {lacks}"
         decide(op, "quantized", "integer", text)
 
 
