@@ -14,7 +14,7 @@ one of the two, and is compared with that one. What still differs in shape is na
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -113,38 +113,67 @@ def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Map
     Raises:
         QmlirError: They have no tensor in common, or there is no sample.
     """
-    origin = _origin(module, quantized)
-    float_module, float_names = tapped(origin, main_function(origin))
-    quantized_module, quantized_names = tapped(quantized, main_function(quantized))
-    shapes, others = _shapes(float_module, float_names), _shapes(quantized_module, quantized_names)
-    shared = [n for n in others if shapes.get(n) == others[n]]
-    if not shared or not decisions(quantized):
-        got = "none in common" if decisions(quantized) else "one that was never quantized"
-        remedy = "give the network that was quantized, and what `quantize` wrote"
-        raise QmlirError("the networks must have tensors of the same names", got=got, remedy=remedy)
-    if moved := [n for n in others if n in shapes and n not in shared]:
-        text = f"not compared, as their shapes differ between the two networks: {', '.join(moved)}"
-        warnings.warn(text, QmlirWarning, stacklevel=2)
-    alone_module, inputs, outputs = isolated(main_function(quantized), shared)
-    floats, quants = compile(float_module), compile(quantized_module)
-    alone = compile(alone_module) if outputs else None
-    factors = {name: each for name, each in _channel_factors(quantized).items() if name in float_names}
-    sums = _Sums({n: Distance() for n in shared}, {n: Distance() for n in outputs})
-    count = 0
-    for sample in samples:
-        exact = _named(floats, float_names, sample)
-        exact.update((name, (exact[name] * each).astype(np.float32)) for name, each in factors.items())
-        found = _named(quants, quantized_names, sample)
+    compared = Comparison(module, quantized)
+    sums = _Sums({n: Distance() for n in compared.shared}, {n: Distance() for n in compared.outputs})
+    for exact, found, alone in compared.over(samples):
         for name, distance in sums.cumulative.items():
             distance.update(exact[name], found[name])
-        if alone is not None:
-            taken = {spec.name: exact[n] for spec, n in zip(alone.signature.inputs, inputs, strict=True)}
-            for name, values in zip(outputs, alone.run(taken), strict=True):
-                sums.isolated[name].update(exact[name], values)
-        count += 1
-    if not count:
-        raise QmlirError("an analysis needs at least one sample", got="none")
+        for name, values in alone.items():
+            sums.isolated[name].update(exact[name], values)
     return _rows(sums, quantized)
+
+
+Tensors = Mapping[str, Array]
+"""Tensors by name."""
+
+
+class Comparison:
+    """A float network, and what was quantized from it, ready to run side by side.
+
+    shared    the names of the tensors that both have, in program order
+    outputs   of these the ones that an operation on quantized types makes
+    """
+
+    def __init__(self, module: ModuleOp, quantized: ModuleOp):
+        """Compiles both; see `analyze` for arguments and errors."""
+        origin = _origin(module, quantized)
+        float_module, self._float_names = tapped(origin, main_function(origin))
+        quantized_module, self._quantized_names = tapped(quantized, main_function(quantized))
+        shapes, others = _shapes(float_module, self._float_names), _shapes(quantized_module, self._quantized_names)
+        self.shared = [n for n in others if shapes.get(n) == others[n]]
+        if not self.shared or not decisions(quantized):
+            got = "none in common" if decisions(quantized) else "one that was never quantized"
+            remedy = "give the network that was quantized, and what `quantize` wrote"
+            raise QmlirError("the networks must have tensors of the same names", got=got, remedy=remedy)
+        if moved := [n for n in others if n in shapes and n not in self.shared]:
+            text = f"not compared, as their shapes differ between the two networks: {', '.join(moved)}"
+            warnings.warn(text, QmlirWarning, stacklevel=3)
+        alone_module, self._inputs, self.outputs = isolated(main_function(quantized), self.shared)
+        self._floats, self._quants = compile(float_module), compile(quantized_module)
+        self._alone = compile(alone_module) if self.outputs else None
+        factors = _channel_factors(quantized).items()
+        self._factors = {name: each for name, each in factors if name in self._float_names}
+
+    def over(self, samples: Iterable[Array | Mapping[str, Array]]) -> Iterator[tuple[Tensors, Tensors, Tensors]]:
+        """For each sample the float network's tensors, the quantized one's, and what each operation alone makes.
+
+        Raises:
+            QmlirError: There is no sample.
+        """
+        count = 0
+        for sample in samples:
+            exact = _named(self._floats, self._float_names, sample)
+            exact.update((name, (exact[name] * each).astype(np.float32)) for name, each in self._factors.items())
+            yield exact, _named(self._quants, self._quantized_names, sample), self._alone_on(exact)
+            count += 1
+        if not count:
+            raise QmlirError("an analysis needs at least one sample", got="none")
+
+    def _alone_on(self, exact: Tensors) -> Tensors:
+        if self._alone is None:
+            return {}
+        taken = {spec.name: exact[n] for spec, n in zip(self._alone.signature.inputs, self._inputs, strict=True)}
+        return dict(zip(self.outputs, self._alone.run(taken), strict=True))
 
 
 def _origin(module: ModuleOp, quantized: ModuleOp) -> ModuleOp:

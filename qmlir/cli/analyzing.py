@@ -3,13 +3,24 @@
 import argparse
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
 from qmlir.cli.models import load_model
 from qmlir.cli.progress import progress
 from qmlir.cli.terminal import say, terminal
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from xdsl.dialects.builtin import ModuleOp
+
+    Samples: TypeAlias = Iterable[npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]]
+
+Said: TypeAlias = tuple[str, str]
+"""How many rows there are, and what their figures mean."""
 
 RANKINGS = ("isolated", "cumulative", "order")
 
@@ -23,26 +34,37 @@ def add_analyze_options(parser: ArgumentParser) -> None:
         **one_of(RANKINGS),
         help="the worst first by its operation's own error, by the whole error, or as computed (default: isolated)",
     )
+    parser.add_argument(
+        "--channels",
+        action="store_true",
+        help="name the channels of convolutions and fully connected layers that are further off than their storage "
+        "explains",
+    )
     parser.add_argument("--worst", type=count, help="show this many rows only (default: all)")
     parser.add_argument("--json", type=file_of(".json"), help="write all rows to this .json file, in this order")
 
 
 def run_analyze(arguments: argparse.Namespace) -> None:
     """Compares the tensors of two networks on samples."""
-    from qmlir.analysis import analyze, ranked
-    from qmlir.cli.report import table_of
     from qmlir.compiler import load, main_function
-    from qmlir.files import write_whole
     from qmlir.signature import signature_of
 
     module = load_model(arguments)
     samples = samples_of(arguments, signature_of(main_function(module)))
-    rows = ranked(
-        analyze(module, load(arguments.quantized), progress(samples, len(samples), "analyzing")), arguments.sort
-    )
-    if arguments.json is not None:
-        write_whole(arguments.json, json.dumps([row.as_dict() for row in rows], indent=2) + "\n")
-    shown = [
+    shown = progress(samples, len(samples), "analyzing")
+    show = _show_channels if arguments.channels else _show_tensors
+    rows, meaning = show(arguments, module, load(arguments.quantized), shown)
+    say(f"{rows} over {len(samples)} samples; {meaning}")
+
+
+def _show_tensors(arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", samples: "Samples") -> Said:
+    """Prints a row for each tensor."""
+    from qmlir.analysis import analyze, ranked
+
+    rows = ranked(analyze(module, quantized, samples), arguments.sort)
+    _write(arguments, [row.as_dict() for row in rows])
+    headings = ("tensor", "operation", "own SQNR", "cosine", "whole SQNR", "cosine")
+    cells = [
         (
             row.tensor,
             row.operation,
@@ -51,9 +73,41 @@ def run_analyze(arguments: argparse.Namespace) -> None:
         )
         for row in rows[: arguments.worst]
     ]
-    headings = ("tensor", "operation", "own SQNR", "cosine", "whole SQNR", "cosine")
-    terminal().print(table_of(headings, shown))
-    say(f"{len(rows)} tensors over {len(samples)} samples; SQNR in dB")
+    _print(headings, cells)
+    return f"{len(rows)} tensors", "SQNR in dB"
+
+
+def _show_channels(
+    arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", samples: "Samples"
+) -> Said:
+    """Prints a row for each channel that is out of line."""
+    from qmlir.channels import MARGIN, survey
+
+    rows = survey(module, quantized, samples)
+    out = [row for row in rows if row.is_out_of_line]
+    _write(arguments, [row.as_dict() for row in out])
+    if out:
+        headings = ("tensor", "channel", "operation", "steps off", "explained", "beyond, dB")
+        cells = [
+            (r.tensor, str(r.channel), r.operation, f"{r.steps:.2f}", f"{r.expected:.2f}", f"{r.excess:.1f}")
+            for r in out[: arguments.worst]
+        ]
+        _print(headings, cells)
+    meaning = f"by more than {MARGIN:g} dB beyond what their storage explains"
+    return f"{len(out)} of {len(rows)} channels are out of line", meaning
+
+
+def _write(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    from qmlir.files import write_whole
+
+    if arguments.json is not None:
+        write_whole(arguments.json, json.dumps(rows, indent=2) + "\n")
+
+
+def _print(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from qmlir.cli.report import table_of
+
+    terminal().print(table_of(headings, rows))
 
 
 def _figures(sqnr: float | None, cosine: float | None) -> tuple[str, str]:
