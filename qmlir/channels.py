@@ -83,25 +83,35 @@ def survey(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Mapp
     compared = Comparison(module, quantized)
     layers = [_Layer(op, name) for op in quantized.walk() if isinstance(op, WeightedOp) and is_quantized(op.y)
               and (name := tensor_name(op.y)) in compared.outputs and isinstance(op.w.owner, ConstantOp)]  # fmt: skip
-    for exact, _, alone in compared.over(samples):
+    for exact, found, alone in compared.over(samples):
         for layer in layers:
-            layer.update(exact, alone[layer.name])
+            layer.update(exact, found[layer.name], alone[layer.name])
     return sorted((row for layer in layers for row in layer.rows()), key=lambda row: -row.excess)
 
 
 class _Layer:
-    """Of one operation, over samples: Σ (q − f)² of each channel, and Σ x² of its data."""
+    """Of one operation, over samples.
+
+    noise   Σ (q − f)² of each channel, where it reads the float network's tensors
+    own     Σ (q − f) likewise
+    whole   Σ (q − f) in the quantized network
+    data    Σ x² of what it reads
+    """
 
     def __init__(self, op: WeightedOp, name: str):
         self.op, self.name = op, name
-        self.noise = np.zeros(op.output_channels())
+        self.noise, self.own, self.whole = np.zeros((3, op.output_channels()))
         self.data: Float64s = np.zeros(1)
         self.elements = self.read = 0
 
-    def update(self, exact: Mapping[str, Array], found: Array) -> None:
-        """Adds a sample: the float network's tensors, and what the operation makes of them."""
-        error = (found.astype(np.float64) - exact[self.name]).reshape(-1, len(self.noise))
+    def update(self, exact: Mapping[str, Array], whole: Array, alone: Array) -> None:
+        """Adds a sample: the float network's tensors, the quantized one's result, and that of the operation alone."""
+        error, others = (
+            (found.astype(np.float64) - exact[self.name]).reshape(-1, len(self.noise)) for found in (alone, whole)
+        )
         self.noise += (error**2).sum(axis=0)
+        self.own += error.sum(axis=0)
+        self.whole += others.sum(axis=0)
         self.elements += len(error)
         x = exact.get(_named_source(self.op.x))
         if x is not None:
@@ -113,7 +123,10 @@ class _Layer:
 
     def rows(self) -> list[ChannelError]:
         """What there is to say of each channel."""
-        found = np.sqrt(self.noise / max(self.elements, 1))
+        count = max(self.elements, 1)
+        # A mean that is off here but not in the network makes up for what the operations before do to it.
+        own, whole = (self.own / count) ** 2, (self.whole / count) ** 2
+        found = np.sqrt(np.maximum(self.noise / count - own, 0) + np.minimum(own, whole))
         expected, step = self._expected(), uniform(self.op.y).scale
         excess = 20 * np.log10(np.maximum(found, np.finfo(float).tiny) / expected)
         return [

@@ -22,6 +22,7 @@ class Target:
     floating      operation name → why it has no integer form
     sum_bits      of the largest sums of products that it can bring to another scale
     least_factor  between scales of sums and results: smaller ones need shifts that it has not
+    moves_bias    whether biases of 8 and 16 bits are moved left to the steps of the sums, all of a layer alike
     """
 
     name: str
@@ -30,6 +31,7 @@ class Target:
     floating: dict[str, str]
     sum_bits: int = 32
     least_factor: float = 0.0
+    moves_bias: bool = False
 
     def why_float(self, operation: str, storage: str) -> str | None:
         """Why an operation cannot run in integers on data of this storage type; None if it can."""

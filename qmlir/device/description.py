@@ -17,6 +17,7 @@ from qmlir.device.operations import Fallback, Operations
 from qmlir.device.synchronisation import Sync
 from qmlir.device.values import (
     Accumulator,
+    Addend,
     Bits,
     Bytes,
     BytesPerCycle,
@@ -190,8 +191,15 @@ class Shifts(Table):
 class Bias(Table):
     """What is added to sums."""
 
-    type: Accumulator = Field(default="i32", description="its type")
+    type: Addend = Field(
+        default="i32", description="its type; i8 and i16 are moved left to the sums' steps, all of a layer alike"
+    )
     when: Literal["init", "post"] = Field(default="init", description="the sums begin with it, or it is added after")
+
+    @property
+    def moved_bits(self) -> int | None:
+        """The bits of numbers that are moved left to the steps of the sums; None of others."""
+        return int(self.type[1:]) if self.type in ("i8", "i16") else None
 
 
 class Quantization(Table):

@@ -183,7 +183,7 @@ def window_blocks(command: Window, device: Device) -> WindowBlocks:
     return WindowBlocks(
         image(command.data, shape, (command.row_pitch, command.pixel_pitch), command.data_bits),
         Block(command.weights, weights * width(command.weight_bits, (8, 16))),
-        Block(command.bias, outputs(command) * sum_bytes),
+        Block(command.bias, outputs(command) * width(command.bias_bits, (8, 16, 32, 64))),
         Block(command.sums, command.out_rows * command.out_columns * outputs(command) * sum_bytes),
     )
 
@@ -205,6 +205,12 @@ def _window(command: Window, device: Device, contexts: Contexts) -> Footprint:
         raise Fault(f"a command must compute at most {MAX_PRODUCTS} products", got=str(products))
     if isinstance(command, ConvolveDepthwise) and device.array.depthwise is None:
         raise Fault("a depthwise convolution must have a place on the array", got=f"{device.name} without one")
+    moved = device.quant.bias.moved_bits
+    if command.bias_bits != (moved or command.sum_bits) or not 0 <= command.bias_shift < (32 if moved else 1):
+        raise Fault(
+            f"a bias must be {device.quant.bias.type}, and moved left by less than 32 bits if that is i8 or i16",
+            got=f"{command.bias_bits} bits, moved by {command.bias_shift}",
+        )
     data, weights, bias, sums = window_blocks(command, device)
     initial = {Init.ZERO: (), Init.BIAS: (bias,), Init.ACCUMULATE: (sums,)}[command.init]
     return Footprint((data, weights, *initial), (sums,))

@@ -312,8 +312,16 @@ LIMITS = (
         "quant.bias.type",
         ("conv2d", "depthwise", "fc"),
         "a bias has at most {wanted} bits",
-        lambda device, kind: int(device.quant.bias.type.removeprefix("i")),
+        lambda device, kind: None if device.quant.bias.moved_bits else int(device.quant.bias.type.removeprefix("i")),
         properties.bias_bits,
+        _at_most,
+    ),
+    Limit(
+        "quant.bias.type",
+        ("conv2d", "depthwise", "fc"),
+        "a bias has at most {wanted} bits before it is moved left",
+        lambda device, kind: device.quant.bias.moved_bits,
+        properties.moved_bias_bits,
         _at_most,
     ),
     Limit(

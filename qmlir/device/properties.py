@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from qmlir.device.copies import transfers as transfers_of
-from qmlir.device.stored import around_zero_point, as_images
+from qmlir.device.stored import Array, around_zero_point, as_images, trailing_zeros
 from qmlir.device.sums import Sums, sums_of
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import element_of, shape_of
@@ -164,8 +164,18 @@ def bias_bits(op: WeightedOp) -> int | None:
         return None
     if not isinstance(constant := op.b.owner, ConstantOp):
         return width_of(op.b)
-    bias = constant.value.array
-    return 1 + max(int(bound).bit_length() for bound in (bias.max(initial=0), -1 - bias.min(initial=0)))
+    return _bits(constant.value.array)
+
+
+def moved_bias_bits(op: WeightedOp) -> int | None:
+    """The same of a bias that is moved left, all of it by as many bits as it has zeros there, to become what it is."""
+    if op.b is None or not isinstance(constant := op.b.owner, ConstantOp):
+        return bias_bits(op)
+    return _bits(constant.value.array >> trailing_zeros(constant.value.array))
+
+
+def _bits(numbers: Array) -> int:
+    return 1 + max(int(bound).bit_length() for bound in (numbers.max(initial=0), -1 - numbers.min(initial=0)))
 
 
 def operand_factors(op: qint.AddOp) -> int:

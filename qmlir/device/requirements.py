@@ -12,6 +12,9 @@ from qmlir.target import Target, load_target
 PRECISIONS = {"i8": "int8", "u8": "uint8", "i16": "int16"}
 """Types of a device file → precisions of the quantizer."""
 
+BIASES = {"i8": "int8", "i16": "int16", "i32": "int32"}
+"""The same of biases; wider ones are as wide as the data make them."""
+
 
 @dataclass(frozen=True)
 class Requirements:
@@ -21,7 +24,7 @@ class Requirements:
     precision         storage of data, one of those the device has
     weight_precision  storage of weights: that of the data, unless the array multiplies these by others alone
     per_channel       whether weights may have a scale for each output channel
-    bias              storage of biases: 32 bits where the device has no wider ones
+    bias              storage of biases: 8, 16 or 32 bits where the device has no wider ones
     """
 
     schema: str
@@ -45,7 +48,7 @@ def requirements(device: Device, precision: str | None = None) -> Requirements:
         schema = "symmetric_with_power2_scale"
     else:
         schema = "asymmetric" if device.quant.zero_point.activations else "symmetric"
-    bias = "int32" if device.quant.bias.type == "i32" else "auto"
+    bias = BIASES.get(device.quant.bias.type, "auto")
     known = [PRECISIONS[type] for type in device.quant.types]
     if precision is not None and precision not in known:
         raise OptionError("precision", f"must be one of {', '.join(known)} for {device.name}", got=precision)
@@ -83,7 +86,8 @@ def target_of_device(device: Device) -> Target:
     """
     host = load_target("cpu")
     contract = "single" if device.quant.scale == "pow2" else device.quant.contract
-    return Target(device.name, contract, host.integer, host.floating, host.sum_bits, least_factor(device))
+    moved = device.quant.bias.moved_bits is not None
+    return Target(device.name, contract, host.integer, host.floating, host.sum_bits, least_factor(device), moved)
 
 
 def least_factor(device: Device) -> float:

@@ -56,6 +56,24 @@ def stored_weights(op: WeightedOp, device: Device) -> tuple[Array, int]:
     return (weights, 0) if known or narrow is None else narrow
 
 
+def stored_bias(op: WeightedOp, device: Device) -> tuple[int, int]:
+    """The bits of each number of a bias as a device has it, and by how many bits it moves these left to add them."""
+    if (bits := device.quant.bias.moved_bits) is None:
+        return width_of(op.acc), 0
+    constant = op.b.owner if op.b is not None else None
+    return bits, trailing_zeros(constant.value.array) if isinstance(constant, ConstantOp) else 0
+
+
+MOST_MOVED = 31
+"""The most bits by which a bias is moved."""
+
+
+def trailing_zeros(numbers: Array) -> int:
+    """How many bits, `MOST_MOVED` at the most, are 0 at the end of all numbers."""
+    any_of = int(np.bitwise_or.reduce(numbers.reshape(-1).astype(np.int64), initial=0))
+    return min((any_of & -any_of).bit_length() - 1, MOST_MOVED) if any_of else 0
+
+
 def around_zero_point(weights: Array) -> tuple[Array, int] | None:
     """Weights of 16 bits as numbers of 8, and what to subtract from these; None where they lie too far apart.
 

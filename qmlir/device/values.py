@@ -26,6 +26,7 @@ Name = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_-]*
 
 Storage = Literal["i8", "u8", "i16"]
 Accumulator = Literal["i24", "i32", "i40", "i48", "i64"]
+Addend = Literal["i8", "i16", "i24", "i32", "i40", "i48", "i64"]
 Role = Literal["ifm", "ofm", "weights", "acc", "bias", "scales", "lut"]
 
 

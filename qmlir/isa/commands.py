@@ -161,8 +161,8 @@ class Window(Command):
 
     Output (r, c) meets at tap (i, j) the input row r·stride_rows + i·dilation_rows − top and the column likewise; what
     lies outside [0, rows) × [0, columns) contributes nothing. `sums` is [out_rows, out_columns, output channels] of
-    sum_bits, dense; `bias` is one number of sum_bits for each output channel, read where init is BIAS. Weights have the
-    zero point 0 but on devices that compute others.
+    sum_bits, dense; `bias` is one number of bias_bits for each output channel, moved left by bias_shift and read where
+    init is BIAS. Weights have the zero point 0 but on devices that compute others.
     """
 
     data: Place
@@ -173,6 +173,8 @@ class Window(Command):
     data_bits: int
     weight_bits: int
     sum_bits: int
+    bias_bits: int
+    bias_shift: int
     zero_point: Signed
     weight_zero_point: Signed
     rows: int

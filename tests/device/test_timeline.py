@@ -38,7 +38,7 @@ def intervals(device: Device, *commands: Command) -> list[Interval]:
 def convolve(queue: int, places: tuple[Place, Place, Place, Place], waits: tuple[Wait, ...] = ()) -> Convolve:
     """64 positions of 64 channels to 64."""
     return Convolve(
-        queue, waits, 0, *places, Init.ZERO, 8, 8, 32, 0, 0, 8, 8, 64, 512, 64, 8, 8, 1, 1, 1, 1, 1, 1, 0, 0, 64
+        queue, waits, 0, *places, Init.ZERO, 8, 8, 32, 32, 0, 0, 0, 8, 8, 64, 512, 64, 8, 8, 1, 1, 1, 1, 1, 1, 0, 0, 64
     )  # fmt: skip
 
 

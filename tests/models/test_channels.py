@@ -27,6 +27,9 @@ Find = Callable[[str], Path]
 WITHOUT_DATA = {"ad": "models/tflite/ad_fcae_f32.tflite", "sine": "models/tflite/hello_world_float.tflite"}
 """Float networks that have no samples: they get numbers at random."""
 
+ON_DATA = {"super_resolution"}
+"""Networks of flat pictures, where what rounding takes from single weights adds up: these are rounded together."""
+
 STORAGE = {"int8": ("int8", "same"), "int16": ("int16", "same"), "16x8": ("int16", "int8")}
 
 
@@ -49,7 +52,7 @@ def test_every_channel_is_in_line(name: str, storage: str, shared: Find) -> None
     module, profile, samples = prepared(name, shared)
     precision, weights = STORAGE[storage]
     options: dict[str, Any] = {"precision": precision, "weight_precision": weights, "calibration": "minmax"}
-    quantized = qmlir.quantize(module, profile, **options)
+    quantized = qmlir.quantize(module, profile, data=samples if name in ON_DATA else None, **options)
     rows = survey(module, quantized, samples)
     assert rows
     assert [row for row in rows if row.is_out_of_line] == []

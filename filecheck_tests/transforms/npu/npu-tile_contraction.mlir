@@ -24,7 +24,7 @@ builtin.module attributes {npu.device = "nmp"} {
 // CHECK-NEXT: %[[S:.*]] = npu.buffer "acc" 128 : i64 {role = "acc"}
 // CHECK-NEXT: %[[X:.*]] = npu.buffer "act" 32 : i64 {role = "ifm"}
 // CHECK-NEXT: npu.issue "load" "move" source = %{{.*}}[0] target = %[[X]][0] size = 32 rows = 1 planes = 1
-// CHECK-NEXT: npu.issue "exec" "convolve" data = %[[X]][0] weights = %[[W]][0] bias = %[[B]][0] sums = %[[S]][0] init = bias data_bits = 8 weight_bits = 8 sum_bits = 32 zero_point = 0 weight_zero_point = 0 rows = 16 columns = 1 channels = 2 row_pitch = 2 pixel_pitch = 2 out_rows = 16 out_columns = 1
+// CHECK-NEXT: npu.issue "exec" "convolve" data = %[[X]][0] weights = %[[W]][0] bias = %[[B]][0] sums = %[[S]][0] init = bias data_bits = 8 weight_bits = 8 sum_bits = 32 bias_bits = 32 bias_shift = 0 zero_point = 0 weight_zero_point = 0 rows = 16 columns = 1 channels = 2 row_pitch = 2 pixel_pitch = 2 out_rows = 16 out_columns = 1
 // CHECK-NEXT: %[[R:.*]] = npu.buffer "act" 32 : i64 {role = "ofm"}
 // CHECK:      npu.issue "post" "set-context" step = requantize
 // CHECK-NEXT: npu.issue "post" "post" source = %[[S]][0]

@@ -27,7 +27,7 @@ def convolve(command: Window, machine: Machine) -> None:
             else:
                 total += taken * weights[:, None, None, i, j]
     if command.init is Init.BIAS:
-        total += machine.numbers(blocks.bias, command.sum_bits)
+        total += machine.numbers(blocks.bias, command.bias_bits) << command.bias_shift
     elif command.init is Init.ACCUMULATE:
         total += machine.numbers(blocks.sums, command.sum_bits).reshape(total.shape)
     machine.put(blocks.sums, _overflowed(total, command, machine), command.sum_bits)

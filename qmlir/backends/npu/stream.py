@@ -29,7 +29,7 @@ from qmlir.isa.encoding import Command, Place, StreamError
 from qmlir.isa.words import decode, encode
 
 MAGIC = b"QMLIRNPU"
-VERSION = 2
+VERSION = 3
 HEADER = Struct("<8s4I")
 DTYPES = {
     "i1": np.dtype(np.bool_),

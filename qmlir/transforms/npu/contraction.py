@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device.stored import stored_weights
+from qmlir.device.stored import stored_bias, stored_weights
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp
@@ -47,9 +47,10 @@ def tile_contraction(
             got=f"{weights.shape[-1]} for {shape_of(op.x)[-1]}",
         )  # fmt: skip
     parts = list(_parts(emitter, layer, op, chain, outer))
-    work = work_of(op, chain, layer, 8 * weights.itemsize, _inside(emitter, parts[0]))
-    brought = _bias(emitter, op, bias, work.sum_bits)
-    loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, weight_zero_point, brought)
+    work = work_of(op, chain, layer, 8 * weights.itemsize, _inside(emitter, parts[0]), emitter.device)
+    bits, shift = stored_bias(op, emitter.device)
+    brought = _bias(emitter, None if bias is None else bias >> shift, bits)
+    loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, weight_zero_point, brought, shift)
     for part in parts:
         loop.run(part)
 
@@ -137,7 +138,7 @@ def _inside(emitter: Emitter, part: _Part) -> Inside:
 # Bias
 
 
-def _bias(emitter: Emitter, op: Contraction, bias: Array | None, bits: int) -> Callable[[range], Spot] | None:
+def _bias(emitter: Emitter, bias: Array | None, bits: int) -> Callable[[range], Spot] | None:
     """What brings the bias of some output channels: all of it once, if it fits beside another layer's."""
     if bias is None:
         return None
@@ -184,7 +185,7 @@ class _Loop:
 
     chosen   how it is tiled
     weights  of all groups, as the device stores them, around weight_zero_point
-    bias     brings that of some output channels; None without one
+    bias     brings that of some output channels, to be moved left by bias_shift; None without one
     """
 
     emitter: Emitter
@@ -195,6 +196,7 @@ class _Loop:
     weights: Array
     weight_zero_point: int
     bias: Callable[[range], Spot] | None
+    bias_shift: int
 
     def __post_init__(self) -> None:
         self.kept_weights: _Shelf[Ranges, Spot] = _Shelf(self.chosen.weights)
@@ -268,7 +270,8 @@ class _Loop:
         self.emitter.issue(
             array, kind, data=data.spot, weights=weights, bias=bias or sums.spot, sums=sums.spot,
             init=begin if first else Init.ACCUMULATE, data_bits=work.data_bits, weight_bits=work.weight_bits,
-            sum_bits=work.sum_bits, zero_point=self.op.zero_point.value.data,
+            sum_bits=work.sum_bits, bias_bits=work.bias_bits, bias_shift=self.bias_shift,
+            zero_point=self.op.zero_point.value.data,
             weight_zero_point=self.weight_zero_point, rows=data.shape[0], columns=data.shape[1],
             channels=data.shape[2], row_pitch=data.row_pitch, pixel_pitch=data.pixel_pitch,
             out_rows=len(rows), out_columns=len(columns), kernel_rows=work.kernel[0], kernel_columns=work.kernel[1],

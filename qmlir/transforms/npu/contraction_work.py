@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device.stored import as_images, stored_dtype
+from qmlir.device import Device
+from qmlir.device.stored import as_images, stored_bias, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import LayerOp
@@ -16,7 +17,9 @@ from qmlir.transforms.npu.work import Inside, Work
 Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
 
 
-def work_of(op: Contraction, chain: Sequence[Operation], layer: LayerOp, weight_bits: int, inside: Inside) -> Work:
+def work_of(
+    op: Contraction, chain: Sequence[Operation], layer: LayerOp, weight_bits: int, inside: Inside, device: Device
+) -> Work:
     """What there is to compute in one image and one group of the channels.
 
     Raises:
@@ -32,7 +35,7 @@ def work_of(op: Contraction, chain: Sequence[Operation], layer: LayerOp, weight_
     two = [step for step in chain if isinstance(step, qint.AddOp | qint.MulOp)]
     work = Work(
         *_image(op.x, op), *_image(layer.outputs[0], op), data_bits=8 * stored_dtype(op.x).itemsize,
-        weight_bits=weight_bits, sum_bits=width_of(op.acc),
+        weight_bits=weight_bits, sum_bits=width_of(op.acc), bias_bits=stored_bias(op, device)[0],
         result_bits=max(width_of(step.results[0]) for step in steps), posts=len(steps) - len(two), operands=len(two),
         per_channel=any(isinstance(step, qint.RequantizeOp) and len(step.multiplier) > 1 for step in steps),
         inside=inside,

@@ -75,6 +75,7 @@ class TileCommands:
             data=self._place(self._reading[0] if self._reading else self.engines.external),
             weights=self._constant("weights"), bias=self._constant("bias"), sums=self._place(self.engines.sums),
             init=Init.BIAS, data_bits=work.data_bits, weight_bits=work.weight_bits, sum_bits=work.sum_bits,
+            bias_bits=work.bias_bits, bias_shift=0,
             zero_point=0, weight_zero_point=0, rows=seen[0], columns=seen[1], channels=channels,
             row_pitch=seen[1] * pixel, pixel_pitch=pixel, out_rows=rows, out_columns=columns,
             kernel_rows=work.kernel[0], kernel_columns=work.kernel[1], stride_rows=work.stride[0],

@@ -75,7 +75,7 @@ class Room:
                 sums + self._slack(steps) if self._serial else self.copies * (sums + self._slack(steps)),
                 self._sums,
             ),
-            "bias": (self.copies * (shape.outputs * work.sum_bits // 8 + self._slack(1)) + self._tables(), self._bias),
+            "bias": (self.copies * (shape.outputs * work.bias_bits // 8 + self._slack(1)) + self._tables(), self._bias),
             "ofm": (self.copies * (result * self._results + self._slack(self._results)), self._result),
         }
         return {role: (size, room) for role, (size, room) in needed.items() if room is not None}

@@ -30,6 +30,7 @@ class Work:
     kernel, stride, dilation             rows, columns
     before                               padding above the first row and left of the first column
     data_bits, weight_bits, sum_bits     of an element
+    bias_bits                            of a number of the bias
     result_bits                          of an element, and of those between the steps that follow
     posts                                changes of scale and lookups that follow the sums
     operands                             sums and products with another tensor that follow
@@ -51,6 +52,7 @@ class Work:
     data_bits: int = 8
     weight_bits: int = 8
     sum_bits: int = 32
+    bias_bits: int = 32
     result_bits: int = 8
     posts: int = 1
     operands: int = 0

@@ -9,6 +9,7 @@ word. Such an operation reads floats as they are where they exist: only what an 
 through a cast. Under the schema symmetric_with_power2_scale the function states so (dialects/scales.py).
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from qmlir.dialects.qmlir import DECISION, WIDENED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.schemas import (
+    STORAGE_RANGES,
     Calibration,
     Precision,
     QuantizationError,
@@ -297,6 +299,11 @@ class _Chooser:
         assert isinstance(op.b.owner, ConstantOp)
         width = recipe.added_bias(data.storage_width, self.target.sum_bits)
         limit = min(BIAS_LIMITS[width], 2.0 ** (self.target.sum_bits - 2))
+        result = self.groups.type_of(op.y, recipe.format)
+        if self.target.moves_bias and recipe.bias in STORAGE_RANGES and result is not None:
+            # Moved left so far that a step of the bias is at most one of the result in the loudest channel.
+            steps = float(np.max(scales)) * data.scale / result.scale
+            limit = min(limit, STORAGE_RANGES[recipe.bias][1] * max(1.0, 2.0 ** -math.ceil(math.log2(steps))))
         least = np.abs(op.b.owner.value.array.astype(np.float64)) / (data.scale * limit)
         if len(scales) == 1:
             least = least.max(keepdims=True, initial=0.0)

@@ -75,7 +75,7 @@ def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
     assert op.b is not None
     assert constant is not None
     old = op.b.owner
-    bias, repair = _narrow(op, constant, recipe), ""
+    bias, repair = _narrow(op, constant, recipe, target), ""
     if bias is None:
         bias, repair = _accumulated(op, constant, precision)
     Rewriter.insert_op(bias, InsertPoint.before(op))
@@ -138,7 +138,7 @@ OWN: Mapping[BiasPrecision, StoredPrecision] = {"int8": "int8", "int16": "int16"
 """The storage of biases that have a scale of their own."""
 
 
-def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe) -> ConstantOp | None:
+def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe, target: Target) -> ConstantOp | None:
     """A bias of 8 or 16 bits, where it came as one or one is asked for."""
     attributes = dict(constant.attributes)
     if recipe.bias == "auto" and is_quantized(constant.y) and uniform(constant.y).storage in (i8, i16):
@@ -152,7 +152,7 @@ def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe) -> ConstantOp 
             real, recipe.schema, precision, data.scale, list(weights.scales), per_channel=weights.is_per_axis
         )
     else:
-        found = _symmetric(real, recipe.schema, precision, data.scale * np.array(weights.scales))
+        found = _symmetric(real, recipe.schema, precision, data.scale * np.array(weights.scales), target.moves_bias)
     storage = i8 if precision == "int8" else i16
     if weights.is_per_axis:
         type = UniformType.per_axis(storage, 0, found.scales, found.zero_points)
@@ -161,12 +161,17 @@ def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe) -> ConstantOp 
     return ConstantOp(found.integers.astype(type.numpy_dtype), TensorType(type, real.shape), attributes)
 
 
-def _symmetric(real: Array, schema: Schema, precision: StoredPrecision, steps: Array) -> glow.StoredBias:
-    """A bias in the coarsest steps that hold it: at least the accumulator's, which nothing finer reaches."""
+def _symmetric(real: Array, schema: Schema, precision: StoredPrecision, steps: Array, moved: bool) -> glow.StoredBias:
+    """A bias in the finest steps in which it fits: at least the accumulator's, beyond which nothing is finer.
+
+    For targets that move it left, these are the accumulator's times one power of two for all channels.
+    """
     limit = RANGES[precision][1]
     parts = np.abs(real.reshape(len(steps), -1)).max(axis=1, initial=0.0)
     scales = np.maximum(np.maximum(parts / limit, steps), SMALLEST_SCALE).astype(np.float32).astype(np.float64)
-    if schema == "symmetric_with_power2_scale":
+    if moved:
+        scales = steps * power_of_two_above(float((np.maximum(parts / limit, steps) / steps).max()))
+    elif schema == "symmetric_with_power2_scale":
         scales = np.array([power_of_two_above(scale) for scale in scales.tolist()])
     integers = numerics.quantize(real, scales, 0, -limit, limit, np.int64)
     return glow.StoredBias(integers, scales.tolist(), [0] * len(scales))

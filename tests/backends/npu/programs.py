@@ -60,7 +60,8 @@ class Layer:
             load move source=dram:{BIAS:#x} target=acc:0x4000 size=32 {whole}
             load move source=dram:{TABLE:#x} target=acc:0x4040 size=8 {whole}
             exec convolve data=act:0x0 weights=wgt:0x0 bias=acc:0x4000 sums=acc:0x0 init=bias data_bits=8 \
-weight_bits=8 sum_bits=32 zero_point=0 weight_zero_point=0 rows=6 columns=5 channels=4 row_pitch=20 pixel_pitch=4 \
+weight_bits=8 sum_bits=32 bias_bits=32 bias_shift=0 zero_point=0 weight_zero_point=0 \
+rows=6 columns=5 channels=4 row_pitch=20 pixel_pitch=4 \
 out_rows=6 out_columns=5 kernel_rows=3 kernel_columns=3 stride_rows=1 stride_columns=1 dilation_rows=1 \
 dilation_columns=1 top=1 left=1 out_channels=8 after load:3
             post set-context ctx=1 step=requantize bits=8 contract=4 input_zero_point=0 zero_point=0 lower=0 upper=127 \

@@ -122,7 +122,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         ("absent", None, "must be a readable program"),
         ("other", b"\x7fELF" + bytes(40), "must begin with QMLIRNPU"),
         ("short", raw[:-9], "must have"),
-        ("newer", raw[:8] + b"\x09" + raw[9:], "must be of version 2, got 9"),
+        ("newer", raw[:8] + b"\x09" + raw[9:], "must be of version 3, got 9"),
         ("flipped", raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:], "the checksum must fit the contents"),
     ):
         if content is not None:
