@@ -34,6 +34,7 @@ CODES = {
     "policy": "the policy keeps it in floats",
     "empty": "a tensor it reads or writes has no elements",
     "neighbours": "it moves values that only float operations read and write",
+    "type": "it computes on floats other than f32",
     "unknown": "the operation is not known to qmlir",
     "device": "the device computes it",
     "host": "the device does not compute it; its host does",
@@ -53,6 +54,7 @@ REMEDIES = {
     "policy": "drop the policy's rule",
     "empty": "drop it from the model: it computes nothing",
     "neighbours": "quantize what it reads from or writes to",
+    "type": "convert the model to float32",
     "unknown": "replace it in the model by operations that are known",
     "host": "change the network or the key of the device file that the sentence ends with",
 }

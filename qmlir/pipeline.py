@@ -16,6 +16,7 @@ from qmlir.verify import verify
 
 PASSES: dict[str, str] = {
     "simplify": "qmlir.transforms.nn.simplify:SimplifyPass",
+    "widen-halves": "qmlir.transforms.nn.widen_halves:WidenHalvesPass",
     "fold-constants": "qmlir.transforms.nn.fold_constants:FoldConstantsPass",
     "fuse-bias": "qmlir.transforms.nn.fuse_bias:FuseBiasPass",
     "cancel-transposes": "qmlir.transforms.nn.cancel_transposes:CancelTransposesPass",

@@ -101,12 +101,12 @@ def batch_normalization(
 
 
 def _folded_batch_norm(node: Node, parameters: Sequence[Array], epsilon: float) -> tuple[Value, Value]:
-    """(factor, offset) of constant parameters, rounded once."""
+    """(factor, offset) of constant parameters, rounded once: to what x is computed in, which is f32 for halves."""
     scale, bias, mean, variance = (p.astype(np.float64) for p in parameters)
     if np.any(variance + epsilon <= 0):
         raise node.error("its variance must not be negative", str(float(variance.min())))
     factor = scale / np.sqrt(variance + epsilon)
-    dtype = parameters[0].dtype
+    dtype = np.float64 if parameters[0].dtype == np.float64 else np.float32
     return Constant(factor.astype(dtype)), Constant((bias - mean * factor).astype(dtype))
 
 

@@ -17,8 +17,10 @@ from qmlir.transforms.nn.fold_constants import fold_constants
 from qmlir.transforms.nn.fuse_activation import fuse_activation
 from qmlir.transforms.nn.fuse_bias import fuse_bias
 from qmlir.transforms.nn.global_pools import name_global_pools
+from qmlir.transforms.nn.widen_halves import widen_halves
 
 ORDER: tuple[Callable[[ModuleOp], bool], ...] = (
+    widen_halves,  # what is stored in f16 fuses as f32 does
     fold_constants,  # shapes and weights that the model computes
     fuse_bias,  # matrix products become fully connected layers, whose columns a transpose can fold into
     cancel_transposes,  # what belongs together stands together

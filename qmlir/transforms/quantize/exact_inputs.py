@@ -17,6 +17,7 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision
 from qmlir.legality import data_operands
 from qmlir.recipe import POLICY, policy_attribute, recipe_of
+from qmlir.transforms.quantize.inputs import float_input
 from qmlir.transforms.quantize.recipes import Recipes
 
 Array = npt.NDArray[Any]
@@ -36,14 +37,14 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
     """
     observers = {o.value: o for o in function.walk() if isinstance(o, ObserveOp)}
     for index, argument in enumerate(function.body.block.args):
-        observer = observers.get(argument)
-        if observer is None:
+        value = float_input(argument)
+        if value is None or (observer := observers.get(value)) is None:
             continue
-        recipe = recipe_of(observer, recipes.default).in_format(recipes.of_value(argument).format)
+        recipe = recipe_of(observer, recipes.default).in_format(recipes.of_value(value).format)
         said = recipe.parameters is not None or recipe.range is not None or recipe.glow_exact
         if said or recipe.schema != "asymmetric" or recipe.calibration != "auto":
             continue
-        if not _has_a_type_of_its_own(argument):
+        if not _has_a_type_of_its_own(value):
             continue
         values = np.unique(np.concatenate([np.unique(sample[index]) for sample in inputs]))
         if (parameters := integers_of(values, recipe.precision)) is not None:

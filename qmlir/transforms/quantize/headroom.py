@@ -21,12 +21,13 @@ against resolution on the values that are expected. Only calibration `auto` does
 
 from dataclasses import replace
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.quant.histograms import Histogram
 from qmlir.recipe import Recipe
+from qmlir.transforms.quantize.inputs import argument_of
 
 FURTHER = 0.3
 """κ: room is for n^(1+κ) samples like the n that were observed.
@@ -51,7 +52,7 @@ def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
     """
     roomy = recipe.calibration == "auto" and not recipe.glow_exact
     lo, hi = seen.bounds
-    if not roomy or seen.histogram is None or isinstance(value.owner, Block) or lo == hi:
+    if not roomy or seen.histogram is None or argument_of(value) is not None or lo == hi:
         return seen
     low, high = (lo * WIDE, hi * WIDE) if recipe.precision == "int16" else _of_more_samples(seen)
     least, most = value.owner.bounds() if isinstance(value.owner, Clamped) else (None, None)

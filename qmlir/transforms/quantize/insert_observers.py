@@ -10,7 +10,7 @@ import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -20,6 +20,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.rewriting import node_name, tensor_name
+from qmlir.transforms.quantize.inputs import argument_of
 
 Array = npt.NDArray[Any]
 
@@ -70,10 +71,16 @@ def _observe_block(block: Block, taken: set[str]) -> None:
     first = block.first_op
     assert first is not None  # a function has at least its return
     for argument in block.args:
-        observe(argument, argument.name_hint or f"arg{argument.index}", InsertPoint.before(first))
+        observe(argument, _argument_name(argument), InsertPoint.before(first))
     for operation in operations:
         for result in operation.results:
-            observe(result, node_name(operation), InsertPoint.after(operation))
+            argument = argument_of(result)
+            fallback = node_name(operation) if argument is None else tensor_name(argument) or _argument_name(argument)
+            observe(result, fallback, InsertPoint.after(operation))
+
+
+def _argument_name(argument: BlockArgument) -> str:
+    return argument.name_hint or f"arg{argument.index}"
 
 
 def observers(within: Operation) -> list[ObserveOp]:

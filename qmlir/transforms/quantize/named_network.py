@@ -10,7 +10,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import OpaqueOp, names_of
 from qmlir.ledger import deciding_operations
@@ -18,6 +17,7 @@ from qmlir.near_misses import near_misses
 from qmlir.policy import PolicyError, Rule
 from qmlir.recipe import POLICY
 from qmlir.rewriting import names_of_value, node_name, tensor_name
+from qmlir.transforms.quantize.inputs import float_input
 
 
 class NamedNetwork:
@@ -39,12 +39,16 @@ class NamedNetwork:
         observed = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
         first = block.first_op
         assert first is not None
-        for argument in filter(is_float, block.args):
+        for argument in block.args:
+            if (value := float_input(argument)) is None:
+                continue
             self.arguments.append(argument)
-            observer = observed.get(argument)
+            observer = observed.get(value)
             if observer is None:
-                observer = ObserveOp(argument, _input_name(argument))
-                Rewriter.insert_op(observer, InsertPoint.before(first))
+                observer = ObserveOp(value, _input_name(argument))
+                made = value.owner
+                where = InsertPoint.after(made) if isinstance(made, Operation) else InsertPoint.before(first)
+                Rewriter.insert_op(observer, where)
                 self.made.append(observer)
             self.inputs[observer] = argument
 

@@ -10,21 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import func
+from xdsl.dialects.builtin import AnyFloat, Float32Type, ModuleOp, TensorType, UnitAttr
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
+from qmlir.dialects.interfaces import TensorOp, element_of, shape_of, tensor_type
 from qmlir.dialects.nn import ConstantOp, MatMulOp, RequantizeOp
-from qmlir.dialects.nn.base import is_float, is_quantized
+from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import ON_FLOATS, OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
-from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.quant.types import UniformType, element_type
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.ledger import decide, deciding_operations, decision_of
 from qmlir.legality import (
@@ -75,6 +76,8 @@ class QuantizeOpsPass(ModulePass):
         for operation in list(deciding_operations(op)):
             folding.decide(operation)
         _erase_unused(op)
+        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+            _decide_other_floats(function.body.block)
 
 
 def decide_quantized(op: Operation, target: Target) -> None:
@@ -103,6 +106,32 @@ def _record_quantized(op: Operation) -> None:
         elif lacks := lacking(op, runtime_of(module_of(op))):
             text += f", rounded as by default: LiteRT has no kernel for {lacks}"
         decide(op, "quantized", "integer", text)
+
+
+def _decide_other_floats(block: Block) -> None:
+    """Records that what computes on floats other than f32 stays float, and so what moves or casts floats in between.
+
+    In between is what a quantized value is computed from that is computed from another: casts at the edges of a network
+    are those of its signature.
+    """
+    operations = [o for o in block.ops if o.results]
+    behind: set[SSAValue] = set()
+    for op in operations:
+        if isinstance(op, DequantizeCastOp) or not behind.isdisjoint(op.operands):
+            behind.update(op.results)
+    before: set[SSAValue] = set()
+    for op in reversed(operations):
+        if isinstance(op, QuantizeCastOp) or not before.isdisjoint(op.results):
+            before.update(op.operands)
+    for op in operations:
+        if decision_of(op) is not None or not isinstance(op, TensorOp) or isinstance(op, ConstantOp):
+            continue
+        floats = [e for v in (*op.operands, *op.results) if isinstance(e := element_type(v.type), AnyFloat)]
+        between = not behind.isdisjoint(op.operands) and not before.isdisjoint(op.results)
+        if floats and (between or isinstance(op, NNOp)):
+            others = ", ".join(dict.fromkeys(str(e) for e in floats if not isinstance(e, Float32Type))) or "f32"
+            decide(op, "float", "type", f"it is computed on {others} between quantized operations" if between else
+                   f"it is computed on {others}, and only f32 can be quantized")  # fmt: skip
 
 
 class _Folding:

@@ -25,11 +25,13 @@ from qmlir.dialects.nn import ConstantOp, DivOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.schemas import weight_bits
 from qmlir.legality import computed_storage, data_operands, data_values, is_weight
 from qmlir.recipe import POLICY, Format, Recipe, recipe_of, settings_of
 from qmlir.target import Target
+from qmlir.transforms.quantize.inputs import argument_of
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_BIAS,
     COMPUTED_DIVISOR,
@@ -58,7 +60,10 @@ class Recipes:
         self._values: dict[SSAValue, Recipe] = {}
         self._floats: dict[SSAValue, list[Format]] = {}  # value that comes as floats → the formats that readers want
         operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
-        self._leave_to_readers([*block.args, *(o.y for o in block.ops if isinstance(o, ConstantOp))])
+        self._leave_to_readers(block.args)
+        for op in block.ops:
+            if not data_values(op) and not isinstance(op, DequantizeCastOp):
+                self._leave_to_readers(op.results)
         for op in operations:
             self._follow_operands(op)
         for op in reversed(operations):
@@ -143,7 +148,7 @@ class Recipes:
         if len(wanted) == 1:
             recipe = recipe.in_format(*wanted)
         searched = recipe.schema == "symmetric_with_power2_scale"
-        if isinstance(value.owner, Block) and recipe.calibration == "auto" and not searched:
+        if argument_of(value) is not None and recipe.calibration == "auto" and not searched:
             recipe = recipe.with_settings({"calibration": "minmax"})  # pictures and the like use all of their range
         return recipe_of(self._observers[value], recipe) if value in self._observers else recipe
 

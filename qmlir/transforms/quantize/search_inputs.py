@@ -23,6 +23,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.recipe import POLICY, policy_attribute
 from qmlir.transforms.quantize.channel_pairs import evaluations
+from qmlir.transforms.quantize.inputs import float_input
 from qmlir.transforms.quantize.recipes import Recipes
 
 Array = npt.NDArray[Any]
@@ -49,13 +50,15 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
     assert last is not None
     results = {v for v in last.operands if v not in block.args}
     for index, argument in enumerate(block.args):
-        observer = observers.get(argument)
-        recipe = recipes.of_value(argument)
-        if observer is None or POLICY in observer.attributes or not recipe.searches_exponents:
+        value = float_input(argument)
+        if value is None or (observer := observers.get(value)) is None:
+            continue
+        recipe = recipes.of_value(value)
+        if POLICY in observer.attributes or not recipe.searches_exponents:
             continue
         if observer.bounds is None or observer.bounds[0] == observer.bounds[1] or not results:
             continue
-        if not _feeds_contractions(argument):
+        if not _feeds_contractions(value):
             continue
         truth = list(evaluations(block, inputs, results))
         errors: dict[float, float] = {}

@@ -1,0 +1,123 @@
+"""The pass `widen-halves`: a network in halves (f16, bf16) is computed in f32, with casts at its edges.
+
+Halves are for storage: a frontend computes each operation on them in f32 and rounds its result. Between two operations
+that rounding is a step of the float format, not of the network; without it operations fuse and quantize as they do in
+f32, of which the network in halves is a copy.
+
+    widen(narrow(x))      → x
+    narrow(widen(x))      → x
+    move(narrow(x), …)    → narrow(move(x, …))    and so beside a widening
+
+The names of a rounding go to the operation whose result it rounds.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, TensorType, f32
+from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.nn import CastOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.qmlir import NameAttr, names_of
+from qmlir.rewriting import replace, rewrite, set_names, take_over
+
+
+@dataclass(frozen=True)
+class WidenHalvesPass(ModulePass):
+    """Computes in f32 what is stored in halves between two operations on f32.
+
+    ```mlir
+    %1 = nn.cast %0 : tensor<2x2xf32> -> tensor<2x2xf16>
+    %2 = nn.transpose %1 {permutation = array<i64: 1, 0>} : tensor<2x2xf16> -> tensor<2x2xf16>
+    %3 = nn.cast %2 : tensor<2x2xf16> -> tensor<2x2xf32>
+    // becomes
+    %3 = nn.transpose %0 {permutation = array<i64: 1, 0>} : tensor<2x2xf32> -> tensor<2x2xf32>
+    ```
+    """
+
+    name = "widen-halves"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        widen_halves(op)
+
+
+def widen_halves(module: ModuleOp) -> bool:
+    """Computes a module in f32 instead of halves; whether anything changed."""
+    return rewrite(module, (NameWhatIsRounded(), DropCastPair(), MoveInFloats(), WidenOnce()))
+
+
+def is_half(value: SSAValue) -> bool:
+    """Whether a tensor's elements are f16 or bf16."""
+    return isinstance(value.type, TensorType) and isinstance(element_of(value), Float16Type | BFloat16Type)
+
+
+def _narrows(op: object) -> bool:
+    return isinstance(op, CastOp) and is_float(op.x) and is_half(op.y)
+
+
+def _widens(op: object) -> bool:
+    return isinstance(op, CastOp) and is_half(op.x) and is_float(op.y)
+
+
+class NameWhatIsRounded(RewritePattern):
+    """The operation in f32 has the names, not the rounding of its result."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
+        names = names_of(op)
+        named = names.nodes or names.tensors
+        if not _narrows(op) or not named or not isinstance(op.x, OpResult) or names_of(op.x.op).nodes:
+            return
+        take_over(op.x, [names])
+        op.x.name_hint = op.y.name_hint
+        set_names(op.y, NameAttr.of())
+        rewriter.notify_op_modified(op)
+
+
+class DropCastPair(RewritePattern):
+    """widen(narrow(x)) → x, which drops a rounding, and narrow(widen(x)) → x, which is exact."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
+        inner = op.x.owner
+        if not isinstance(inner, CastOp) or inner.x.type != op.y.type:
+            return
+        if (_widens(op) and _narrows(inner)) or (_narrows(op) and _widens(inner)):
+            replace(rewriter, op, [], [inner.x])
+
+
+class MoveInFloats(RewritePattern):
+    """Data movement of halves beside a cast moves f32; the casts go around it."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, MovementOp) or not is_half(op.y):
+            return
+        data = op.data_operands()
+        if not any(_narrows(v.owner) for v in data) and not any(_widens(u.operation) for u in op.y.uses):
+            return
+        wide = [CastOp.make([v], element=f32) for v in data]
+        moved = op.create(
+            operands=[*(cast.y for cast in wide), *op.operands[len(data) :]],
+            result_types=[TensorType(f32, shape_of(op.y))],
+            properties=dict(op.properties),
+        )
+        back = CastOp.make([moved.results[0]], element=element_of(op.y))
+        replace(rewriter, op, [*wide, moved, back], doing=moved)
+
+
+class WidenOnce(RewritePattern):
+    """A value that several operations widen is widened where the first of them does it."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
+        if not _widens(op):
+            return
+        others = [u.operation for u in op.x.uses if u.operation is not op and _widens(u.operation)]
+        for other in others:
+            if op.is_before_in_block(other):
+                replace(rewriter, other, [], [op.y])
