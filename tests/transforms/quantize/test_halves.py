@@ -1,6 +1,7 @@
 """A network in f16 is quantized as the same network in f32 is: the same layers, names and integers."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -91,7 +92,7 @@ def test_it_is_onnxruntimes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "int16"}, {"schema": "symmetric_with_power2_scale"}])
-def test_its_integers_are_those_of_f32(folder: Path, options: dict[str, str]) -> None:
+def test_its_integers_are_those_of_f32(folder: Path, options: dict[str, Any]) -> None:
     both: list[ModuleOp] = []
     for dtype in (np.float16, np.float32):
         module = load(network(folder, dtype))
