@@ -85,7 +85,7 @@ def test_it_is_onnxruntimes(folder: Path) -> None:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     run = qmlir.compile(Pipeline("simplify")(load(path)))
     for x in SAMPLES:
-        (want,) = session.run(None, {"x": x})
+        want: Any = session.run(None, {"x": x})[0]
         got = run(x)
         assert got.dtype == np.float16
         np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), atol=2**-7 * np.abs(want).max())
