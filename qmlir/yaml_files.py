@@ -14,11 +14,26 @@ from typing import Any, cast
 import yaml
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
+from qmlir.bounded_data import check_data
 from qmlir.errors import FileError
 
 # The C parser is ten times faster where libyaml is there; both read and write the same text.
 Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_MERGED = 100_000
+"""The most fields that `<<` may bring into a mapping: a few lines of it can multiply them without end."""
+
+
+class Loader(_Safe):
+    """PyYAML's loader of plain values, with a bound on merged mappings."""
+
+    def flatten_mapping(self, node: Any) -> None:
+        safe: Any = super()
+        safe.flatten_mapping(node)
+        if len(node.value) > _MERGED:
+            raise ValueError("mappings merged into too many fields")
+
 
 Key = str | int | float
 
@@ -93,7 +108,9 @@ def read_yaml(path: Path, what: str, *, remedy: str) -> YamlFile:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        return YamlFile(path, text, list(yaml.load_all(text, Loader)))
+        documents: list[Any] = list(yaml.load_all(text, cast(Any, Loader)))
+        check_data(documents)
+        return YamlFile(path, text, documents)
     except OSError as error:
         got = (error.strerror or str(error)).lower()
         raise FileError(path, f"must be a readable {what.partition(' ')[2]}", got=got, remedy=remedy) from None
@@ -104,7 +121,7 @@ def read_yaml(path: Path, what: str, *, remedy: str) -> YamlFile:
         place = f"{path}{_place(error.problem_mark)}"
         raise FileError(place, f"must be {what} in YAML", got=f"a mistake ({problem})", remedy=remedy) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        # A ValueError is of a scalar that looks like a date and is none.
+        # A ValueError is of a scalar that looks like a date and is none, or of data out of bounds.
         got = f"a mistake ({' '.join(str(error).split())})"
         raise FileError(path, f"must be {what} in YAML", got=got, remedy=remedy) from None
 

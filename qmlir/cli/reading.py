@@ -79,7 +79,7 @@ def read_ledger(path: Path) -> "list[Entry]":
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise FileError(place, need, got=f"a mistake ({error.msg})", remedy=remedy) from None
-    except (UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no text, numbers of thousands of digits, thousands of brackets
         raise FileError(path, need, got="something that is no JSON", remedy=remedy) from None
     names = list(Entry.__dataclass_fields__)
     found: list[Entry] = []

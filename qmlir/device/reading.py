@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from qmlir.bounded_data import check_data
 from qmlir.device.description import Device
 from qmlir.device.keys import keys_of, table_of, unit_of
 from qmlir.device.values import Table
@@ -61,6 +62,10 @@ def load_device(device: str | Path) -> Device:
         raise FileError(path, "must be a device file in UTF-8", got="bytes that are not text") from None
 
 
+_LONG_KEY = re.compile(r"(?:^|[\[{,])[ \t]*+(?:[^\s.=\[\]{},#]++[ \t]*+\.[ \t]*+){64}", re.MULTILINE)
+"""A key such as `a.b.c` of very many words, for which tomllib takes memory by the square of their number."""
+
+
 def parse_device(text: str, source: str) -> Device:
     """The device that a TOML text describes.
 
@@ -68,8 +73,13 @@ def parse_device(text: str, source: str) -> Device:
         FileError: It is not TOML or breaks the schema; `source` names it.
     """
     try:
+        if _LONG_KEY.search(text) is not None:
+            raise ValueError("a key of more than 64 words")
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        check_data(data)
+    except RecursionError:
+        raise FileError(source, "must be TOML", got="something nested too deep") from None
+    except ValueError as error:  # of tomllib, of Python about a number, or of data out of bounds
         raise FileError(source, "must be TOML", got=str(error)) from None
     try:
         return Device.model_validate(data)

@@ -53,7 +53,7 @@ def map_side_file(path: Path) -> dict[str, Array]:
         ) from None
     except OSError as error:
         raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise FileError(
             path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
         ) from None

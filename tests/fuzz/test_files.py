@@ -12,6 +12,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 FOUND = {
     "mlir": (1865, 4090, 4225),
+    "safetensors": (3862, 4343),
+    "toml": (33, 315, 619, 1414, 1810, 4764),
     "npz": (2151, 3518, 4313, 10, 17),
 }
 """Files that once ended in something else."""
