@@ -6,7 +6,7 @@ concatenation of the tuples below, and can be watched with `qmlir-opt --mlir-pri
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy.typing as npt
 from xdsl.dialects import func
@@ -17,10 +17,11 @@ from qmlir.device import load_device
 from qmlir.device.requirements import required_options, target_of_device
 from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
+from qmlir.files import path_of
 from qmlir.near_misses import near_misses
 from qmlir.pipeline import Pipeline, configured_pass
 from qmlir.runtimes import follow
-from qmlir.verify import verify
+from qmlir.verify import require_module, verify
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from qmlir.profiles import Profile
 
 Array = npt.NDArray[Any]
+
+Network = ModuleOp | str | Path
+"""What functions here take for a network: a module, or the path of a file that `load` reads."""
 
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
@@ -85,7 +89,7 @@ def load(
             says.
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
     """
-    module = _load(Path(path), bind or {}, constants or {}, signature)
+    module = _load(path_of(path), bind or {}, constants or {}, signature)
     if numerics is not None:
         follow(module, numerics)
     return module
@@ -113,8 +117,38 @@ def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array], s
     raise FileError(path, "must be an .onnx, a .tflite or an .mlir file", remedy="rename it if it is one of these")
 
 
+def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
+    """The module that a network is, or that its file holds.
+
+    Args:
+        network: A module, or a path.
+        simplified: Whether what is read from a file is simplified.
+
+    Raises:
+        OptionError: It is neither.
+        FileError: There is no such file, or nothing that can be read.
+    """
+    if isinstance(network, str | Path):
+        return Pipeline(*SIMPLIFY if simplified else ())(load(network))
+    require_module(network)
+    return network
+
+
+def samples_of(given: object) -> Iterable[Array | Mapping[str, Array]]:
+    """Samples as they are given.
+
+    Raises:
+        OptionError: They are no collection of arrays.
+    """
+    if isinstance(given, str | Path | Mapping) or not isinstance(given, Iterable):
+        need = "must be arrays of the only input, or dicts of arrays by input name, one for each sample"
+        got, remedy = f"something of type {type(cast(object, given)).__name__}", "give a list of them"
+        raise OptionError("samples", need, got=got, remedy=remedy)
+    return cast(Iterable[Array | Mapping[str, Array]], given)
+
+
 def profile(
-    module: ModuleOp,
+    module: Network,
     samples: Iterable[Array | Mapping[str, Array]],
     bins: int = 2000,
     *,
@@ -123,7 +157,7 @@ def profile(
     """Learns the ranges of a float network's tensors by running it, compiled, on samples.
 
     Args:
-        module: A float network; it stays as it was.
+        module: A float network, or the path of one; it stays as it was.
         samples: Arrays of the only input, or dicts of arrays by input name.
         bins: The most bins a histogram may have.
         per_channel: Whether to learn the same of each channel, along the last axis, too.
@@ -135,14 +169,14 @@ def profile(
     from qmlir.profiles import Profile
     from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
 
-    observed = Pipeline(*OBSERVE)(module)
+    observed = Pipeline(*OBSERVE)(loaded(module))
     network = main_function(observed)
     taps, shapes = observers(network), observed_shapes(network)
     if not shapes:
         raise ProfileError("the network", "must have float tensors", got="none", remedy="profile it before quantizing")
     found = Profile.empty(shapes, bins, keys=observed_keys(network), per_channel=per_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
-    for sample in samples:
+    for sample in samples_of(samples):
         found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]), tally)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
@@ -150,8 +184,8 @@ def profile(
 
 
 def quantize(
-    module: ModuleOp,
-    profile: "Profile | None" = None,
+    module: Network,
+    profile: "Profile | str | Path | None" = None,
     *,
     schema: str | None = None,
     precision: str | None = None,
@@ -163,14 +197,14 @@ def quantize(
     glow_exact: bool = False,
     data: Iterable[Array | Mapping[str, Array]] | None = None,
     fail_on_float: bool = False,
-    policy: "Policy | str | Path | None" = None,
+    policy: "Policy | Mapping[str, Any] | str | Path | None" = None,
     target: str | Path | None = None,
 ) -> ModuleOp:
     """A network on quantized types, from a float one and the ranges of its tensors.
 
     Args:
-        module: A float network; it stays as it was.
-        profile: The ranges; None if the module's observers hold them.
+        module: A float network, or the path of one; it stays as it was.
+        profile: The ranges, or the path of a profile; None if the module's observers hold them.
         schema: How a range becomes a scale and a zero point; `asymmetric` by default.
         precision: Storage of activations, and of weights unless weight_precision says otherwise; `int8` by default.
         weight_precision: Storage of weights: int2 to int8, int16; `same` is that of the activations.
@@ -184,15 +218,13 @@ def quantize(
         data: Samples, as for profiling. On them channels are equalized, inputs that are integers times a step are
             found, and weights are rounded and biases corrected layer by layer; None does none of it.
         fail_on_float: Refuse if an operation stays float.
-        policy: Rules for single operations, or the path of a file of them.
+        policy: Rules for single operations, the same as plain data, or the path of a file of them.
         target: A device, by its name or its file: what it asks for becomes the default, and an option that it does not
             take an error. The module keeps it, so that `reference` and `compile` round as it does.
     """
-    from qmlir.policy import Policy
-    from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.quantize import QuantizePass, quantize_by
 
-    result = module.clone()
+    result = loaded(module).clone()
     required: Mapping[str, object] = {}
     if target is not None:
         asked = {"schema": schema, "precision": precision, "per_channel": per_channel}
@@ -202,7 +234,7 @@ def quantize(
         result.attributes[DEVICE] = StringAttr(str(target))
     context = context_of(result)
     if profile is not None:
-        apply_profile(result, profile)
+        _apply(profile, result)
     options = {
         "schema": schema,
         "precision": precision,
@@ -217,21 +249,53 @@ def quantize(
     chosen = {**{name: value for name, value in options.items() if value is not None}, **required}
     step = configured_pass("quantize", chosen)
     assert isinstance(step, QuantizePass)
-    rules = policy if isinstance(policy, Policy) else Policy.load(policy) if policy is not None else Policy()
-    quantize_by(rules, step, context, result, data)
+    quantize_by(_policy(policy), step, context, result, None if data is None else samples_of(data))
     verify(result)
     return result
 
 
-def to_integers(module: ModuleOp, target: str | Path | None = None) -> ModuleOp:
+def _apply(profile: object, module: ModuleOp) -> None:
+    """Writes the ranges of a profile, or of the file of one, on a module's observers."""
+    from qmlir.profiles import Profile
+    from qmlir.transforms.quantize.apply_profile import apply_profile
+
+    if isinstance(profile, str | Path):
+        apply_profile(module, Profile.load(profile), source=str(profile))
+    elif isinstance(profile, Profile):
+        apply_profile(module, profile)
+    else:
+        need = "must be what qmlir.profile returns, or the path of a profile"
+        raise OptionError("profile", need, got=f"{profile!r} of type {type(profile).__name__}")
+
+
+def _policy(given: object) -> "Policy":
+    """A policy, or what a file or plain data say of one."""
+    from qmlir.policy import Policy
+
+    match given:
+        case Policy():
+            return given
+        case None:
+            return Policy()
+        case str() | Path():
+            return Policy.load(given)
+        case Mapping():
+            return Policy.of(cast(Mapping[str, Any], given))
+        case _:
+            need = "must be a Policy, rules as plain data, or the path of a file of them"
+            raise OptionError("policy", need, got=f"{given!r} of type {type(given).__name__}")
+
+
+def to_integers(module: Network, target: str | Path | None = None) -> ModuleOp:
     """The network in qint: its exact meaning. Casts that a model came with are folded first.
 
     Args:
-        module: A network; it stays as it was.
+        module: A network, or the path of one; it stays as it was.
         target: The device that rounds; by default the one it was quantized for, or none.
     """
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
+    module = loaded(module)
     stages = Pipeline(*(IMPORTED if is_as_imported(module) else ()), *TO_INTEGERS)
     return stages(module, context_of(module, target))
 
@@ -252,31 +316,30 @@ def context_of(module: ModuleOp, target: str | Path | None = None) -> QmlirConte
     return context
 
 
-def reference(module: ModuleOp, target: str | Path | None = None) -> "Reference":
+def reference(module: Network, target: str | Path | None = None) -> "Reference":
     """A callable that evaluates the network's exact meaning operation by operation in numpy.
 
     Args:
-        module: A network; it stays as it was.
+        module: A network, or the path of one; it stays as it was.
         target: The device that rounds; by default the one it was quantized for, or none.
     """
     from qmlir.backends.reference import Reference
     from qmlir.frontends.opaque import refuse_opaque
 
+    module = loaded(module)
     refuse_opaque(module, "the network")
     return Reference(main_function(to_integers(module, target)))
 
 
 @overload
-def compile(module: ModuleOp | str | Path, threads: int = 1) -> "Executable": ...
+def compile(module: Network, threads: int = 1) -> "Executable": ...
 
 
 @overload
-def compile(module: ModuleOp | str | Path, threads: int = 1, *, target: str | Path) -> "Simulated": ...
+def compile(module: Network, threads: int = 1, *, target: str | Path) -> "Simulated": ...
 
 
-def compile(
-    module: ModuleOp | str | Path, threads: int = 1, *, target: str | Path | None = None
-) -> "Executable | Simulated":
+def compile(module: Network, threads: int = 1, *, target: str | Path | None = None) -> "Executable | Simulated":
     """A callable: of machine code for this processor, or of commands for a device, which is simulated.
 
     Args:
@@ -288,7 +351,7 @@ def compile(
 
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
-    source = module if isinstance(module, ModuleOp) else Pipeline(*SIMPLIFY)(load(module))
+    source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source, target)
     if target is None:
@@ -312,7 +375,7 @@ def load_program(path: str | Path, target: str | Path) -> "Simulated":
     """
     from qmlir.backends.simulated import load_simulated
 
-    return load_simulated(path, load_device(target), lambda routine: to_machine_code(routine).run_in_order)
+    return load_simulated(path_of(path), load_device(target), lambda routine: to_machine_code(routine).run_in_order)
 
 
 def to_machine_code(module: ModuleOp) -> "Executable":
@@ -343,17 +406,18 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
     from qmlir.dialects.weights import WeightsMode
     from qmlir.storage import TextForm, write_module
 
+    require_module(module)
     modes = {mode.value: mode for mode in WeightsMode}
     if weights not in modes:
         raise OptionError("weights", f"must be one of {', '.join(modes)}", got=weights)
-    write_module(module, Path(path), TextForm(generic=generic, weights=modes[weights]))
+    write_module(module, path_of(path), TextForm(generic=generic, weights=modes[weights]))
 
 
-def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opset: int | None = None) -> list[Path]:
+def export(module: Network, path: str | Path, *, format: str = "onnx-qdq", opset: int | None = None) -> list[Path]:
     """Writes a network on the nn level, float or quantized, in another runtime's format.
 
     Args:
-        module: A network; it stays as it was.
+        module: A network, or the path of one; it stays as it was.
         path: The file.
         format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized;
             "onnx-qoperator": one with operators on integers, QLinearConv and the like, where there are some;
@@ -369,18 +433,19 @@ def export(module: ModuleOp, path: str | Path, *, format: str = "onnx-qdq", opse
     if format not in EXPORT_FORMATS:
         remedy = near_misses(format, EXPORT_FORMATS) or f"known: {', '.join(EXPORT_FORMATS)}"
         raise OptionError("format", "there is no such format", got=format, remedy=remedy)
+    module = loaded(module)
     refuse_opaque(module, "the network")
     if format == "tflite":
         from qmlir.backends.tflite import export_tflite
 
         if opset is not None:
             raise OptionError("opset", "is for ONNX's formats", got=str(opset), remedy="leave it out")
-        return export_tflite(main_function(module), Path(path))
+        return export_tflite(main_function(module), path_of(path))
     from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
 
     written = to_integers(module) if format == "onnx-integer" else module
     version = DEFAULT_OPSET if opset is None else opset
-    return export_onnx(main_function(written), Path(path), opset=version, format=format)
+    return export_onnx(main_function(written), path_of(path), opset=version, format=format)
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from qmlir.errors import FileError
+from qmlir.errors import FileError, OptionError
 
 
 @contextmanager
@@ -54,3 +54,14 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
     with ExitStack() as stack:
         for path, write in writers.items():
             write(stack.enter_context(replacing(path)))
+
+
+def path_of(given: object, what: str = "path") -> Path:
+    """A path that a function was given, as text or as a `Path`.
+
+    Raises:
+        OptionError: It is neither; `what` says what it is the path of.
+    """
+    if not isinstance(given, str | Path):
+        raise OptionError(what, "must be text or a Path", got=f"{given!r} of type {type(given).__name__}")
+    return Path(given)

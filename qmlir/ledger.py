@@ -18,6 +18,7 @@ from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
 from qmlir.dialects.quant.schemas import scale_text
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.rewriting import node_name
+from qmlir.verify import require_module
 
 CODES = {
     "integer": "computed in integers",
@@ -140,6 +141,7 @@ def decision_of(op: Operation) -> DecisionAttr | None:
 
 def decisions(module: ModuleOp) -> list[Entry]:
     """The decisions in a module, in program order."""
+    require_module(module)
     return [
         Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op), _crossing(op))
         for op in deciding_operations(module)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -12,7 +12,7 @@ from qmlir.context import QmlirContext, make_context
 from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
 from qmlir.passes import check_option
-from qmlir.verify import verify
+from qmlir.verify import require_module, verify
 
 PASSES: dict[str, str] = {
     "simplify": "qmlir.transforms.nn.simplify:SimplifyPass",
@@ -85,19 +85,17 @@ def pass_class(name: str) -> type[ModulePass]:
 
 
 class Pipeline:
-    """Passes one after another, each a name or a (name, options) pair; verified after each.
+    """Passes one after another, each a name, a (name, options) pair or a pass itself; verified after each.
 
-    Pipeline("fold-batch-norm", ("quantize", {"schema": "symmetric"}))(module) returns a new module.
+    Pipeline("simplify", ("quantize", {"profile": "net.yaml"}), MyPass())(module) returns a new module.
     """
 
-    def __init__(self, *passes: str | tuple[str, Mapping[str, Any]]):
-        self.passes: list[ModulePass] = []
-        for entry in passes:
-            name, options = (entry, dict[str, Any]()) if isinstance(entry, str) else entry
-            self.passes.append(configured_pass(name, options))
+    def __init__(self, *passes: str | tuple[str, Mapping[str, Any]] | ModulePass):
+        self.passes: list[ModulePass] = [_pass_of(entry) for entry in passes]
 
     def __call__(self, module: ModuleOp, context: QmlirContext | None = None) -> ModuleOp:
         """The result of the passes; `module` stays as it was."""
+        require_module(module)
         result = module.clone()
         self.apply(result, context or make_context())
         return result
@@ -108,6 +106,21 @@ class Pipeline:
             step.apply(context, module)
             if verify_each:
                 verify(module)
+
+
+def _pass_of(entry: object) -> ModulePass:
+    """The pass that an element of a pipeline stands for."""
+    if isinstance(entry, ModulePass):
+        return entry
+    if isinstance(entry, str):
+        return configured_pass(entry, {})
+    match cast(Any, entry):
+        case [str(name), options] if isinstance(options, Mapping):
+            return configured_pass(name, cast(Mapping[str, Any], options))
+        case _:
+            remedy = "make an object of the class" if isinstance(entry, type) else None
+            need = "takes names of passes, pairs of a name and options, and passes"
+            raise OptionError("Pipeline", need, got=repr(cast(object, entry)), remedy=remedy)
 
 
 def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:

@@ -24,6 +24,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 import yaml
 
 from qmlir.errors import FileError, OptionError, QmlirError
+from qmlir.files import path_of
 from qmlir.near_misses import near_misses
 from qmlir.recipe import Recipe, Settings
 from qmlir.yaml_files import Dumper, Key, YamlFile, read_yaml
@@ -118,7 +119,7 @@ class Policy:
         Raises:
             FileError: It cannot be read, is no YAML, or says what a policy cannot; with line and column.
         """
-        file = read_yaml(Path(path), "a policy", remedy=REMEDY)
+        file = read_yaml(path_of(path, "policy"), "a policy", remedy=REMEDY)
         if (repeated := file.repeated_key()) is not None:
             raise FileError(repeated[0], "must name each key once", got=f"{repeated[1]} again", remedy="drop one")
         if not isinstance(file.data, dict | None) or len(file.documents) > 1:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.errors import OptionError, ProfileError
+from qmlir.files import path_of
 from qmlir.moments import BLOCK, VALUE_UNIT, Moments
 
 BINS = 2000
@@ -273,7 +274,7 @@ class Profile:
         """Writes the profile as YAML, atomically."""
         from qmlir.profile_files import save_profile
 
-        save_profile(self, Path(path))
+        save_profile(self, path_of(path, "profile"))
 
     @classmethod
     def load(cls, path: str | Path) -> "Profile":
@@ -284,7 +285,7 @@ class Profile:
         """
         from qmlir.profile_files import load_profile
 
-        return load_profile(Path(path))
+        return load_profile(path_of(path, "profile"))
 
 
 def require_finite(name: str, values: npt.NDArray[Any], where: str = "") -> None:

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.qmlir import names_of
 from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises
+from qmlir.errors import OptionError
 from qmlir.rewriting import tensor_name
 from qmlir.source import SourceError, location_of, one_line
 
@@ -115,3 +116,19 @@ def _misuse(value: SSAValue, op: Operation, order: dict[Operation, int]) -> str 
     if isinstance(owner, Operation) and order.get(owner, -1) >= order.get(around, 0):
         return "used before it is defined"
     return None
+
+
+def require_module(given: object) -> None:
+    """Refuses what is no module.
+
+    Raises:
+        OptionError: It is something else.
+    """
+    if not isinstance(given, ModuleOp):
+        need, remedy = "must be a network as qmlir.load returns it", "load it: qmlir.load(path)"
+        raise OptionError(
+            "module",
+            need,
+            got=repr(given) if isinstance(given, str) else f"something of type {type(given).__name__}",
+            remedy=remedy,
+        )

@@ -2,11 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
 
 import qmlir
+from qmlir.compiler import main_function
 from qmlir.errors import OptionError, QmlirError
 
 
@@ -73,3 +80,94 @@ def test_load_refuses_other_files(tmp_path: Path) -> None:
     assert "no such file" in refused(lambda: qmlir.load(tmp_path / "none.mlir"))
     (tmp_path / "bad.mlir").write_text("func.func @main() { oops }")
     assert "bad.mlir" in refused(lambda: qmlir.load(tmp_path / "bad.mlir"))
+
+
+SAMPLES = [np.linspace(-1, 1, 4, dtype=np.float32).reshape(1, 4) * scale for scale in (0.5, 1.0)]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A layer and a relu."""
+    weights = numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy")
+    nodes = [helper.make_node("Gemm", ["x", "w"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    graph = helper.make_graph(nodes, "net", [x], [y], [weights])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx"
+    )
+    return tmp_path / "net.onnx"
+
+
+class _Renaming(ModulePass):
+    """A pass of somebody else's: it calls the network another name."""
+
+    name = "renaming"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        main_function(op).sym_name = StringAttr("renamed")
+
+
+def test_a_pipeline_takes_passes(model: Path) -> None:
+    module = qmlir.load(model)
+    assert main_function(qmlir.Pipeline("simplify", _Renaming())(module)).sym_name.data == "renamed"
+    assert main_function(module).sym_name.data != "renamed"
+
+
+@pytest.mark.parametrize("entry", [3, None, _Renaming, ("simplify",), ("simplify", 3), {"simplify": {}}])
+def test_a_pipeline_refuses_what_is_no_pass(entry: Any) -> None:
+    with pytest.raises(OptionError, match="Pipeline: takes names of passes, pairs of a name and options, and passes"):
+        qmlir.Pipeline("simplify", entry)
+
+
+@pytest.fixture
+def calls(model: Path, tmp_path: Path) -> dict[str, Callable[[Any], object]]:
+    """What takes a module, called with one as its only unknown."""
+    profile = qmlir.profile(model, SAMPLES)
+    quantized = qmlir.quantize(model, profile)
+    return {
+        "profile": lambda m: qmlir.profile(m, SAMPLES),
+        "quantize": lambda m: qmlir.quantize(m, profile),
+        "reference": qmlir.reference,
+        "compile": qmlir.compile,
+        "to_integers": qmlir.to_integers,
+        "export": lambda m: qmlir.export(m, tmp_path / "out.onnx"),
+        "analyze": lambda m: qmlir.analyze(m, quantized, SAMPLES),
+        "Pipeline": qmlir.Pipeline("simplify"),
+        "save": lambda m: qmlir.save(m, tmp_path / "out.mlir"),
+        "decisions": qmlir.decisions,
+    }
+
+
+def test_what_takes_a_module_takes_a_path(calls: dict[str, Callable[[Any], object]], model: Path) -> None:
+    for name, call in calls.items():
+        if name not in ("Pipeline", "save", "decisions"):
+            call(str(model))
+
+
+def test_what_takes_a_module_refuses_other_things(calls: dict[str, Callable[[Any], object]], model: Path) -> None:
+    for name, call in calls.items():
+        for other in (None, 3, np.zeros(3)):
+            with pytest.raises(OptionError, match=r"module: must be a network .*; load it: qmlir.load\(path\)"):
+                call(other)
+        if name in ("Pipeline", "save", "decisions"):
+            with pytest.raises(OptionError, match=r"got '.*net\.onnx'; load it"):
+                call(str(model))
+            call(qmlir.load(model))  # the remedy
+
+
+def test_profiles_and_policies_come_by_path_too(model: Path, tmp_path: Path) -> None:
+    qmlir.profile(model, SAMPLES).save(tmp_path / "p.yaml")
+    rules = {"rules": [{"layer": "last", "keep_float": True}]}
+    quantized = qmlir.quantize(model, tmp_path / "p.yaml", policy=rules)
+    assert [e.code for e in qmlir.decisions(quantized) if e.outcome == "float"] == ["policy"]
+    wrong: list[tuple[str, Any]] = [("profile", 3), ("policy", 3), ("data", 3)]
+    for name, value in wrong:
+        given: dict[str, Any] = {"profile": tmp_path / "p.yaml", name: value}
+        with pytest.raises(OptionError, match=f"^{'samples' if name == 'data' else name}: must be"):
+            qmlir.quantize(model, **given)
+
+
+@pytest.mark.parametrize("samples", ["x.npy", 3, None, {"x": 1}])
+def test_samples_are_a_collection(model: Path, samples: Any) -> None:
+    with pytest.raises(OptionError, match="samples: must be arrays"):
+        qmlir.profile(model, samples)

@@ -4,12 +4,17 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.passes import ModulePass
 
+import qmlir
 from qmlir.cli import main as qmlir_main
 from qmlir.cli import opt
 
@@ -51,3 +56,29 @@ def test_commands(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (logits,) = (outputs[name] for name in outputs.files)
     assert (logits.reshape(len(labels), -1).argmax(1) == labels).mean() > 0.97
     assert {p.suffix for p in tmp_path.glob("digits.*")} >= {".yaml", ".o", ".h", ".mlir", ".safetensors"}
+
+
+def test_python(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python that README shows runs on a network and samples of the reader's."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (block,) = (b for b in blocks if "qmlir.load(" in b and "model.onnx" in b)
+    pipeline = re.search(r"`(qmlir\.Pipeline\(.*?\)\(module\))`", text)
+    assert pipeline is not None
+    examples = root / "examples" / "digits"
+    shutil.copy(examples / "digits.onnx", tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    images = np.load(examples / "digits.npz")["calibration_images"]
+
+    class MyPass(ModulePass):
+        name = "mine"
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            op.attributes["mine"] = UnitAttr()
+
+    scope: dict[str, Any] = {"samples": list(images[:4, None]), "MyPass": MyPass}
+    exec(block.replace("batch_size", "batch"), scope)  # as digits.onnx calls it
+    scope["profile"].save("digits.yaml")
+    composed = eval(pipeline.group(1).replace("\n", " "), scope)
+    assert "mine" in composed.attributes
+    assert {entry.outcome for entry in qmlir.decisions(composed)} == {"quantized"}

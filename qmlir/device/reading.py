@@ -16,6 +16,7 @@ from qmlir.device.description import Device
 from qmlir.device.keys import keys_of, table_of, unit_of
 from qmlir.device.values import Table
 from qmlir.errors import FileError, OptionError
+from qmlir.files import path_of
 from qmlir.near_misses import near_misses
 
 DEVICE_KEY = "schema"
@@ -53,7 +54,7 @@ def load_device(device: str | Path) -> Device:
             )  # fmt: skip
         text = (resources.files("qmlir") / "targets" / f"{device}.toml").read_text("utf-8")
         return parse_device(text, f"{device}.toml")
-    path = Path(device)
+    path = path_of(device, "target")
     try:
         return parse_device(path.read_text("utf-8"), str(path))
     except OSError as error:
