@@ -259,10 +259,11 @@ def _apply(profile: object, module: ModuleOp) -> None:
     from qmlir.profiles import Profile
     from qmlir.transforms.quantize.apply_profile import apply_profile
 
+    switch = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
     if isinstance(profile, str | Path):
-        apply_profile(module, Profile.load(profile), source=str(profile))
+        apply_profile(module, Profile.load(profile), source=str(profile), switch=switch)
     elif isinstance(profile, Profile):
-        apply_profile(module, profile)
+        apply_profile(module, profile, switch=switch)
     else:
         need = "must be what qmlir.profile returns, or the path of a profile"
         raise OptionError("profile", need, got=f"{profile!r} of type {type(profile).__name__}")
@@ -413,7 +414,7 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
     write_module(module, path_of(path), TextForm(generic=generic, weights=modes[weights]))
 
 
-def export(module: Network, path: str | Path, *, format: str = "onnx-qdq", opset: int | None = None) -> list[Path]:
+def export(module: Network, path: str | Path, *, format: str | None = None, opset: int | None = None) -> list[Path]:
     """Writes a network on the nn level, float or quantized, in another runtime's format.
 
     Args:
@@ -422,7 +423,8 @@ def export(module: Network, path: str | Path, *, format: str = "onnx-qdq", opset
         format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized;
             "onnx-qoperator": one with operators on integers, QLinearConv and the like, where there are some;
             "onnx-integer": one in which all rounding is spelled out, for the same bits wherever it runs;
-            "tflite": a .tflite file, quantized tensors as their integers.
+            "tflite": a .tflite file, quantized tensors as their integers. By default "tflite" for a path that ends so,
+            else "onnx-qdq".
         opset: The version of ONNX's operators; the newest that onnxruntime runs by default.
 
     Returns:
@@ -430,6 +432,8 @@ def export(module: Network, path: str | Path, *, format: str = "onnx-qdq", opset
     """
     from qmlir.frontends.opaque import refuse_opaque
 
+    if format is None:
+        format = "tflite" if path_of(path).suffix == ".tflite" else "onnx-qdq"
     if format not in EXPORT_FORMATS:
         remedy = near_misses(format, EXPORT_FORMATS) or f"known: {', '.join(EXPORT_FORMATS)}"
         raise OptionError("format", "there is no such format", got=format, remedy=remedy)

@@ -24,7 +24,8 @@ CODES = {
     "integer": "computed in integers",
     "moved": "moves integers without arithmetic",
     "no-range": "a tensor it reads or writes has no range",
-    "target": "the target has no integer form of the operation on these types",
+    "target": "the target has no integer form of the operation",
+    "precision": "the target has an integer form of the operation on other types",
     "computed-weights": "its weights are computed, so they have no parameters before run time",
     "accumulator": "its sums do not fit 32 bits",
     "factor": "its scales are too far apart for a multiplier",
@@ -44,7 +45,8 @@ CODES = {
 
 REMEDIES = {
     "no-range": "profile the network, or fix a range in the policy",
-    "target": "choose another precision for it in the policy",
+    "target": "leave it float, or build it of operations that OPERATORS.md lists as computed in integers",
+    "precision": "choose another precision for it in the policy",
     "computed-weights": "make its weights a constant of the model",
     "accumulator": "give it or its weights a lower precision in the policy",
     "factor": "fix the range of its tensors in the policy",

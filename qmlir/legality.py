@@ -118,9 +118,9 @@ def require_integer_form(op: Operation, target: Target) -> None:
         NoIntegerForm: It has none on this target, or with these scales and sizes.
     """
     for value in data_values(op):
-        reason = target.why_float(op.name, computed_storage(uniform(value).storage))
-        if reason is not None and not is_accumulator(value, op):
-            raise NoIntegerForm("target", reason)
+        refusal = target.refusal(op.name, computed_storage(uniform(value).storage))
+        if refusal is not None and not is_accumulator(value, op):
+            raise NoIntegerForm(*refusal)
         if uniform(value).is_per_axis and not is_weight(value, op):
             raise NoIntegerForm("target", "activations with a scale for each channel have no integer form")
     if isinstance(op, nn.RequantizeOp) and uniform(op.x).storage_width == 32 and any(uniform(op.x).zero_points):
@@ -172,7 +172,7 @@ def has_words(op: nn.DivOp | nn.PReluOp) -> bool:
 
 def _require_pairs(op: nn.MaximumOp | nn.MinimumOp) -> None:
     if any(uniform(value).storage_width > 8 for value in (op.lhs, op.rhs)):
-        raise NoIntegerForm("target", "a choice between two scales has an integer form of 8 bits only")
+        raise NoIntegerForm("precision", "a choice between two scales has an integer form of 8 bits only")
 
 
 def is_accumulator(value: SSAValue, op: Operation) -> bool:

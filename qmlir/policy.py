@@ -36,6 +36,9 @@ SELECTORS = ("name", "glob", "regex", "kind", "between", "layer")
 
 LAYERS = ("first", "last")
 
+LISTS = ("between", "range", "parameters")
+"""The keys of a rule whose value is a list."""
+
 
 class PolicyError(QmlirError):
     """A policy that says what cannot be, or of a network what it is not."""
@@ -75,6 +78,9 @@ class Rule:
     layer: str = ""
     place: str = "rule"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", _checked(self.settings, self.place))
+
     @property
     def selectors(self) -> dict[str, Any]:
         """The selectors that are not empty."""
@@ -98,6 +104,9 @@ class Policy:
 
     default: Settings = field(default_factory=dict[str, Any])
     rules: Sequence[Rule] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "default", _checked(self.default, "policy", "default"))
 
     @classmethod
     def of(cls, data: Mapping[str, Any], *, place: str = "policy") -> "Policy":
@@ -147,13 +156,13 @@ class Policy:
 
 
 def rule_of(text: str) -> Rule:
-    """A rule from the words of an option: `name=conv1 precision=int16`, with lists as `a,b`.
+    """A rule from the words of an option: `name=conv1 precision=int16`, with lists as `a,b` or `[a, b]`.
 
     Raises:
         PolicyError: It is no such text, or says what a rule cannot.
     """
     data: dict[str, Any] = {}
-    for word in text.split():
+    for word in _words(text):
         key, equals, value = word.partition("=")
         if not key or not equals:
             raise PolicyError("is written key=value key=value …", where=f'rule "{text.strip()}"', got=word)
@@ -164,15 +173,28 @@ def rule_of(text: str) -> Rule:
         raise PolicyError(error.need, where=f'rule "{text.strip()}"', got=error.got, remedy=error.remedy) from None
 
 
+def _words(text: str) -> list[str]:
+    """A text in words; what stands in brackets after `=` is part of one."""
+    return re.findall(rf"(?:{'|'.join(LISTS)})=\[[^\]]*\]|\S+", text)
+
+
 def _word(key: str, value: str) -> Any:
-    """What a word of an option says; lists are a,b."""
+    """What a word of an option says; lists are a,b, in brackets or not."""
+    if (listed := re.fullmatch(r"\[(.*)\]", value)) and key in LISTS:
+        value = ",".join(part.strip() for part in listed.group(1).split(","))
     if key in SELECTORS:
         return value.split(",") if key == "between" else value
     try:
-        values = [yaml.safe_load(v) for v in value.split(",")]
+        values = [_plain(v) for v in value.split(",")]
     except yaml.YAMLError:
         return value
     return values if len(values) > 1 else values[0]
+
+
+def _plain(text: str) -> Any:
+    """What a text says in YAML; numbers such as `6e2`, which YAML 1.1 takes for text, are numbers."""
+    value = yaml.safe_load(text)
+    return float(text) if isinstance(value, str) and re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", text) else value
 
 
 def _file_error(file: YamlFile, error: Misstep) -> FileError:
@@ -234,6 +256,19 @@ def _check_selector(key: str, value: Any, index: int) -> None:
             re.compile(value)
         except re.error as error:
             raise Misstep("regex must be a regular expression", "rules", index, key, got=f"{value} ({error})") from None
+
+
+def _checked(settings: Settings, place: str, *keys: Key) -> dict[str, Any]:
+    """Settings with their fields' names, `-` or `_` in them.
+
+    Raises:
+        PolicyError: A recipe has no such field, or it has no such value.
+    """
+    try:
+        return _settings_of({name: value for name, value in settings.items() if value is not None}, *keys)
+    except Misstep as error:
+        where = _spelled(place, error.keys)
+        raise PolicyError(error.need, where=where, got=error.got, remedy=error.remedy) from None
 
 
 def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:

@@ -43,6 +43,15 @@ class Target:
             return f"target {self.name} computes it on {', '.join(self.integer[operation])}, not on {storage}"
         return None
 
+    def refusal(self, operation: str, storage: str) -> tuple[str, str] | None:
+        """The code of the ledger and the reason why an operation cannot run in integers on data of this storage type.
+
+        `precision` where another storage type would do, `target` where none does; None if it can run.
+        """
+        if (reason := self.why_float(operation, storage)) is None:
+            return None
+        return "precision" if operation in self.integer and operation not in self.floating else "target", reason
+
 
 @cache
 def load_target(name: str = "cpu") -> Target:

@@ -10,14 +10,14 @@ Each subcommand is a few calls of qmlir/compiler.py. Errors are one paragraph on
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmlir.cli import analyzing, device, profiling, quantizing, reading, simulating
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report, reported_warnings
-from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
+from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
 from qmlir.cli.models import add_loading_options, load_model, load_simplified
 from qmlir.cli.progress import progress
 from qmlir.cli.terminal import say
@@ -69,7 +69,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     named = next((a for a in argv if not a.startswith("-")), None)
     if named is not None and named not in commands:
         raise OptionError(named, "there is no such command", remedy=near_misses(named, commands))
-    arguments, unknown = parser.parse_known_args(argv)
+    arguments, unknown = parser.parse_known_args(_with_dashes(argv, commands))
     if unknown:
         flag = unknown[0].partition("=")[0]
         if not flag.startswith("-"):
@@ -78,6 +78,18 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         remedy = near_misses(flag.lstrip("-"), known, prefix="--")
         raise OptionError(flag, f"qmlir {arguments.subcommand} has no such option", remedy=remedy)
     return arguments
+
+
+def _with_dashes(argv: Sequence[str], commands: Mapping[str, ArgumentParser]) -> list[str]:
+    """The arguments with flags as they are declared: `--weight_precision` is `--weight-precision`."""
+    known = {f"--{flag}" for parser in commands.values() for flag in parser.long_flags()}
+
+    def declared(argument: str) -> str:
+        flag, equals, value = argument.partition("=")
+        dashed = flag.replace("_", "-")
+        return f"{dashed}{equals}{value}" if flag.startswith("--") and dashed in known else argument
+
+    return [declared(argument) for argument in argv]
 
 
 def _joined(argv: Sequence[str], commands: Iterable[str]) -> Sequence[str]:
@@ -140,9 +152,9 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
     sub.add_argument(
         "--format",
-        **one_of(FORMATS),
+        **choice(FORMATS),
         help="what to write: floats between casts, onnxruntime's operators on integers, integers spelled out in ONNX's "
-        "operators, or a TFLite file (default: onnx-qdq)",
+        "operators, or a TFLite file (default: by the file's name, tflite or onnx-qdq)",
     )
     sub.add_argument("--opset", type=count, help="version of ONNX's operators (default: what onnxruntime runs)")
     sub.add_argument("-o", "--output", type=file_of(".onnx", ".tflite"), required=True, help="the file to write")

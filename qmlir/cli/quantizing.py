@@ -2,6 +2,8 @@
 
 import argparse
 import sys
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,9 @@ from qmlir.cli.terminal import say
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from qmlir.cli.samples import Samples
     from qmlir.policy import Policy
+    from qmlir.signature import Array
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
@@ -65,11 +69,9 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     if output is None or arguments.print_config:
         _print_config(module, policy, arguments)
         return
-    data = None
-    if arguments.data is not None:
-        samples = samples_of(arguments, signature_of(main_function(module)))
-        data = progress(samples, len(samples), "rounding weights and correcting biases")
+    samples = samples_of(arguments, signature_of(main_function(module))) if arguments.data is not None else None
     report = _apply_profile(module, arguments) if arguments.profile is not None else []
+    data = None if samples is None else _some(samples, module)
     options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
     quantized = quantize(module, policy=policy, data=data, **options)
     entries = decisions(quantized)
@@ -79,6 +81,16 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         say(line)
     print_decisions(entries)
     say(f"{output}: written")
+
+
+def _some(samples: "Samples", module: "ModuleOp") -> "Iterator[Mapping[str, Array]]":
+    """As many samples as rounding takes, counted on a bar; a warning says if these are not all."""
+    from qmlir.transforms.quantize.side_by_side import samples_at_once, warn_of_fewer
+
+    used = min(len(samples), samples_at_once(module))
+    if used < len(samples):
+        warn_of_fewer(module, used, len(samples))
+    return progress(islice(samples, used), used, "rounding weights and correcting biases")
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -123,4 +135,5 @@ def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> list[st
         source=str(arguments.profile),
         partial=arguments.partial_profile,
         by_name=arguments.profile_by_name,
+        switch="--partial-profile",
     ).lines()

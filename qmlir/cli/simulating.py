@@ -45,6 +45,7 @@ def add_target_option(parser: ArgumentParser, help: str) -> None:
 def write_program(arguments: argparse.Namespace) -> None:
     """`qmlir compile --target`: the program for a device, and what the host runs beside it."""
     from qmlir.compiler import compile
+    from qmlir.device import load_device
     from qmlir.device.blocks import Footprint
     from qmlir.device.costs import demand
     from qmlir.isa.commands import Host
@@ -52,6 +53,7 @@ def write_program(arguments: argparse.Namespace) -> None:
 
     if arguments.emit == "llvm-ir":
         raise OptionError("--emit", "must be obj or asm with --target", got="llvm-ir")
+    load_device(arguments.target)  # or the error about the file's name would be of a device that there is not
     listed = arguments.emit == "asm"
     suffix, given = (LISTING_SUFFIX, " --emit asm") if listed else (PROGRAM_SUFFIX, "")
     if arguments.output.suffix != suffix:

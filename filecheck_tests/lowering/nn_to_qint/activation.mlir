@@ -80,7 +80,7 @@ func.func @tables_of_16_bits(%x: tensor<4x!x>) -> (tensor<4x!x>, tensor<4x!s>, t
 !b = !quant.uniform<i8:f32, 1.0e+10>
 
 // CHECK-LABEL: func.func @islands
-// CHECK: nn.sigmoid %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<4xf32>
+// CHECK: nn.sigmoid %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<4xf32>
 // CHECK: nn.relu %{{.*}}#qmlir.decision<float, "factor", "its scales are a factor of 1e+20 apart, which no 32-bit multiplier bridges">{{.*}} : tensor<4xf32>
 func.func @islands(%x: tensor<4x!w>, %y: tensor<4x!b>) -> (tensor<4x!w>, tensor<4x!a>) {
   %0 = nn.sigmoid %x : tensor<4x!w> -> tensor<4x!w>

@@ -39,7 +39,7 @@ func.func @mul(%a: tensor<2x4x!a>, %b: tensor<4x!b>) -> tensor<2x4x!a> {
 
 // CHECK-LABEL: func.func @islands
 // CHECK: nn.add %{{.*}}#qmlir.decision<float, "target", "activations with a scale for each channel have no integer form">{{.*}} : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
-// CHECK: nn.mul %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">
+// CHECK: nn.mul %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">
 // CHECK: nn.add %{{.*}}#qmlir.decision<float, "factor", "its scales are a factor of 2e+12 apart, which no 32-bit multiplier bridges">
 // CHECK-NOT: qint.
 func.func @islands(%c: tensor<2x!c>, %u: tensor<2x!u>, %b: tensor<2x!big>) -> (tensor<2x!c>, tensor<2x!u>, tensor<2x!a>) {
@@ -152,7 +152,7 @@ func.func @litert_xnnpack(%a: tensor<4x!a>) -> tensor<4x!y> {
 // CHECK: qint.pair_lookup
 // CHECK: qint.pair_lookup
 // CHECK: nn.minimum %{{.*}} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
-// CHECK: nn.minimum %{{.*}}#qmlir.decision<float, "target", "a choice between two scales has an integer form of 8 bits only">
+// CHECK: nn.minimum %{{.*}}#qmlir.decision<float, "precision", "a choice between two scales has an integer form of 8 bits only">
 func.func @choices(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>, %v: tensor<4x!v>) -> (tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!w>, tensor<4x!w>) {
   %0 = nn.maximum %a, %a : tensor<4x!a>, tensor<4x!a> -> tensor<4x!a>
   %1 = nn.maximum %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!a>

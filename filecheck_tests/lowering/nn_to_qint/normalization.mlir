@@ -109,7 +109,7 @@ func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!b>) -> (tensor<2x3x!l>,
 // CHECK: qint.log_softmax {{.*}}integer_bits = 1 : i32, fraction = 25 : i32
 // CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target", "its division by a sum of magnitudes has no integer form on this target">
 // CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "accumulator", "the sum of squares along its axis can reach 2574150000, more than a 32-bit accumulator holds">
-// CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target",
+// CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "precision",
 func.func @more_islands(%x: tensor<2x150000x!a>, %y: tensor<2x3x!h>) -> (tensor<2x150000x!l>, tensor<2x150000x!u>, tensor<2x150000x!u>, tensor<2x3x!u>) {
   %0 = nn.log_softmax %x {axis = 1 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!l>
   %1 = nn.lp_normalization %x {axis = 1 : i64, p = 1 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!u>

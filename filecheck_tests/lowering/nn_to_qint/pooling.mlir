@@ -49,7 +49,7 @@ func.func @global(%x: tensor<1x4x4x2x!a>) -> tensor<1x1x1x2x!b> {
 
 // CHECK-LABEL: func.func @islands
 // CHECK: nn.global_average_pool %{{.*}}#qmlir.decision<float, "accumulator", "the sum over the image can reach 2295000000, more than a 32-bit accumulator holds">
-// CHECK: nn.max_pool2d %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">
+// CHECK: nn.max_pool2d %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">
 func.func @islands(%x: tensor<1x3000x3000x1x!a>, %u: tensor<1x2x2x1x!u>) -> (tensor<1x1x1x1x!a>, tensor<1x1x1x1x!u>) {
   %0 = nn.global_average_pool %x : tensor<1x3000x3000x1x!a> -> tensor<1x1x1x1x!a>
   %1 = nn.max_pool2d %u {window = array<i64: 2, 2>} : tensor<1x2x2x1x!u> -> tensor<1x1x1x1x!u>

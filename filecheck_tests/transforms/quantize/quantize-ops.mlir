@@ -121,7 +121,7 @@ func.func @no_casts(%x: tensor<4xf32>, %q: tensor<4x!a>) -> (tensor<4xf32>, tens
 // CHECK-LABEL: func.func @target_lacks
 // CHECK: nn.rms_norm %{{.*}}#qmlir.decision<float, "target", "its root and its division have no integer form on this target">{{.*}} : tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast
-// CHECK: nn.relu %{{.*}}#qmlir.decision<float, "target", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<1x4xf32>
+// CHECK: nn.relu %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast
 func.func @target_lacks(%x: tensor<1x4x!a>, %y: tensor<1x4x!u>) -> (tensor<1x4x!s>, tensor<1x4x!u>) {
   %0 = quant.dcast %x : tensor<1x4x!a> to tensor<1x4xf32>

@@ -60,7 +60,8 @@ def export_onnx(
         LoweringError: An operation or a type has no form in it.
     """
     if path.suffix != ".onnx":
-        raise FileError(path, "must be the name of an .onnx file", remedy="let it end in .onnx")
+        remedy = "leave out the format" if path.suffix == ".tflite" else "let it end in .onnx"
+        raise FileError(path, f"must be the name of an .onnx file for the format {format}", remedy=remedy)
     if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise OptionError("opset", f"must lie in {OLDEST_OPSET} … {NEWEST_OPSET}", got=str(opset))
     graph = Graph(opset)

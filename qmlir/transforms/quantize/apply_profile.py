@@ -44,7 +44,13 @@ class ApplyProfilePass(ModulePass):
 
 
 def apply_profile(
-    module: ModuleOp, profile: Profile, *, source: str = "profile", partial: bool = False, by_name: bool = False
+    module: ModuleOp,
+    profile: Profile,
+    *,
+    source: str = "profile",
+    partial: bool = False,
+    by_name: bool = False,
+    switch: str = "partial=true",
 ) -> LoadReport:
     """Writes the ranges of `profile` on the observers of `module`; makes them if there are none.
 
@@ -54,6 +60,7 @@ def apply_profile(
         source: What to call the profile in errors.
         partial: Accept a profile that lacks some observed tensors; they stay without a range.
         by_name: Accept tensors of the right name and shape however they were computed.
+        switch: How the user asks for `partial`, for errors.
 
     Returns:
         Which tensors were found in the profile, and why the others were not.
@@ -68,7 +75,7 @@ def apply_profile(
             f"must be of this network, whose tensors {_some([m.name for m in missing])} it lacks",
             got=f"a profile of {len(profile.tensors)} tensors, {_some(list(profile.tensors))} "
             f'("{missing[0].name}" is {missing[0].reason})',
-            remedy="profile this model, or accept what fits with partial=true",
+            remedy=f"profile this model, or accept what fits with {switch}",
         )
     for match in matches:
         if match.tensor is not None:

@@ -198,8 +198,8 @@ class _Folding:
             return COMPUTED_WEIGHTS
         known = next((uniform(s) for s in sources if s is not None), result)
         storage = computed_storage(known.storage) if known is not None else "i8"
-        if (reason := self.target.why_float(op.name, storage)) is not None:
-            return "target", reason
+        if (refusal := self.target.refusal(op.name, storage)) is not None:
+            return refusal
         lacking = [v for v, s in zip(data_operands(op), sources, strict=True) if s is None]
         return no_range(map(called, lacking + ([op.results[0]] if result is None else [])))
 

@@ -164,14 +164,14 @@ def _bits(format: Format) -> int:
     return weight_bits(format[1])
 
 
-def _lacks(op: Operation, recipe: Recipe, target: Target) -> str | None:
+def _lacks(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     """Why a target does not compute an operation in integers of a recipe's precision; None if it does."""
-    return target.why_float(op.name, computed_storage(storage_type(recipe.precision)))
+    return target.refusal(op.name, computed_storage(storage_type(recipe.precision)))
 
 
 def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     if (reason := _lacks(op, recipe, target)) is not None:
-        return "target", reason
+        return reason
     if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
         return COMPUTED_WEIGHTS
     if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):

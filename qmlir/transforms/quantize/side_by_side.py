@@ -5,7 +5,8 @@ network. Both are evaluated on all samples, operation after operation; at each c
 and its bias, and what follows reads what they left. So each layer is adjusted to what the layers before it have become.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ from qmlir.dialects.nn import ConstantOp, Conv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.errors import FileError, OptionError, PipelineError
+from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
 from qmlir.profiles import require_finite
 from qmlir.signature import signature_of
 from qmlir.transforms.quantize.one_thread import on_one_thread
@@ -100,8 +101,21 @@ def samples_given(module: ModuleOp, name: str, file: str) -> list[list[Array]]:
     return some_samples(module, _samples_in(Path(file)))
 
 
+def samples_at_once(module: ModuleOp) -> int:
+    """How many samples of a network can be evaluated at once, 1 or more."""
+    return max(1, MEMORY // _live_bytes(network_of(module).body.block))
+
+
+def warn_of_fewer(module: ModuleOp, used: int, given: int | None) -> None:
+    """Warns that not all samples are used, and why; `given` is how many there are, if anybody knows."""
+    each = _live_bytes(network_of(module).body.block) / 2**20
+    text = f"weights are rounded and biases corrected on {used} of {given or 'the'} samples: the values of one take "
+    text += f"{each:.3g} MiB, and those of all that are evaluated at once may take {MEMORY >> 20} MiB"
+    warnings.warn(text, QmlirWarning, stacklevel=2)
+
+
 def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
-    """As many samples as can be evaluated at once, each an array for each input.
+    """As many samples as can be evaluated at once, each an array for each input; a warning says if these are not all.
 
     Raises:
         PipelineError: There is not one sample.
@@ -110,8 +124,10 @@ def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
     """
     function = network_of(module)
     signature = signature_of(function)
-    most = max(1, MEMORY // _live_bytes(function.body.block))
-    inputs = [signature.arrays(sample) for sample in islice(samples, most)]
+    rest = iter(samples)
+    inputs = [signature.arrays(sample) for sample in islice(rest, samples_at_once(module))]
+    if inputs and next(rest, None) is not None:
+        warn_of_fewer(module, len(inputs), len(samples) if isinstance(samples, Sized) else None)
     if not inputs:
         raise PipelineError("quantize", "needs calibration data", got="no sample")
     for number, sample in enumerate(inputs):

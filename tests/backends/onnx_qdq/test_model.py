@@ -97,7 +97,7 @@ def test_a_format_that_is_none(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_onnx_file(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"must be the name of an \.onnx file"):
-        qmlir.export(fully_connected(), tmp_path / "m.tflite")
+        qmlir.export(fully_connected(), tmp_path / "m.tflite", format="onnx-qdq")
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

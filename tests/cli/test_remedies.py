@@ -1,0 +1,234 @@
+"""What an error tells a user to do works: each remedy that names an option, a key or a flag is carried out."""
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import qmlir
+import qmlir.errors
+from qmlir.cli import main as qmlir_main
+from qmlir.ledger import REMEDIES, Entry
+from qmlir.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.transforms.quantize import side_by_side
+
+RNG = np.random.default_rng(3)
+SAMPLES = [RNG.standard_normal((1, 8)).astype(np.float32) for _ in range(12)]
+
+
+def network(*nodes: tuple[str, str, str, dict[str, Any]], **constants: Any) -> onnx.ModelProto:
+    """x [1, 8] → what the last node makes; nodes are (operator, inputs, output, attributes)."""
+    made = [helper.make_node(kind, ins.split(), [out], name=out, **attributes) for kind, ins, out, attributes in nodes]
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])
+    y = helper.make_tensor_value_info(nodes[-1][2], TensorProto.FLOAT, None)
+    graph = helper.make_graph(made, "net", [x], [y], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+WEIGHTS = RNG.standard_normal((8, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a network of two layers, its samples, its profile, and a profile that lacks a tensor."""
+    monkeypatch.chdir(tmp_path)
+    layers = [("MatMul", "x w", "l", {}), ("Relu", "l", "r", {}), ("MatMul", "r w", "y", {})]
+    onnx.save(network(*layers[:2], w=WEIGHTS), "partial.onnx")
+    onnx.save(network(*layers, w=WEIGHTS), "net.onnx")
+    np.save("samples.npy", np.stack(SAMPLES))
+    qmlir.profile("partial.onnx", SAMPLES).save("partial.yaml")
+    qmlir.profile("net.onnx", SAMPLES).save("net.yaml")
+    qmlir.save(qmlir.quantize("net.onnx", "net.yaml", target="nmp"), "q.mlir")
+    return tmp_path
+
+
+def said(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `qmlir` says to arguments that it refuses."""
+    assert qmlir_main.main(shlex.split(arguments)) == 1, arguments
+    return capsys.readouterr().err
+
+
+COMMANDS = {
+    "quantize net.onnx --profile partial.yaml -o o.mlir": (r"accept what fits with (--partial-profile)", " {}"),
+    "export net.onnx --format onnx-qdq -o o.tflite": (r"leave out the (format)", "export net.onnx -o o.tflite"),
+    "export net.onnx --format tflite -o o.onnx": (
+        r"let it end in (\.tflite)",
+        "export net.onnx --format tflite -o o{}",
+    ),
+    "export net.onnx --format onnx-integer -o o.tflite": (r"leave out the (format)", "export net.onnx -o o.tflite"),
+    "compile q.mlir --target cortex-m4 -o o.o": (r"must be one of .*(nmp)", "compile q.mlir --target {} -o o.npu"),
+    "compile q.mlir --target nmp -o o.o": (r"must end in (\.npu)", "compile q.mlir --target nmp -o o{}"),
+    "compile net.onnx -o o.npu": (r"must end in (\.o)", "compile net.onnx -o o{}"),
+    "quantize net.onnx --profile net.yaml --schema symmetric --precision uint8 -o o.mlir": (
+        r"use (int8)",
+        "quantize net.onnx --profile net.yaml --schema symmetric --precision {} -o o.mlir",
+    ),
+    "quantize net.onnx --profile net.yaml --calibration kl --precision int16 -o o.mlir": (
+        r"or use (minmax)",
+        "quantize net.onnx --profile net.yaml --calibration {} --precision int16 -o o.mlir",
+    ),
+    "quantize net.onnx --profile net.yaml --rule 'nam=l precision=int16' -o o.mlir": (
+        r"needs one of (name)",
+        "quantize net.onnx --profile net.yaml --rule '{}=l precision=int16' -o o.mlir",
+    ),
+    "quantize net.onnx --profile net.yaml --rule 'name=l precison=int16' -o o.mlir": (
+        r"did you mean (precision)",
+        "quantize net.onnx --profile net.yaml --rule 'name=l {}=int16' -o o.mlir",
+    ),
+    "quantize net.onnx --profile net.yaml --rule 'name=ll precision=int16' -o o.mlir": (
+        r"did you mean (\w+)",
+        "quantize net.onnx --profile net.yaml --rule 'name={} precision=int16' -o o.mlir",
+    ),
+    "quantize net.onnx --profile net.yaml --wieght-precision int4 -o o.mlir": (
+        r"did you mean (--weight-precision)",
+        "quantize net.onnx --profile net.yaml {} int4 -o o.mlir",
+    ),
+    "quantize net.onnx -o o.mlir": (r"profile the network and give (profile=FILE)", " --profile net.yaml"),
+}
+"""Refused arguments → the remedy in the message, and what to say instead, or besides."""
+
+
+@pytest.mark.parametrize("arguments", COMMANDS)
+def test_remedies_of_commands(arguments: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pattern, instead = COMMANDS[arguments]
+    message = said(arguments, capsys)
+    found = re.search(pattern, message)
+    assert found is not None, message
+    better = instead.format(found.group(1))
+    better = arguments + better if better.startswith(" ") else better
+    assert qmlir_main.main(shlex.split(better)) == 0, capsys.readouterr().err
+
+
+def test_the_remedy_for_a_partial_profile_in_python(folder: Path) -> None:
+    remedy = 'accept what fits with Pipeline(("apply-profile", {"file": …, "partial": True}))'
+    with pytest.raises(qmlir.QmlirError, match=re.escape(remedy)):
+        qmlir.quantize("net.onnx", "partial.yaml")
+    module = qmlir.Pipeline(("apply-profile", {"file": "partial.yaml", "partial": True}))(qmlir.load("net.onnx"))
+    assert qmlir.decisions(qmlir.quantize(module))
+
+
+def entries(model: onnx.ModelProto, folder: Path, **options: Any) -> list[Entry]:
+    """The decisions about a network."""
+    onnx.save(model, folder / "other.onnx")
+    profile = qmlir.profile(folder / "other.onnx", SAMPLES)
+    return qmlir.decisions(qmlir.quantize(folder / "other.onnx", profile, **options))
+
+
+NO_FORM = {
+    "local response normalization": (
+        ("Reshape", "x s", "r", {}),
+        ("LRN", "r", "n", {"size": 3}),
+        ("Reshape", "n t", "y", {}),
+    ),
+    "where": (("Sigmoid", "x", "a", {}), ("Where", "c a x", "y", {})),
+    "division by a computed tensor": (("Sigmoid", "x", "a", {}), ("Div", "x a", "y", {})),
+    "layer normalization": (("LayerNormalization", "x g", "y", {}),),
+}
+CONSTANTS: dict[str, Any] = {
+    "s": np.array([1, 8, 1, 1]),
+    "t": np.array([1, 8]),
+    "c": np.arange(8).reshape(1, 8) % 2 == 0,
+    "g": np.ones(8, np.float32),
+}
+
+
+@pytest.mark.parametrize("case", NO_FORM)
+def test_no_setting_is_advised_where_none_helps(case: str, folder: Path) -> None:
+    """What has no integer form at all stays float under every precision, and the ledger does not say otherwise."""
+    model = network(*NO_FORM[case], **CONSTANTS)
+    for precision in ("int8", "uint8", "int16"):
+        floats = [e for e in entries(model, folder, precision=precision) if e.code == "target"]
+        assert floats, case
+        assert all("precision" not in entry.remedy for entry in floats)
+
+
+def test_another_precision_is_advised_where_it_helps(folder: Path) -> None:
+    model = network(("Sigmoid", "x", "a", {}), ("Max", "x a", "y", {}))
+    (entry,) = (e for e in entries(model, folder, precision="int16") if e.outcome == "float")
+    assert (entry.code, entry.remedy) == ("precision", "choose another precision for it in the policy")
+    rules = [{"name": n, "precision": "int8"} for n in ("x", "a", entry.node)]
+    assert all(e.outcome != "float" for e in entries(model, folder, precision="int16", policy={"rules": rules}))
+
+
+def test_the_policys_rule_can_be_dropped(folder: Path) -> None:
+    model = network(("MatMul", "x w", "y", {}), w=WEIGHTS)
+    (entry,) = entries(model, folder, policy={"rules": [{"name": "y", "keep_float": True}]})
+    assert entry.remedy == REMEDIES["policy"] == "drop the policy's rule"
+    assert [e.outcome for e in entries(model, folder)] == ["quantized"]
+
+
+def test_a_range_in_the_policy_is_one(folder: Path) -> None:
+    assert REMEDIES["no-range"] == "profile the network, or fix a range in the policy"
+    module = qmlir.Pipeline(("apply-profile", {"file": "partial.yaml", "partial": True}))(qmlir.load("net.onnx"))
+    (entry,) = (e for e in qmlir.decisions(qmlir.quantize(module)) if e.outcome == "float")
+    assert entry.code == "no-range"
+    fixed = qmlir.quantize(module, policy={"rules": [{"name": "y", "range": [-20.0, 20.0]}]})
+    assert all(e.outcome == "quantized" for e in qmlir.decisions(fixed))
+
+
+# Spellings.
+
+LISTS = ("name=x range=0,600", "name=x range=[0,600]", "name=x range=[0, 600]", "name=x range=[0.0,6e2]")
+
+
+def test_lists_stand_in_brackets_or_not() -> None:
+    assert {rule_of(text).settings["range"] for text in LISTS} == {(0.0, 600.0)}
+    for text in ("between=r,l precision=int16", "between=[r,l] precision=int16", "between=[r, l] precision=int16"):
+        assert rule_of(text).between == ("r", "l")
+    assert rule_of("regex=[a-z]+ precision=int16").regex == "[a-z]+"
+
+
+@pytest.mark.parametrize("key", ["weight_precision", "weight-precision"])
+def test_one_key_everywhere(key: str, folder: Path) -> None:
+    """In files, words, data, objects, options of passes and flags."""
+    expected = {"weight_precision": "int4"}
+    (folder / "policy.yaml").write_text(f"default: {{{key}: int4}}\nrules: [{{name: l, {key}: int4}}]\n")
+    file = Policy.load(folder / "policy.yaml")
+    data = Policy.of({"default": {key: "int4"}, "rules": [{"name": "l", key: "int4"}]})
+    made = Policy({key: "int4"}, [Rule({key: "int4"}, name="l")])
+    for policy in (file, data, made):
+        assert policy.default == policy.rules[0].settings == expected
+    assert rule_of(f"name=l {key}=int4").settings == expected
+    qmlir.Pipeline(("quantize", {key: "int4", "profile": "net.yaml"}))(qmlir.load("net.onnx"))
+    assert qmlir_main.main(["quantize", "net.onnx", "--profile", "net.yaml", f"--{key}", "int4", "-o", "o.mlir"]) == 0
+    assert qmlir_main.main(["quantize", "net.onnx", "--profile=net.yaml", f"--{key}=int4", "-o", "o.mlir"]) == 0
+
+
+def test_unknown_keys_are_refused_at_once(folder: Path) -> None:
+    attempts: list[Callable[[], object]] = [
+        lambda: Rule({"wieght-precision": "int4"}, name="l"),
+        lambda: Policy({"wieght_precision": "int4"}),
+        lambda: Policy.of({"default": {"wieght_precision": "int4"}}),
+        lambda: rule_of("name=l wieght-precision=int4"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(PolicyError, match=r"there is no such setting.*did you mean weight-precision\?"):
+            attempt()
+    with pytest.raises(PolicyError, match="must be one of"):
+        Rule({"weight_precision": "int9"}, name="l")
+
+
+# Samples.
+
+
+def test_who_asks_for_more_samples_than_fit_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(side_by_side, "MEMORY", 2 * 4 * 2 * (8 + 64 + 8) * 5)
+    message = r"weights are rounded and biases corrected on 5 of {} samples: the values of one take 0.00122 MiB"
+    with pytest.warns(qmlir.errors.QmlirWarning, match=message.format(12)):
+        qmlir.quantize("net.onnx", "net.yaml", data=SAMPLES)
+    with pytest.warns(qmlir.errors.QmlirWarning, match=message.format("the")):
+        qmlir.quantize("net.onnx", "net.yaml", data=iter(SAMPLES))
+    command = "quantize net.onnx --profile net.yaml --data samples.npy --samples {} -o o.mlir"
+    assert qmlir_main.main(shlex.split(command.format(10))) == 0
+    assert re.search(message.format(10), capsys.readouterr().err)
+    assert qmlir_main.main(shlex.split(command.format(5))) == 0
+    assert "samples:" not in capsys.readouterr().err
