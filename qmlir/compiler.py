@@ -6,21 +6,23 @@ concatenation of the tuples below, and can be watched with `qmlir-opt --mlir-pri
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy.typing as npt
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qmlir.context import QmlirContext, make_context
+from qmlir.arguments import Network, policy_given, profile_given, samples_given
+from qmlir.context import make_context
 from qmlir.device import load_device
-from qmlir.device.requirements import required_options, target_of_device
+from qmlir.device.module import context_of
+from qmlir.device.requirements import required_options
 from qmlir.dialects.npu.layers import DEVICE
-from qmlir.errors import FileError, OptionError, ProfileError, QmlirError
+from qmlir.errors import FileError, OptionError, ProfileError
 from qmlir.files import path_of
 from qmlir.near_misses import near_misses
 from qmlir.pipeline import Pipeline, configured_pass
 from qmlir.runtimes import follow
+from qmlir.signature import main_function
 from qmlir.verify import require_module, verify
 
 if TYPE_CHECKING:
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     from qmlir.profiles import Profile
 
 Array = npt.NDArray[Any]
-
-Network = ModuleOp | str | Path
-"""What functions here take for a network: a module, or the path of a file that `load` reads."""
 
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
@@ -61,6 +60,9 @@ TO_COMMANDS = ("npu-fit", "npu-cascade", "npu-tile", "npu-place", "npu-order")
 
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """What `export` writes."""
+
+PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
+"""How `quantize` is told to accept a profile that lacks some tensors."""
 
 VERIFY_LOOPS = False
 """Whether `compile` verifies the module between the passes below qint."""
@@ -134,19 +136,6 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
     return network
 
 
-def samples_of(given: object) -> Iterable[Array | Mapping[str, Array]]:
-    """Samples as they are given.
-
-    Raises:
-        OptionError: They are no collection of arrays.
-    """
-    if isinstance(given, str | Path | Mapping) or not isinstance(given, Iterable):
-        need = "must be arrays of the only input, or dicts of arrays by input name, one for each sample"
-        got, remedy = f"something of type {type(cast(object, given)).__name__}", "give a list of them"
-        raise OptionError("samples", need, got=got, remedy=remedy)
-    return cast(Iterable[Array | Mapping[str, Array]], given)
-
-
 def profile(
     module: Network,
     samples: Iterable[Array | Mapping[str, Array]],
@@ -176,7 +165,7 @@ def profile(
         raise ProfileError("the network", "must have float tensors", got="none", remedy="profile it before quantizing")
     found = Profile.empty(shapes, bins, keys=observed_keys(network), per_channel=per_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
-    for sample in samples_of(samples):
+    for sample in samples_given(samples):
         found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]), tally)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
@@ -222,6 +211,7 @@ def quantize(
         target: A device, by its name or its file: what it asks for becomes the default, and an option that it does not
             take an error. The module keeps it, so that `reference` and `compile` round as it does.
     """
+    from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.quantize import QuantizePass, quantize_by
 
     result = loaded(module).clone()
@@ -234,7 +224,8 @@ def quantize(
         result.attributes[DEVICE] = StringAttr(str(target))
     context = context_of(result)
     if profile is not None:
-        _apply(profile, result)
+        held, source = profile_given(profile)
+        apply_profile(result, held, source=source, switch=PARTIAL)
     options = {
         "schema": schema,
         "precision": precision,
@@ -249,42 +240,9 @@ def quantize(
     chosen = {**{name: value for name, value in options.items() if value is not None}, **required}
     step = configured_pass("quantize", chosen)
     assert isinstance(step, QuantizePass)
-    quantize_by(_policy(policy), step, context, result, None if data is None else samples_of(data))
+    quantize_by(policy_given(policy), step, context, result, None if data is None else samples_given(data))
     verify(result)
     return result
-
-
-def _apply(profile: object, module: ModuleOp) -> None:
-    """Writes the ranges of a profile, or of the file of one, on a module's observers."""
-    from qmlir.profiles import Profile
-    from qmlir.transforms.quantize.apply_profile import apply_profile
-
-    switch = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
-    if isinstance(profile, str | Path):
-        apply_profile(module, Profile.load(profile), source=str(profile), switch=switch)
-    elif isinstance(profile, Profile):
-        apply_profile(module, profile, switch=switch)
-    else:
-        need = "must be what qmlir.profile returns, or the path of a profile"
-        raise OptionError("profile", need, got=f"{profile!r} of type {type(profile).__name__}")
-
-
-def _policy(given: object) -> "Policy":
-    """A policy, or what a file or plain data say of one."""
-    from qmlir.policy import Policy
-
-    match given:
-        case Policy():
-            return given
-        case None:
-            return Policy()
-        case str() | Path():
-            return Policy.load(given)
-        case Mapping():
-            return Policy.of(cast(Mapping[str, Any], given))
-        case _:
-            need = "must be a Policy, rules as plain data, or the path of a file of them"
-            raise OptionError("policy", need, got=f"{given!r} of type {type(given).__name__}")
 
 
 def to_integers(module: Network, target: str | Path | None = None) -> ModuleOp:
@@ -299,22 +257,6 @@ def to_integers(module: Network, target: str | Path | None = None) -> ModuleOp:
     module = loaded(module)
     stages = Pipeline(*(IMPORTED if is_as_imported(module) else ()), *TO_INTEGERS)
     return stages(module, context_of(module, target))
-
-
-def context_of(module: ModuleOp, target: str | Path | None = None) -> QmlirContext:
-    """A context for a module: with its target, if it is for a device.
-
-    Args:
-        module: A network.
-        target: A device; by default the one that the module names.
-    """
-    context = make_context()
-    named = module.attributes.get(DEVICE)
-    if target is None and isinstance(named, StringAttr):
-        target = named.data
-    if target is not None:
-        context.target = target_of_device(load_device(target))
-    return context
 
 
 def reference(module: Network, target: str | Path | None = None) -> "Reference":
@@ -450,14 +392,3 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
     written = to_integers(module) if format == "onnx-integer" else module
     version = DEFAULT_OPSET if opset is None else opset
     return export_onnx(main_function(written), path_of(path), opset=version, format=format)
-
-
-def main_function(module: ModuleOp) -> func.FuncOp:
-    """The function that is the network: `main`, or the only one that is not private."""
-    functions = [o for o in module.body.block.ops if isinstance(o, func.FuncOp) and not o.is_declaration]
-    public = [f for f in functions if f.sym_visibility is None]
-    named = [f for f in functions if f.sym_name.data == "main"] or (public if len(public) == 1 else [])
-    if not named:
-        names = ", ".join(f.sym_name.data for f in functions) or "none"
-        raise QmlirError("the module must have one public function, or one called main", got=names)
-    return named[0]

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from qmlir.dialects.dtypes import dtype_of, native
@@ -122,3 +122,14 @@ def _dtype(element: Attribute, name: str) -> np.dtype[Any]:
             remedy="quantize per tensor or per axis",
         )
     return dtype_of(element)
+
+
+def main_function(module: ModuleOp) -> func.FuncOp:
+    """The function that is the network: `main`, or the only one that is not private."""
+    functions = [o for o in module.body.block.ops if isinstance(o, func.FuncOp) and not o.is_declaration]
+    public = [f for f in functions if f.sym_visibility is None]
+    named = [f for f in functions if f.sym_name.data == "main"] or (public if len(public) == 1 else [])
+    if not named:
+        names = ", ".join(f.sym_name.data for f in functions) or "none"
+        raise QmlirError("the module must have one public function, or one called main", got=names)
+    return named[0]

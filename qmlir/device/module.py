@@ -1,12 +1,15 @@
 """A module of a device: which device, and below `npu-tile` one function of buffers and of what is done with them."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
+from qmlir.context import QmlirContext, make_context
 from qmlir.device.description import Device
 from qmlir.device.reading import load_device
+from qmlir.device.requirements import target_of_device
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
 from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import PipelineError
@@ -89,3 +92,19 @@ def steps_of(function: func.FuncOp) -> list[Step]:
 def buffers_of(function: func.FuncOp) -> list[BufferOp]:
     """All buffers."""
     return [op for op in function.body.block.ops if isinstance(op, BufferOp)]
+
+
+def context_of(module: ModuleOp, target: str | Path | None = None) -> QmlirContext:
+    """A context for a module: with its target, if it is for a device.
+
+    Args:
+        module: A network.
+        target: A device; by default the one that the module names.
+    """
+    context = make_context()
+    named = module.attributes.get(DEVICE)
+    if target is None and isinstance(named, StringAttr):
+        target = named.data
+    if target is not None:
+        context.target = target_of_device(load_device(target))
+    return context
