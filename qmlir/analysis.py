@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType
 
-from qmlir.compiler import Pipeline, compile, main_function
+from qmlir.arguments import Network, samples_given
+from qmlir.compiler import Pipeline, compile, loaded, main_function
 from qmlir.dialects.interfaces import shape_of
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.ledger import deciding_operations, decisions
@@ -99,12 +100,12 @@ class _Sums:
     isolated: dict[str, Distance] = field(default_factory=dict[str, Distance])
 
 
-def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Mapping[str, Array]]) -> list[TensorError]:
+def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]]) -> list[TensorError]:
     """Compares the tensors of a quantized network with those of the float network it was made from.
 
     Args:
-        module: The float network; it stays as it was.
-        quantized: What `quantize` made of it; it stays as it was.
+        module: The float network, or the path of one; it stays as it was.
+        quantized: What `quantize` made of it, or its path; it stays as it was.
         samples: Arrays of the only input, or dicts of arrays by input name.
 
     Returns:
@@ -113,6 +114,7 @@ def analyze(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Map
     Raises:
         QmlirError: They have no tensor in common, or there is no sample.
     """
+    module, quantized = loaded(module, simplified=False), loaded(quantized, simplified=False)
     compared = Comparison(module, quantized)
     sums = _Sums({n: Distance() for n in compared.shared}, {n: Distance() for n in compared.outputs})
     for exact, found, alone in compared.over(samples):
@@ -161,7 +163,7 @@ class Comparison:
             QmlirError: There is no sample.
         """
         count = 0
-        for sample in samples:
+        for sample in samples_given(samples):
             exact = _named(self._floats, self._float_names, sample)
             exact.update((name, (exact[name] * each).astype(np.float32)) for name, each in self._factors.items())
             yield exact, _named(self._quants, self._quantized_names, sample), self._alone_on(exact)

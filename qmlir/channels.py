@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis import Comparison
+from qmlir.arguments import Network
+from qmlir.compiler import loaded
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.base import is_quantized
@@ -66,12 +67,12 @@ class ChannelError:
         return asdict(self)
 
 
-def survey(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Mapping[str, Array]]) -> list[ChannelError]:
+def survey(module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]]) -> list[ChannelError]:
     """Compares each channel of the contractions of a quantized network with the float network it was made from.
 
     Args:
-        module: The float network; it stays as it was.
-        quantized: What `quantize` made of it; it stays as it was.
+        module: The float network, or the path of one; it stays as it was.
+        quantized: What `quantize` made of it, or its path; it stays as it was.
         samples: Arrays of the only input, or dicts of arrays by input name.
 
     Returns:
@@ -80,6 +81,7 @@ def survey(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Array | Mapp
     Raises:
         QmlirError: The networks have no tensor in common, or there is no sample.
     """
+    module, quantized = loaded(module, simplified=False), loaded(quantized, simplified=False)
     compared = Comparison(module, quantized)
     layers = [_Layer(op, name) for op in quantized.walk() if isinstance(op, WeightedOp) and is_quantized(op.y)
               and (name := tensor_name(op.y)) in compared.outputs and isinstance(op.w.owner, ConstantOp)]  # fmt: skip
