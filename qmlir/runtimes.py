@@ -13,24 +13,24 @@ LiteRT computes one model in three ways, and what is listed was measured against
 reference kernels (`litert-reference`: BUILTIN_REF), with XNNPACK as it does by default (`litert-xnnpack`), and with its
 optimized kernels (`litert-builtin`: BUILTIN_WITHOUT_DEFAULT_DELEGATES). Of a convolution, also a transposed one, the
 reference rounds twice, half up and then half away from zero; the optimized kernels twice half up; XNNPACK once, half to
-even, in float32. A fully connected layer the reference rounds once, half up. On unsigned integers the optimized
-depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from zero in the
-reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all round halves
-away from zero, of stored integers without regard to their zero point. Means round as `double` by a multiplier that the
-count divides, truncated; XNNPACK multiplies the sum of stored bytes and adds what the zero points make of it, in
-float32, and then rounds; the optimized kernel for means of images multiplies the sum of stored bytes, twice half up,
-and adds a rounded zero point (of channels beyond the last 16, as `double`: that is not followed). Sums round as
-`double` in the reference, once elsewhere; of signed integers the reference adds what is stored and wraps around:
-neither is that. Quotients by the root of a sum of squares round as `double`, of unsigned integers after they were moved
-left by 7 bits. Logarithms of a softmax the reference takes in fixed point and rounds half away from zero; elsewhere
-they are float32 ones, which the exact ones are but for 1 in 10,000.
-A sum's operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and
-rounded again; XNNPACK has multipliers of 21 bits and rounds once. Of 16 bits it takes no sums and products, and no
-matrix products whose right side has a zero point.
+even, in float32. A fully connected layer the reference rounds once, halves away from zero. On unsigned integers the
+optimized depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from
+zero in the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all
+round halves away from zero, of stored integers without regard to their zero point. Means round as `double` by a
+multiplier that the count divides, truncated; XNNPACK multiplies the sum of stored bytes and adds what the zero points
+make of it, in float32, and then rounds; the optimized kernel for means of images multiplies the sum of stored bytes,
+twice half up, and adds a rounded zero point (of channels beyond the last 16, as `double`: that is not followed). Sums
+round as `double` in the reference, once elsewhere; of signed integers the reference adds what is stored and wraps
+around: neither is that. Quotients by the root of a sum of squares round as `double`, of unsigned integers after they
+were moved left by 7 bits. Logarithms of a softmax the reference takes in fixed point and rounds half away from zero;
+elsewhere they are float32 ones, which the exact ones are but for 1 in 10,000. A sum's operands are each moved left by
+20 bits, 15 where they have 16, brought to one scale and rounded, then added and rounded again; XNNPACK has multipliers
+of 21 bits and rounds once. Of 16 bits it takes no sums and products, and no matrix products whose right side has a zero
+point.
 
 Of 16-bit data LiteRT sums products in 64 bits in all three ways: beside an int64 bias or none, but for the optimized
 fully connected layer, which needs the bias for that. Convolutions and matrix products then round by the upper half of
-their multiplier, fully connected layers by all of it. Beside an int32 bias,
+their multiplier, fully connected layers by all of it, halves away from zero. Beside an int32 bias,
 if the file says in `quantized_bias_type` that it is one, convolutions and fully connected layers sum in 32 bits and
 round as those of 8 bits do. If the file does not say so, convolutions and the reference's fully connected layers read
 the int32 bias as int64, past its end: what they yield then is no number of the model, and is not followed. A transposed
@@ -167,7 +167,7 @@ def _of_16_bits(convolution: str, fully_connected: Rounding) -> dict[str, Roundi
     return {
         "nn.conv2d/i16": Rounding(convolution, wide=reduced),
         "nn.depthwise_conv2d/i16": Rounding(convolution, wide=reduced, narrow=False),
-        "nn.fully_connected/i16": replace(fully_connected, wide=Rounding("single64")),
+        "nn.fully_connected/i16": replace(fully_connected, wide=Rounding("away64")),
         "nn.matmul/i16": replace(reduced, wide=replace(reduced, product32=True)),
     }
 
@@ -178,12 +178,12 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.resize/u8": Rounding("single", function="float32"),
     "nn.softmax": replace(DOUBLE, function="fixed_point"),
     **_on(BYTES, Rounding("away16", function="fixed_point"), "log_softmax"),
-    **_of_16_bits("double", SINGLE),
+    **_of_16_bits("double", Rounding("away")),
     "nn.conv2d": DOUBLE,
     "nn.depthwise_conv2d": DOUBLE,
     "nn.conv2d/u8": replace(DOUBLE, product32=True),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
-    "nn.fully_connected": replace(SINGLE, product32=True),
+    "nn.fully_connected": Rounding("away", product32=True),
     "nn.matmul/i8": DOUBLE,
     "nn.add": THRICE,
     "nn.sub": THRICE,

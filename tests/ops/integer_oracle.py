@@ -77,6 +77,8 @@ ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
     "upup": lambda a, m, s: two_steps(a, m, s, half_up),
     "single64": lambda a, m, s: half_up(real_product(a, m, s)),
     "reduced16": lambda a, m, s: half_up(real_product(a, min(half_up(Fraction(m, 1 << 16)), (1 << 15) - 1) << 16, s)),
+    "away": lambda a, m, s: half_away(real_product(a, m, s)),
+    "away64": lambda a, m, s: half_away(real_product(a, m, s)),
     "away16": lambda a, m, s: half_away(real_product(a, m, s)),
     "float_even": lambda a, m, s: round(float32(float32(Fraction(a)) * real_product(1, m, s))),
 }

@@ -235,6 +235,15 @@ QINT_SAMPLES = (
         scaled([HALF + (12345 << 16)], [-4], "away16") | narrow(),
         i8,
     ),
+    Sample(qint.RequantizeOp, "away", (i(32, 300, most=4000),), scaled([HALF + 12345], [-4], "away") | narrow(), i8),
+    Sample(qint.RequantizeOp, "away of halves", (i(32, 300, most=4000),), scaled([HALF], [-4], "away") | narrow(), i8),
+    Sample(
+        qint.RequantizeOp,
+        "away64",
+        (i(64, 40, 3, most=(1 << 47) - 1),),
+        scaled([HALF + 1, MOST, HALF], [-28, -31, -30], "away64") | narrow(16, 3, -30000, 30000),
+        i16,
+    ),
     Sample(qint.RequantizeOp, "updown", (i(32, 300, most=4000),), scaled([HALF], [-4], "updown") | narrow(), i8),
     Sample(qint.RequantizeOp, "upup", (i(32, 300, most=4000),), scaled([HALF], [-4], "upup") | narrow(), i8),
     Sample(

@@ -171,7 +171,7 @@ func.func @enough(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
 
 // CHECK: builtin.module attributes {qmlir.numerics = "litert-reference"}
 // CHECK: qint.fully_connected %{{.*}} : tensor<1x2xi16>, tensor<2x2xi8>, tensor<2xi64> -> tensor<1x2xi64>
-// CHECK-NEXT: qint.requantize %{{.*}}contract = "single64",
+// CHECK-NEXT: qint.requantize %{{.*}}contract = "away64",
 // CHECK: qint.conv2d %{{.*}} : tensor<1x1x1x2xi16>, tensor<2x1x1x2xi8>, tensor<2xi64> -> tensor<1x1x1x2xi64>
 // CHECK-NEXT: qint.requantize %{{.*}}contract = "reduced16",
 // CHECK: qint.conv2d %{{.*}} : tensor<1x1x1x2xi16>, tensor<2x1x1x2xi8>, tensor<2xi32> -> tensor<1x1x1x2xi32>

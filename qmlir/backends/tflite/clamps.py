@@ -73,7 +73,9 @@ def activated(form: Form, bounds: Bounds) -> Bounds:
     if form.parameters is None:
         return bounds
     limits, scale = np.iinfo(form.dtype), np.float32(form.parameters.scale)
-    ends = [None if b is None else form.parameters.zero_point + _half_away(np.float32(b) / scale) for b in bounds]
+    with np.errstate(over="ignore"):  # the largest float, say, by a scale below 1: beyond what any type stores
+        steps = [None if b is None else np.clip(np.float32(b) / scale, -(2.0**62), 2.0**62) for b in bounds]
+    ends = [None if s is None else form.parameters.zero_point + _half_away(s) for s in steps]
     low, high = (limits.min if ends[0] is None else ends[0]), (limits.max if ends[1] is None else ends[1])
     return None if low <= limits.min else low, None if high >= limits.max else high
 

@@ -293,6 +293,11 @@ def _single64(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
     return (high * multiplier + (low * multiplier + half >> 16)) >> (bits - 16)
 
 
+def _away64(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
+    # Half up of the magnitude is half away of the number.
+    return np.where(a < 0, -1, 1) * _single64(np.abs(a), multiplier, shift)
+
+
 def _reduced16(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
     reduced = np.minimum(multiplier + (1 << 15) >> 16, (1 << 15) - 1)
     return _half_up(a * reduced, 15 - shift)
@@ -325,7 +330,21 @@ CONTRACTS: Mapping[str, Contract] = {
         _single64,
         WIDE_LIMIT,
         1,
-        "`single` on 64-bit sums, no bit of the multiplier lost: LiteRT's fully connected layers of int16",
+        "`single` on 64-bit sums, no bit of the multiplier lost",
+        max_shift=15,
+    ),
+    "away": Contract(
+        _away,
+        3 << 30,
+        1,
+        "a·q / 2^(31−s), one rounding, half away from zero: the fully connected layers of LiteRT's reference",
+        wide="away64",
+    ),
+    "away64": Contract(
+        _away64,
+        WIDE_LIMIT,
+        1,
+        "`away` on 64-bit sums, no bit of the multiplier lost: LiteRT's fully connected layers of int16",
         max_shift=15,
     ),
     "reduced16": Contract(
@@ -345,8 +364,8 @@ CONTRACTS: Mapping[str, Contract] = {
 """The contracts by name; a is the accumulator, q the multiplier, s the shift of (2).
 
 The limits: 3·2^30 · (2^31 − 1) + 2^61 < 2^63 for `single`; the two steps take an int32; 2^32 · 2^24 · 2^6 = 2^62 for
-`float_even`; 2^31 · 2^31 + 2^47 < 2^63 for `single64`, whose shift leaves no fewer than 16 bits; 2^47 · 2^15 for
-`reduced16`, which runtimes define up to a shift of 7.
+`float_even`; 2^31 · 2^31 + 2^47 < 2^63 for `single64` and `away64`, whose shift leaves no fewer than 16 bits; 2^47 ·
+2^15 for `reduced16`, which runtimes define up to a shift of 7.
 """
 
 

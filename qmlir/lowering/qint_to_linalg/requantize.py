@@ -70,6 +70,12 @@ def single64(a: Value, multiplier: Value, shift: Value) -> Value:
     return (a >> 16) * multiplier + ((a & 0xFFFF) * multiplier + half >> 16) >> bits - 16
 
 
+def away64(a: Value, multiplier: Value, shift: Value) -> Value:
+    """`single64` of the magnitude, with the sign of the number."""
+    magnitude = single64(a.maximum(0 - a), multiplier, shift)
+    return (a < 0).choose(0 - magnitude, magnitude)
+
+
 def reduced16(a: Value, multiplier: Value, shift: Value) -> Value:
     """(a·r + 2^(14−s)) >> (15−s), r the multiplier's upper 16 bits, half up but at most 2^15 − 1."""
     return _half_up(a * (multiplier + (1 << 15) >> 16).minimum((1 << 15) - 1), 15 - shift)
@@ -83,7 +89,9 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "updown": updown,
     "single64": single64,
     "reduced16": reduced16,
+    "away": away,
     "away16": away,
+    "away64": away64,
 }
 """Contract → its arithmetic on integers."""
 

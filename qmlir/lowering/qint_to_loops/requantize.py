@@ -84,6 +84,12 @@ def single64(a: Value, multiplier: Value, shift: Value) -> Value:
     return high * multiplier + (low * multiplier + half >> 16) >> bits - 16
 
 
+def away64(a: Value, multiplier: Value, shift: Value) -> Value:
+    """`single64` of the magnitude, with the sign of the number."""
+    sign = _sign(a)
+    return (single64((a ^ sign) - sign, multiplier, shift) ^ sign) - sign
+
+
 def reduced16(a: Value, multiplier: Value, shift: Value) -> Value:
     """One rounding, half up, by a multiplier of which 16 bits are left."""
     reduced = (multiplier + (1 << 15) >> 16).minimum((1 << 15) - 1)
@@ -98,7 +104,9 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "updown": updown,
     "single64": single64,
     "reduced16": reduced16,
+    "away": away,
     "away16": away,
+    "away64": away64,
 }
 """Contract → its arithmetic on i64. Those in floats have none here: see `Requantize`."""
 

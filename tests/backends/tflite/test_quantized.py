@@ -165,6 +165,7 @@ def check(module: ModuleOp, path: Path, x: Array) -> list[str]:
         ("nn.clamp", "{max = 3.1 : f32}", ["MINIMUM"]),
         ("nn.clamp", "{min = -0.2 : f32, max = 0.2 : f32}", ["MAXIMUM", "MINIMUM"]),
         ("nn.clamp", "{min = -500.0 : f32, max = 500.0 : f32}", []),
+        ("nn.clamp", "{min = -3.4028234663852886e38 : f32, max = 3.4028234663852886e38 : f32}", []),
     ],
 )
 def test_clamps(element: str, operation: str, more: str, expected: list[str], tmp_path: Path) -> None:

@@ -158,6 +158,11 @@ def away16(a: int, q: int, s: int) -> int:
     return -magnitude if a < 0 else magnitude
 
 
+def away(a: int, q: int, s: int) -> int:
+    magnitude = math.floor(abs(a) * Fraction(q) * Fraction(2) ** (s - 31) + Fraction(1, 2))
+    return -magnitude if a < 0 else magnitude
+
+
 def updown(a: int, q: int, s: int) -> int:
     return ((saturated(a, s) * q + (1 << 30)) >> 31) >> max(-s, 0)
 
@@ -186,7 +191,7 @@ def float_sum(a: int, q: int, s: int, constant: float = 0.0) -> int:
 ORACLES: dict[str, Callable[[int, int, int], int]] = {
     "single": single, "double": double, "upup": upup, "float_even": float_even, "float_sum": float_sum, "shift": shift,
     "single64": shift, "reduced16": reduced16, "updown": updown,
-    "away16": away16,
+    "away16": away16, "away": away, "away64": away,
 }  # fmt: skip
 
 
@@ -231,11 +236,12 @@ def test_contract_on_ties(contract: str) -> None:
         got = numerics.requantize(a, 1 << 30, s, contract)
         assert got.tolist() == [ORACLES[contract](int(x), 1 << 30, s) for x in a]
     halves = numerics.requantize(np.array([-3, -1, 1, 3]), *numerics.shift_multiplier(-1), contract)
-    even, away = [-2, 0, 0, 2], [-2, -1, 1, 2]
-    rounded = {"float_even": even, "float_sum": even, "away16": away}.get(contract, [-1, 0, 1, 2])
+    even, from_zero = [-2, 0, 0, 2], [-2, -1, 1, 2]
+    always = dict.fromkeys(("away", "away16", "away64"), from_zero)
+    rounded = {"float_even": even, "float_sum": even, **always}.get(contract, [-1, 0, 1, 2])
     assert halves.tolist() == rounded
     quarters = numerics.requantize(np.array([-6, -2, 2, 6]), *numerics.shift_multiplier(-2), contract)
-    others = {"double": away, "away16": away, "updown": [-2, -1, 0, 1]}
+    others = {"double": from_zero, **always, "updown": [-2, -1, 0, 1]}
     rounded = {"float_even": even, "float_sum": even, **others}.get(contract, [-1, 0, 1, 2])
     assert quarters.tolist() == rounded
 

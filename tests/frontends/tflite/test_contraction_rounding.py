@@ -1,0 +1,84 @@
+"""Sums of products that lie halfway between two integers, under each of LiteRT's numerics: its kernels' bits.
+
+All scales are powers of two, so that every factor between them is one too, and many sums come to halves.
+A depthwise convolution has eight channels: the last fewer than eight LiteRT's optimized kernels round in another way.
+"""
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.frontends.tflite import load_tflite
+from qmlir.runtimes import follow
+from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
+
+OPTIONS = {
+    "FULLY_CONNECTED": ("FullyConnectedOptions", {"FusedActivationFunction": 0}),
+    "CONV_2D": (
+        "Conv2DOptions",
+        {"Padding": 1, "StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1},
+    ),
+    "DEPTHWISE_CONV_2D": (
+        "DepthwiseConv2DOptions",
+        {"Padding": 1, "StrideH": 1, "StrideW": 1, "DepthMultiplier": 1, "DilationHFactor": 1, "DilationWFactor": 1},
+    ),
+    "BATCH_MATMUL": ("BatchMatMulOptions", {"AdjX": False, "AdjY": True}),
+}
+
+SHAPES = {
+    "FULLY_CONNECTED": ((16, 3), (4, 3), (16, 4), 0),
+    "CONV_2D": ((1, 16, 1, 3), (4, 1, 1, 3), (1, 16, 1, 4), 0),
+    "DEPTHWISE_CONV_2D": ((1, 16, 2, 8), (1, 1, 2, 8), (1, 16, 1, 8), 3),
+    "BATCH_MATMUL": ((16, 3), (4, 3), (16, 4), 0),
+}
+"""Operator → shapes of data, weights and result; the axis of output channels."""
+
+STEPS = {
+    "int8": (2.0**-4, 2.0**-9, 2.0**-7),
+    "uint8": (2.0**-4, 2.0**-9, 2.0**-7),
+    "int16": (2.0**-9, 2.0**-9, 2.0**-9),
+}
+"""Format → scales of data, weights and result."""
+
+
+def file(kind: str, format: str, *, per_channel: bool, bias: bool) -> bytes:
+    """A file of one contraction with weights of 8 bits."""
+    data, shape, result, axis = SHAPES[kind]
+    x, w, y = STEPS[format]
+    stored = np.random.default_rng(1).integers(-127, 128, shape).astype(np.int8)
+    scales = [w] * (shape[axis] if per_channel else 1)
+    zeros, middle = [0] * len(scales), [128 if format == "uint8" else 0]
+    weights = constant("w", stored, scale=scales, zero=zeros, axis=axis)
+    if format == "uint8":
+        weights = constant("w", (stored.astype(np.int16) + 128).astype(np.uint8), scale=[w], zero=[128])
+    if kind == "BATCH_MATMUL" and format == "int16":
+        weights = constant("w", stored.astype(np.int16), scale=[w], zero=[0])
+    tensors = [T("x", data, np.dtype(format), None, [x], middle), weights]
+    if bias:
+        kept = np.zeros(shape[axis], np.int64 if format == "int16" else np.int32)
+        tensors.append(constant("b", kept, scale=[x * s for s in scales], zero=zeros))
+    tensors.append(T("y", result, np.dtype(format), None, [y], middle))
+    last = len(tensors) - 1
+    return model(tensors, [Op(kind, range(last), [last], *OPTIONS[kind])], [0], [last])
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("format", STEPS)
+@pytest.mark.parametrize("kind", SHAPES)
+def test_halves_are_litert_s(kind: str, format: str, per_channel: bool) -> None:
+    if sum((per_channel, format == "uint8", kind == "BATCH_MATMUL")) > 1:
+        pytest.skip("LiteRT has no such kernel")
+    data = file(kind, format, per_channel=per_channel, bias=kind != "BATCH_MATMUL")
+    limits, random = np.iinfo(format), np.random.default_rng(2)
+    inputs = [
+        random.integers(limits.min // 3, limits.max // 3 + 1, SHAPES[kind][0]).astype(format)
+        if format != "uint8"
+        else random.integers(90, 170, SHAPES[kind][0]).astype(format)
+        for _ in range(20)
+    ]
+    for numerics in RESOLVERS:
+        theirs, module = interpreter(data, numerics), load_tflite(data)
+        follow(module, numerics)
+        ours = qmlir.reference(module)
+        differing = [int((ours.run(x)[0] != run(theirs, [x])[0]).sum()) for x in inputs]
+        assert sum(differing) == 0, numerics
