@@ -20,6 +20,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qmlir.dialects.quant.roundings import (
+    MULTIPLIER_BITS,
+    away,
+    away64,
+    double,
+    float_even,
+    float_sum,
+    reduced16,
+    single,
+    single64,
+    updown,
+    upup,
+)
 from qmlir.errors import QmlirError
 
 Array = npt.NDArray[Any]
@@ -93,8 +106,6 @@ def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype:
 
 
 # A real multiplier as integers.
-
-MULTIPLIER_BITS = 31
 
 LEAST_MULTIPLIER, MOST_MULTIPLIER = 1 << 29, (1 << 31) - 1
 """The multipliers of (2) but 0. Those of a real number are 2^30 and more; one that was divided may have a bit less."""
@@ -206,156 +217,59 @@ class Contract:
     wide: str | None = None
 
 
-def _half_up(value: Int64s, bits: Int64s | int) -> Int64s:
-    """value · 2^-bits rounded half up (toward +∞), for bits ≥ 0."""
-    # Adding half before the shift; for bits = 0 the half is 0.
-    half = np.left_shift(np.int64(1), bits) >> 1
-    return (value + half) >> bits
-
-
-def _half_away(value: Int64s, bits: Int64s) -> Int64s:
-    """value · 2^-bits rounded half away from zero, for bits ≥ 0: gemmlowp's RoundingDivideByPOT."""
-    mask = np.left_shift(np.int64(1), bits) - 1
-    return (value >> bits) + ((value & mask) > (mask >> 1) + (value < 0)).astype(np.int64)
-
-
-def _half_even(value: Int64s, bits: Int64s) -> Int64s:
-    """value · 2^-bits rounded half to even, for bits in [0, 62]."""
-    floor = value >> bits
-    twice_rest = (value - (floor << bits)) << 1
-    one = np.left_shift(np.int64(1), bits)
-    # One more where the rest is above half, or is half (never for bits = 0) and the floor is odd.
-    return floor + ((twice_rest > one) | ((twice_rest == one) & (floor & 1 == 1))).astype(np.int64)
-
-
-def _left(a: Int64s, shift: Int64s) -> Int64s:
-    """a · 2^max(shift, 0), saturated to int32 as the two-step contracts need it.
-
-    Exact first: |a| ≤ 2^31 and shift ≤ 30 stay within int64. The saturation is ours: TFLite leaves it undefined. It
-    cannot be seen after a clamp to 29 bits or fewer, as M ≥ 2^(shift − 2).
-    """
-    return np.clip(a << np.maximum(shift, 0), -(1 << 31), (1 << 31) - 1)
-
-
-def _single(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    return _half_up(a * multiplier, MULTIPLIER_BITS - shift)
-
-
-def _double(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    # gemmlowp's high multiplication rounds half up, also below zero; only its division rounds half away.
-    return _half_away(_half_up(_left(a, shift) * multiplier, MULTIPLIER_BITS), np.maximum(-shift, 0))
-
-
-def _away(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    return _half_away(a * multiplier, MULTIPLIER_BITS - shift)
-
-
-def _upup(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    return _half_up(_half_up(_left(a, shift) * multiplier, MULTIPLIER_BITS), np.maximum(-shift, 0))
-
-
-def _updown(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    return _half_up(_left(a, shift) * multiplier, MULTIPLIER_BITS) >> np.maximum(-shift, 0)
-
-
-def _bit_length(value: Int64s) -> Int64s:
-    """Bits of each value ≥ 0: 0 for 0, 1 for 1, 2 for 2 and 3, …"""
-    # The exponent of the value as float64; without the bit below the first, rounding cannot carry into the next one.
-    return np.frexp((value & ~(value >> 1)).astype(np.float64))[1].astype(np.int64)
-
-
-def _to_significand(value: Int64s) -> Int64s:
-    """Each value rounded to 24 significant bits, half to even: its float32, as an integer."""
-    dropped = np.maximum(_bit_length(np.abs(value)) - 24, 0)
-    return _half_even(value, dropped) << dropped
-
-
-def _float_even(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    # M = (multiplier / 2^7) · 2^(shift − 24): significands of 24 bits, whose product of 48 is exact.
-    product = _to_significand(_to_significand(a) * (multiplier >> 7))
-    exponent = shift - 24
-    return _half_even(product << np.maximum(exponent, 0), np.maximum(-exponent, 0))
-
-
-def _float_sum(a: Int64s, multiplier: Int64s, shift: Int64s, constant: float = 0.0) -> Int64s:
-    # Products of two 24-bit significands are exact in float64, and sums of two float32 have bits enough to round twice.
-    factor = np.ldexp(multiplier.astype(np.float64), shift - MULTIPLIER_BITS)
-    product = (_to_significand(a).astype(np.float64) * factor).astype(np.float32)
-    total = (product.astype(np.float64) + constant).astype(np.float32)
-    return np.rint(total).astype(np.int64)
-
-
-def _single64(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    # a = high · 2^16 + low: the product's low 16 bits only matter by what they carry, after half was added to them.
-    bits = MULTIPLIER_BITS - shift
-    high, low = a >> 16, a & 0xFFFF
-    half = np.left_shift(np.int64(1), bits - 1)
-    return (high * multiplier + (low * multiplier + half >> 16)) >> (bits - 16)
-
-
-def _away64(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    # Half up of the magnitude is half away of the number.
-    return np.where(a < 0, -1, 1) * _single64(np.abs(a), multiplier, shift)
-
-
-def _reduced16(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
-    reduced = np.minimum(multiplier + (1 << 15) >> 16, (1 << 15) - 1)
-    return _half_up(a * reduced, 15 - shift)
-
-
 WIDE_LIMIT = (1 << 47) - 1
 """The largest |a| of contracts for 64-bit sums: 48 bits, which hold 2^16 products of 16 bits by 16."""
 
 CONTRACTS: Mapping[str, Contract] = {
-    "single": Contract(_single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up", wide="single64"),
+    "single": Contract(single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up", wide="single64"),
     "double": Contract(
-        _double, 1 << 31, 1, "a·2^max(s,0)·q / 2^31 half up, then / 2^max(−s,0) half away: TFLite's reference"
+        double, 1 << 31, 1, "a·2^max(s,0)·q / 2^31 half up, then / 2^max(−s,0) half away: TFLite's reference"
     ),
-    "upup": Contract(_upup, 1 << 31, 1, "the two steps of `double`, both half up: TFLite's optimized kernels"),
-    "updown": Contract(_updown, 1 << 31, 1, "the first step of `double`, then rounded down: TFLite's sums of bytes"),
+    "upup": Contract(upup, 1 << 31, 1, "the two steps of `double`, both half up: TFLite's optimized kernels"),
+    "updown": Contract(updown, 1 << 31, 1, "the first step of `double`, then rounded down: TFLite's sums of bytes"),
     "float_even": Contract(
-        _float_even, 1 << 32, 1 << 7, "rint(float32(a)·float32(M)), half to even: ONNX Runtime and XNNPACK"
+        float_even, 1 << 32, 1 << 7, "rint(float32(a)·float32(M)), half to even: ONNX Runtime and XNNPACK"
     ),
     "float_sum": Contract(
-        _float_sum,
+        float_sum,
         1 << 32,
         1 << 7,
         "rint(float32(float32(a)·float32(M)) + C), sum in float32: ONNX Runtime's QLinearMul, XNNPACK's means",
         sums=True,
     ),
     "shift": Contract(
-        _single, 3 << 30, 1 << 30, "a·2^(s−1), one rounding, half up: scales that are powers of two", wide="single64"
+        single, 3 << 30, 1 << 30, "a·2^(s−1), one rounding, half up: scales that are powers of two", wide="single64"
     ),
     "single64": Contract(
-        _single64,
+        single64,
         WIDE_LIMIT,
         1,
         "`single` on 64-bit sums, no bit of the multiplier lost",
         max_shift=15,
     ),
     "away": Contract(
-        _away,
+        away,
         3 << 30,
         1,
         "a·q / 2^(31−s), one rounding, half away from zero: the fully connected layers of LiteRT's reference",
         wide="away64",
     ),
     "away64": Contract(
-        _away64,
+        away64,
         WIDE_LIMIT,
         1,
         "`away` on 64-bit sums, no bit of the multiplier lost: LiteRT's fully connected layers of int16",
         max_shift=15,
     ),
     "reduced16": Contract(
-        _reduced16,
+        reduced16,
         WIDE_LIMIT,
         1,
         "(a·r + 2^(14−s)) >> (15−s), r = min(q / 2^16 half up, 2^15 − 1): LiteRT's other sums of int16 by int8",
         max_shift=7,
     ),
     "away16": Contract(
-        _away,
+        away,
         3 << 30,
         1 << 16,
         "a·(q / 2^16) / 2^(15−s), one rounding, half away from zero: NVDLA, multipliers of 16 bits",
@@ -401,7 +315,7 @@ def requantize(
     a, m, s = np.broadcast_arrays(np.asarray(acc, np.int64), m, s)
     if a.size and (a.max() > rule.limit or a.min() < -rule.limit):
         raise NumericsError(f"contract {contract} needs accumulators within ±{rule.limit}", got=str(np.abs(a).max()))
-    return _float_sum(a, m, s, constant) if rule.sums else rule.compute(a, m, s)
+    return float_sum(a, m, s, constant) if rule.sums else rule.compute(a, m, s)
 
 
 def float_addition(lhs: Array, rhs: Array, ratios: tuple[float, float], constant: float) -> Int64s:
