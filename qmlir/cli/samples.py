@@ -212,14 +212,14 @@ def _header(archive: zipfile.ZipFile, name: str) -> Array:
 
 
 def _described(file: IO[bytes], size: int) -> Array:
-    """What an .npy file of a size says it holds, without memory; ValueError if it says more or less than it does."""
+    """What an .npy file of a size says it holds, without memory; ValueError if it holds less than that."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         shape, _, dtype = read(file)
     except MemoryError:  # Python's parser, of a header in thousands of brackets
         raise ValueError("nested") from None
-    if dtype.hasobject or prod(shape) * dtype.itemsize != size - file.tell():
+    if dtype.hasobject or prod(shape) * dtype.itemsize > size - file.tell():
         raise ValueError("objects, or a part of the array")
     return np.broadcast_to(np.zeros((), dtype), shape)
 
