@@ -26,6 +26,7 @@ from qmlir.arguments import Network, samples_given
 from qmlir.compiler import Pipeline, compile, loaded, main_function
 from qmlir.dialects.interfaces import shape_of
 from qmlir.errors import QmlirError, QmlirWarning
+from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ledger import deciding_operations, decisions
 from qmlir.rewriting import tensor_name
 from qmlir.transforms.quantize.channel_pairs import FACTORS
@@ -138,6 +139,8 @@ class Comparison:
 
     def __init__(self, module: ModuleOp, quantized: ModuleOp):
         """Compiles both; see `analyze` for arguments and errors."""
+        for network, name in ((module, "the float network"), (quantized, "the quantized network")):
+            refuse_opaque(network, name)
         origin = _origin(module, quantized)
         float_module, self._float_names = tapped(origin, main_function(origin))
         quantized_module, self._quantized_names = tapped(quantized, main_function(quantized))

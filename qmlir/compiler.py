@@ -12,6 +12,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir.arguments import Network, policy_given, profile_given, samples_given
+from qmlir.budget import BUDGET
 from qmlir.context import make_context
 from qmlir.device import load_device
 from qmlir.device.module import context_of
@@ -79,6 +80,7 @@ def load(
     *,
     numerics: str | None = None,
     signature: str | None = None,
+    fold_budget: int = BUDGET,
 ) -> ModuleOp:
     """Reads a network.
 
@@ -90,14 +92,17 @@ def load(
             `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`; by default what an .mlir file
             says.
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
+        fold_budget: Bytes that constants may take which are computed from smaller ones at import.
     """
-    module = _load(path_of(path), bind or {}, constants or {}, signature)
+    module = _load(path_of(path), bind or {}, constants or {}, signature, fold_budget)
     if numerics is not None:
         follow(module, numerics)
     return module
 
 
-def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array], signature: str | None) -> ModuleOp:
+def _load(
+    path: Path, bind: Mapping[str, int], constants: Mapping[str, Array], signature: str | None, fold_budget: int
+) -> ModuleOp:
     if signature is not None and path.suffix in (".mlir", ".onnx"):
         raise OptionError(
             "signature", "is for .tflite files: others have one graph", got=signature, remedy="leave it out"
@@ -111,11 +116,11 @@ def _load(path: Path, bind: Mapping[str, int], constants: Mapping[str, Array], s
     if path.suffix == ".onnx":
         from qmlir.frontends.onnx import load_onnx
 
-        return load_onnx(path, bind=bind, constants=constants)
+        return load_onnx(path, bind=bind, constants=constants, fold_budget=fold_budget)
     if path.suffix == ".tflite":
         from qmlir.frontends.tflite import load_tflite
 
-        return load_tflite(path, bind=bind, constants=constants, signature=signature)
+        return load_tflite(path, bind=bind, constants=constants, signature=signature, fold_budget=fold_budget)
     raise FileError(path, "must be an .onnx, a .tflite or an .mlir file", remedy="rename it if it is one of these")
 
 
@@ -153,12 +158,16 @@ def profile(
 
     Raises:
         ProfileError: No sample was given, a tensor was not finite on one, or there is nothing to profile.
+        QmlirError: The network has operations that qmlir does not know.
     """
     from qmlir.backends.cpu.tally import tally
+    from qmlir.frontends.opaque import refuse_opaque
     from qmlir.profiles import Profile
     from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
 
-    observed = Pipeline(*OBSERVE)(loaded(module))
+    module = loaded(module)
+    refuse_opaque(module, "the network")
+    observed = Pipeline(*OBSERVE)(module)
     network = main_function(observed)
     taps, shapes = observers(network), observed_shapes(network)
     if not shapes:

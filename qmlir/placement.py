@@ -9,6 +9,7 @@ from qmlir.context import make_context
 from qmlir.device import Device, load_device
 from qmlir.device.judgement import Verdict, verdicts
 from qmlir.device.requirements import requirements, target_of_device
+from qmlir.frontends.opaque import refuse_opaque
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
 from qmlir.transforms.quantize.nominal_ranges import fill_ranges, is_float
 
@@ -21,6 +22,7 @@ def judge(module: ModuleOp, device: Device | str | Path) -> list[Verdict]:
             device asks for: enough to see which operations it has a place for.
         device: The name of one that comes with qmlir, or a device file.
     """
+    refuse_opaque(module, "the network")
     described = device if isinstance(device, Device) else load_device(device)
     context = make_context()
     context.target = target_of_device(described)

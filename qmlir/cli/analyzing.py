@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
-from qmlir.cli.models import load_model
+from qmlir.cli.models import load_known
 from qmlir.cli.progress import progress
 from qmlir.cli.terminal import say, terminal
 
@@ -49,7 +49,7 @@ def run_analyze(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import load, main_function
     from qmlir.signature import signature_of
 
-    module = load_model(arguments)
+    module = load_known(arguments)
     samples = samples_of(arguments, signature_of(main_function(module)))
     shown = progress(samples, len(samples), "analyzing")
     show = _show_channels if arguments.channels else _show_tensors

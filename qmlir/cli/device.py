@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from qmlir.cli.flags import ArgumentParser
-from qmlir.cli.models import load_model
+from qmlir.cli.models import load_known
 from qmlir.cli.terminal import cell, terminal
 from qmlir.errors import OptionError
 
@@ -39,7 +39,7 @@ def run_check(arguments: argparse.Namespace) -> None:
     _print_figures(device, console)
     if arguments.model is None:
         return
-    verdicts = judge(load_model(arguments), device)
+    verdicts = judge(load_known(arguments), device)
     _print_verdicts(verdicts, device, console)
     if all(v.refusals for v in verdicts):
         raise OptionError(

@@ -18,7 +18,7 @@ from qmlir.cli import analyzing, device, profiling, quantizing, reading, simulat
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
-from qmlir.cli.models import add_loading_options, load_model, load_simplified
+from qmlir.cli.models import add_loading_options, load_known, load_simplified
 from qmlir.cli.progress import progress
 from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
@@ -174,10 +174,8 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
 
 def _import(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import IMPORTED, Pipeline, save
-    from qmlir.frontends.opaque import refuse_opaque
 
-    module = load_model(arguments)
-    refuse_opaque(module, str(arguments.model))
+    module = load_known(arguments)
     if not arguments.raw:
         module = Pipeline(*IMPORTED)(module)
     save(module, arguments.output)

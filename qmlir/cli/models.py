@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.flags import ArgumentParser
+from qmlir.budget import BUDGET
+from qmlir.cli.flags import ArgumentParser, count
 from qmlir.errors import FileError
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ def add_loading_options(parser: ArgumentParser) -> None:
         metavar="KEY",
         help="the signature of a .tflite file whose subgraph is the network; by default its first subgraph",
     )
+    parser.add_argument(
+        "--fold-budget",
+        type=count,
+        default=BUDGET,
+        metavar="BYTES",
+        help="what constants may take that are computed from smaller ones before the network runs; beyond it their "
+        "operations stay (default: 1 GiB)",
+    )
 
 
 def _binding(text: str) -> tuple[str, int]:
@@ -74,12 +83,22 @@ def load_model(arguments: argparse.Namespace) -> "ModuleOp":
         constants=constants,
         numerics=arguments.numerics,
         signature=arguments.signature,
+        fold_budget=arguments.fold_budget,
     )
 
 
-def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
-    """The model that a command is about, simplified if it comes from another tool."""
-    from qmlir.compiler import IMPORTED, Pipeline
+def load_known(arguments: argparse.Namespace) -> "ModuleOp":
+    """The model that a command is about, in which every operation must be one that qmlir knows."""
+    from qmlir.frontends.opaque import refuse_opaque
 
     module = load_model(arguments)
+    refuse_opaque(module, str(arguments.model))
+    return module
+
+
+def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
+    """The model that a command is about, of known operations, simplified if it comes from another tool."""
+    from qmlir.compiler import IMPORTED, Pipeline
+
+    module = load_known(arguments)
     return Pipeline(*IMPORTED)(module) if arguments.model.suffix in (".onnx", ".tflite") else module

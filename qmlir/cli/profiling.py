@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, one_of
-from qmlir.cli.models import load_model
+from qmlir.cli.models import load_known
 from qmlir.cli.progress import progress
 from qmlir.cli.terminal import say
 
@@ -42,7 +42,7 @@ def run_profile(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import main_function, profile
     from qmlir.signature import signature_of
 
-    module = load_model(arguments)
+    module = load_known(arguments)
     samples = samples_of(arguments, signature_of(main_function(module)))
     taken = progress(samples, len(samples), "profiling")
     found = profile(module, taken, bins=arguments.bins, per_channel=arguments.per_channel)

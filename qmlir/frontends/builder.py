@@ -16,21 +16,29 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, Tensor
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.budget import Budget
 from qmlir.dialects.dtypes import dtype_of, element_type_of
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.indexing import SliceOp
-from qmlir.dialects.nn.shape import ConstantOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.shape import BroadcastOp, ConstantOp, ReshapeOp, TransposeOp
 from qmlir.dialects.qmlir import BLOCK, NAME, NameAttr, names_of
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError
-from qmlir.frontends.values import Blocked, Constant, Dequantized, Ints, Refusal, Value
+from qmlir.frontends.opaque import UNKNOWN_SHAPE
+from qmlir.frontends.values import Blocked, Constant, Dequantized, Ints, Refusal, Value, once, sized
 from qmlir.rewriting import name_hint, names_of_value, set_names, tensor_name
 
 _Key = tuple[int, Ints | None]
+
+REPEATED = 16 << 20
+"""Bytes from which on the repetitions of a constant are left to the network."""
+
+PLACE_BYTES = 32
+"""Bytes of a place in a table of indices: i64, and what numpy makes on the way to it."""
 
 Operand = Value | None | Sequence[Value]
 """None is an absent optional operand, a sequence a variadic one."""
@@ -38,9 +46,10 @@ Operand = Value | None | Sequence[Value]
 
 @dataclass
 class Builder:
-    """The function's block and the constants in it."""
+    """The function's block, the constants in it, and how many more bytes of constants it may compute."""
 
     block: Block
+    budget: Budget = field(default_factory=Budget)
     constants: dict[_Key, tuple[Constant | Array, SSAValue]] = field(
         default_factory=dict[_Key, tuple[Constant | Array, SSAValue]]
     )
@@ -73,6 +82,8 @@ class Builder:
 
     def _add_constant(self, constant: Constant) -> SSAValue:
         quantized = constant if isinstance(constant, Dequantized) else None
+        if quantized is None and (wide := self._add_repeated(constant)) is not None:
+            return wide
         array = constant.array if quantized is None else quantized.stored
         type = None if quantized is None else TensorType(quantized.type, array.shape)
         try:
@@ -90,6 +101,17 @@ class Builder:
         cast = DequantizeCastOp(op.y, TensorType(quantized.type.expressed, array.shape))
         self.block.add_op(cast)
         return cast.result
+
+    def _add_repeated(self, constant: Constant) -> SSAValue | None:
+        """A large constant that repeats a smaller one as an `nn.broadcast` of it; None for any other constant."""
+        array = constant.array
+        own = once(array)
+        if array.nbytes - own.nbytes < REPEATED:
+            return None
+        source = self._add_constant(type(constant)(own, constant.name))
+        op = BroadcastOp.make([source], {"shape": ints(list(array.shape))})
+        self.block.add_op(op)
+        return op.y
 
     def finish(self) -> None:
         """Erases constants that nothing uses after all."""
@@ -148,7 +170,7 @@ class Node:
         if isinstance(x, Constant):
             return x.shape
         if not isinstance(x.type, TensorType):
-            raise Refusal(f'the shape of its input "{tensor_name(x)}" is not known')
+            raise Refusal(f'{UNKNOWN_SHAPE} "{tensor_name(x)}" is not known')
         return shape_of(x)
 
     def rank(self, x: Value) -> int:
@@ -163,6 +185,16 @@ class Node:
             except KeyError:
                 return x.array.dtype.name
         return str(element_of(x)) if isinstance(x.type, TensorType) else str(x.type)
+
+    def room(self, shape: Sequence[int]) -> Shape:
+        """The shape of a table of indices, which is charged to the budget of computed constants.
+
+        Raises:
+            Refusal: Too little is left of the budget.
+        """
+        if not self.builder.budget.take(shape, PLACE_BYTES):
+            raise Refusal(self.builder.budget.refusal(shape))
+        return tuple(shape)
 
     def array(self, x: Value, what: str) -> Array:
         """The values of an input that must be known at import."""
@@ -242,6 +274,12 @@ class Node:
             raise Refusal(f"its types are not computed on: {error}") from None
         except VerifyException as error:
             raise self.error("its inputs and attributes must fit", str(error)) from None
+        try:
+            for result in op.results:
+                sized(shape_of(result))
+        except Refusal:
+            op.erase()
+            raise
         self._pending.append(op)
         return op.results[0]
 

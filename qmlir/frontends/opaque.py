@@ -14,6 +14,9 @@ from qmlir.rewriting import node_name
 
 _NAMES_SHOWN = 4
 
+UNKNOWN_SHAPE = "the shape of its input"
+"""How the reason begins of an operation that qmlir knows, after one that leaves the shape of its result open."""
+
 
 @dataclass(frozen=True)
 class OpaqueKind:
@@ -48,13 +51,17 @@ def refuse_opaque(module: ModuleOp, file: str) -> None:
         file: Where it came from.
 
     Raises:
-        QmlirError: It has some; the text lists all of them with counts, names and reasons.
+        QmlirError: It has some; the text lists all of them with counts, names and reasons, and only counts those that
+            would be known if the shapes of the others' results were.
     """
     report = opaque_report(module)
     if not report:
         return
-    listed = "; ".join(f"{k.count} x {k.kind} ({_shown(k.names)}): {k.reason}" for k in report)
-    total = sum(k.count for k in report)
+    causes = [k for k in report if not k.reason.startswith(UNKNOWN_SHAPE)] or report
+    listed = "; ".join(f"{k.count} x {k.kind} ({_shown(k.names)}): {k.reason}" for k in causes)
+    total = sum(k.count for k in causes)
+    if after := sum(k.count for k in report) - total:
+        listed += f"; and {after} after {'it' if total == 1 else 'them'} whose shapes are not known for that"
     raise QmlirError(
         "every operation must be one that qmlir knows",
         where=file,

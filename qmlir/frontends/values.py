@@ -148,16 +148,26 @@ class Refusal(Exception):
         super().__init__(reason)
 
 
-LIMIT = 1 << 27
-"""The most elements of a constant made of fewer: a model file is not to fill the memory with a few bytes."""
+LARGEST = 1 << 40
+"""The most elements of a tensor: more than any machine holds, and few enough to count their bits in 64 bits."""
 
 
-def bounded(shape: Shape) -> Shape:
-    """The shape of a constant that may be larger than what it is made of.
+def sized(shape: Sequence[int]) -> Shape:
+    """The shape of a tensor.
 
     Raises:
-        Refusal: It is larger than `LIMIT`.
+        Refusal: It has more elements than `LARGEST`.
     """
-    if math.prod(float(d) for d in shape) > LIMIT:
-        raise Refusal(f"it makes a constant of shape {list(shape)}")
-    return shape
+    if math.prod(shape) > LARGEST:
+        raise Refusal(f"a tensor of shape {list(shape)} has more than 2^{LARGEST.bit_length() - 1} elements")
+    return tuple(shape)
+
+
+def once(array: Array) -> Array:
+    """The part of an array that it holds once, where it repeats one in memory; it broadcasts to the array."""
+    return array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
+
+
+def filled(shape: Sequence[int], value: np.generic | Array, name: str = "") -> Constant:
+    """A constant with one value everywhere, which takes the memory of that value."""
+    return Constant(np.broadcast_to(value, sized(shape)), name)

@@ -19,7 +19,7 @@ from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.elementwise import MaximumOp, MinimumOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.values import Constant, Refusal, Value
+from qmlir.frontends.values import Constant, Refusal, Value, filled
 
 
 @converts("LeakyRelu", since=6)
@@ -135,7 +135,7 @@ def dropout(node: Node, x: Value, *, ratio: float = 0.5) -> Value:
 @converts("Dropout", since=10)
 def dropout_bool_mask(node: Node, x: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
     """x and a mask that keeps everything."""
-    return x, Constant(np.ones(node.shape(x), np.bool_))
+    return x, filled(node.shape(x), np.True_)
 
 
 @converts("Dropout", since=12)
@@ -145,4 +145,4 @@ def dropout_training(
     """x and a mask that keeps everything, unless it is training."""
     if training_mode is not None and node.array(training_mode, "training_mode").any():
         raise Refusal("it is in training mode")
-    return x, Constant(np.ones(node.shape(x), np.bool_))
+    return x, filled(node.shape(x), np.True_)

@@ -10,7 +10,7 @@ from qmlir.dialects.nn.casts import BitcastOp, CastOp, converted, power_of_two
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.types import element_name, element_type
-from qmlir.frontends.values import Constant, Refusal, Value
+from qmlir.frontends.values import Constant, Refusal, Value, once
 
 
 @converts("Cast", since=6)
@@ -46,8 +46,8 @@ def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_m
         if not isinstance(x, Constant):
             raise Refusal(f"it rounds {round_mode} to powers of two, and qmlir constants only")
         return Constant(power_of_two(x.array, up=round_mode == "up", saturate=saturate), x.name)
-    if isinstance(x, Constant):
-        return Constant(converted(x.array, dtype, saturate=saturate), x.name)
+    if isinstance(x, Constant) and node.builder.budget.take(once(x.array).shape, dtype.itemsize):
+        return Constant(np.broadcast_to(converted(once(x.array), dtype, saturate=saturate), x.shape), x.name)
     return node.compute(CastOp, [x], {"saturate": BoolAttr.from_bool(saturate)}, element=element)
 
 

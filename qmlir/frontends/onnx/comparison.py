@@ -7,7 +7,7 @@ from qmlir.dialects.nn.comparison import EqualOp, IsInfOp, IsNaNOp, LessEqualOp,
 from qmlir.dialects.nn.logic import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.values import Constant, Value
+from qmlir.frontends.values import Value, filled
 
 
 @converts("Equal", since=7)
@@ -86,7 +86,7 @@ def is_nan(node: Node, x: Value) -> Value:
 def is_inf(node: Node, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Whether x is an infinity of a sign that is looked for."""
     if not detect_negative and not detect_positive:
-        return Constant(np.zeros(node.shape(x), np.bool_))
+        return filled(node.shape(x), np.False_)
     signs = {"negative": detect_negative, "positive": detect_positive}
     return node.compute(IsInfOp, [x], {k: BoolAttr.from_bool(bool(v)) for k, v in signs.items()})
 

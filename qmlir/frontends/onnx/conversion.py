@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.budget import Budget
 from qmlir.dialects.interfaces import Array
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx import qonnx, qoperator, quantization
@@ -50,7 +51,7 @@ def convert(
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
     results = _call(converter, node, inputs, attributes, node)
-    if constant and (known := evaluated(node.pending, results, node.outputs)) is not None:
+    if constant and (known := evaluated(node.pending, results, node.outputs, node.builder.budget)) is not None:
         node.discard()
         return known
     return results
@@ -74,7 +75,7 @@ def _folded(
         arrays = [i.array if isinstance(i, Constant) else None for i in inputs]
         return [
             Constant(np.asarray(a), o)
-            for a, o in zip(_call(fold, node, arrays, attributes), node.outputs, strict=False)
+            for a, o in zip(_call(fold, node, arrays, attributes, node.builder.budget), node.outputs, strict=False)
         ]
     except Refusal:
         return None
@@ -94,7 +95,7 @@ def _move_stored(
     # The fold checks the node and finds the new shape; it need not see the elements.
     like = np.broadcast_to(np.int8(0), first.shape)
     rest = [i.array if isinstance(i, Constant) else None for i in inputs[1:]]
-    moved = np.asarray(_call(fold, node, [like, *rest], attributes)[0])
+    moved = np.asarray(_call(fold, node, [like, *rest], attributes, node.builder.budget)[0])
     if operator in RESHAPING:
         return first.reshaped(moved.shape)
     permutation = cast(Sequence[int], attributes.get("perm", range(like.ndim)[::-1]))
@@ -106,12 +107,12 @@ def _call(
     node: Node,
     inputs: Sequence[Value | Array | None],
     attributes: Mapping[str, AttributeValue],
-    *first: Node,
+    first: Node | Budget,
 ) -> Sequence[Value]:
     """Calls a converter or a fold."""
     signature.check(node, inputs, attributes)
     try:
-        results: Any = signature.function(*first, *inputs, **attributes)
+        results: Any = signature.function(first, *inputs, **attributes)
     except (VerifyException, ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as error:
         raise node.error("its inputs and attributes must fit", " ".join(str(error).split())) from None
     return cast(Sequence[Value], results) if isinstance(results, tuple) else [results]

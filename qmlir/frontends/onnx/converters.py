@@ -10,7 +10,9 @@ attributes with their ONNX defaults, results are the outputs in order. Versions 
 the one with the newest `since` not above the model's operator set is used. An attribute that the signature lacks makes
 the node opaque, so nothing is ever ignored in silence.
 
-A fold has the same shape without the node and works on arrays: it replaces a node whose inputs are all constants.
+A fold has the same shape, with the budget of computed constants in the place of the node, and works on arrays: it
+replaces a node whose inputs are all constants. A result that is larger than what it is made of is charged to the budget
+before it is computed.
 """
 
 import inspect
@@ -109,5 +111,5 @@ class Table:
 converts = Table(skip=1)
 """Converters: (node, *inputs, **attributes) → the value of each output."""
 
-folds = Table(skip=0)
-"""Folds: (*arrays, **attributes) → the array of each output."""
+folds = Table(skip=1)
+"""Folds: (budget, *arrays, **attributes) → the array of each output."""

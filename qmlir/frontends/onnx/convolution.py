@@ -25,6 +25,9 @@ from qmlir.frontends.onnx.windows import check_window, geometry
 from qmlir.frontends.values import Constant, Ints, Value
 from qmlir.frontends.windows import Geometry, sliced, span
 
+SPARSEST = 16
+"""Elements of all phases of a transposed convolution for each of its weights, from which on zeros go into the image."""
+
 
 @converts("Conv")
 def conv(
@@ -93,7 +96,12 @@ def conv_transpose(
     split = node.reshaped(w, (group, inputs // group, each, *kernel))
     axes = range(3, 3 + rank)
     by_output = node.reshaped(node.moved(split, (0, 2, *axes, 1)), (group * each, *kernel, inputs // group))
-    if type(by_output) is Constant and max(strides) > 1 == max(dilations) and min(low) >= 0:
+    if (
+        type(by_output) is Constant
+        and max(strides) > 1 == max(dilations)
+        and min(low) >= 0
+        and _is_dense(kernel, strides)
+    ):
         full = _full_size(image, kernel, strides, dilations, more)
         size = [n - before - after for n, before, after in zip(full, low, high, strict=True)]
         y = _by_phases(node, channels_last(node, x), by_output, b, strides, low, size, group)
@@ -133,6 +141,11 @@ def _full_size(image: Ints, kernel: Ints, strides: Ints, dilations: Ints, more: 
     """The size of a transposed convolution's result before anything is cut off."""
     sides = zip(image, kernel, strides, dilations, more, strict=True)
     return tuple(step * (n - 1) + m + span(k, d) for n, k, step, d, m in sides)
+
+
+def _is_dense(kernel: Ints, strides: Ints) -> bool:
+    """Whether most phases of a transposed convolution have taps: under strides far beyond the kernel few have."""
+    return prod(strides) <= SPARSEST * prod(kernel)
 
 
 def _surplus(totals: Sequence[int], auto_pad: str) -> tuple[Ints, Ints]:

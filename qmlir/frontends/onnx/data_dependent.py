@@ -16,13 +16,14 @@ from qmlir.frontends.values import Constant, Value
 @converts("Range", since=11)
 def known_range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """start, start + delta, … before limit."""
-    return Constant(arange(*(node.array(v, w) for v, w in ((start, "start"), (limit, "limit"), (delta, "delta")))))
+    numbers = (node.array(v, w) for v, w in ((start, "start"), (limit, "limit"), (delta, "delta")))
+    return Constant(arange(node.builder.budget, *numbers))
 
 
 @converts("ConstantOfShape", since=9)
 def known_constant(node: Node, shape: Value, *, value: Array | None = None) -> Value:
     """One value everywhere."""
-    return Constant(constant_of_shape(node.array(shape, "shape"), value=value))
+    return Constant(constant_of_shape(node.builder.budget, node.array(shape, "shape"), value=value))
 
 
 @converts("NonZero", since=9)

@@ -53,6 +53,7 @@ def deform_conv(
     if channels % offset_group or per_group * group != channels or node.shape(offset)[1] != 2 * offset_group * taps:
         raise node.error("its channels must divide into its groups", f"{channels}, {group} and {offset_group}")
     element = dtype_of(element_of(node.builder.ssa(x)))
+    node.room((oh, ow, taps, 4))
     start = [np.arange(o) * s - p for o, s, p in zip((oh, ow), strides, pads, strict=False)]
     within = [np.arange(k) * d for k, d in zip((kh, kw), dilations, strict=True)]
     base = np.stack(np.meshgrid(*start, *within, indexing="ij"), 0)  # [4, OH, OW, KH, KW]
@@ -134,6 +135,7 @@ def roi_align(
             size = node.insert(MaximumOp, [size, Constant(np.ones((), element))])
         each = node.insert(DivOp, [size, Constant(np.array(bins, element))])
         # In units of a bin: the middles of its parts, [1, bins · ratio].
+        node.room((bins, sampling_ratio))
         parts = (np.arange(bins * sampling_ratio) + 0.5) / sampling_ratio
         line = node.insert(AddOp, [low, node.insert(MulOp, [each, Constant(parts[None].astype(element))])])
         length = node.shape(image)[1 if axis else 2]

@@ -13,88 +13,92 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.budget import Budget
 from qmlir.dialects.interfaces import Array, TensorOp, shape_of
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.frontends.onnx.converters import folds
 from qmlir.frontends.onnx.shape import reshaped
-from qmlir.frontends.values import Constant, Ints, Value, bounded
+from qmlir.frontends.values import Constant, Ints, Refusal, Value, sized
 
 SMALL = 1 << 20
 """The most elements, operands and results together, of what is evaluated here."""
 
 
 @folds("Identity")
-def identity(x: Array) -> Array:
+def identity(budget: Budget, x: Array) -> Array:
     """x."""
     return x
 
 
 @folds("Gather")
-def gather(data: Array, indices: Array, *, axis: int = 0) -> Array:
+def gather(budget: Budget, data: Array, indices: Array, *, axis: int = 0) -> Array:
     """data at the indices along an axis."""
     axis = axis % data.ndim
-    bounded((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
+    _charge(budget, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]), data)
     return np.take(data, indices, axis=axis)
 
 
 @folds("Concat", since=4)
-def concat(*inputs: Array, axis: int) -> Array:
+def concat(budget: Budget, *inputs: Array, axis: int) -> Array:
     """The inputs one after another."""
+    _charge(budget, (sum(x.size for x in inputs),), inputs[0])
     return np.concatenate(inputs, axis=axis)
 
 
 @folds("Reshape", since=5)
-def reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
+def reshape(budget: Budget, x: Array, shape: Array, *, allowzero: int = 0) -> Array:
     """x under another shape."""
     return x.reshape(reshaped(x.shape, tuple(int(d) for d in shape.reshape(-1)), bool(allowzero)))
 
 
 @folds("Flatten")
-def flatten(x: Array, *, axis: int = 1) -> Array:
+def flatten(budget: Budget, x: Array, *, axis: int = 1) -> Array:
     """x as a matrix."""
     first = axis if axis >= 0 else axis + x.ndim
     return x.reshape(int(np.prod(x.shape[:first])), int(np.prod(x.shape[first:])))
 
 
 @folds("Transpose")
-def transpose(x: Array, *, perm: Ints | None = None) -> Array:
+def transpose(budget: Budget, x: Array, *, perm: Ints | None = None) -> Array:
     """x with its dimensions permuted."""
     return x.transpose(perm)
 
 
 @folds("Squeeze")
-def squeeze(x: Array, *, axes: Ints | None = None) -> Array:
+def squeeze(budget: Budget, x: Array, *, axes: Ints | None = None) -> Array:
     """x without dimensions of size 1."""
     return np.squeeze(x, axis=axes)
 
 
 @folds("Squeeze", since=13)
-def squeeze_axes_input(x: Array, axes: Array | None = None) -> Array:
+def squeeze_axes_input(budget: Budget, x: Array, axes: Array | None = None) -> Array:
     """x without dimensions of size 1, which are an input."""
     return np.squeeze(x, axis=None if axes is None else tuple(int(a) for a in axes.reshape(-1)))
 
 
 @folds("Unsqueeze")
-def unsqueeze(x: Array, *, axes: Ints) -> Array:
+def unsqueeze(budget: Budget, x: Array, *, axes: Ints) -> Array:
     """x with more dimensions of size 1."""
     return np.expand_dims(x, axes)
 
 
 @folds("Unsqueeze", since=13)
-def unsqueeze_axes_input(x: Array, axes: Array) -> Array:
+def unsqueeze_axes_input(budget: Budget, x: Array, axes: Array) -> Array:
     """x with more dimensions of size 1, which are an input."""
     return np.expand_dims(x, tuple(int(a) for a in axes.reshape(-1)))
 
 
 @folds("Slice")
-def slice_attributes(x: Array, *, starts: Ints, ends: Ints, axes: Ints | None = None) -> Array:
+def slice_attributes(budget: Budget, x: Array, *, starts: Ints, ends: Ints, axes: Ints | None = None) -> Array:
     """Part of x."""
     return _slice(x, starts, ends, axes, None)
 
 
 @folds("Slice", since=10)
-def slice_inputs(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
+def slice_inputs(
+    budget: Budget, x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+) -> Array:
     """Part of x, given by inputs."""
     values = (None if a is None else tuple(int(v) for v in a.reshape(-1)) for a in (starts, ends, axes, steps))
     first, last, over, step = values
@@ -114,43 +118,54 @@ def _slice(x: Array, starts: Ints, ends: Ints, axes: Ints | None, steps: Ints | 
 
 
 @folds("ConstantOfShape", since=9)
-def constant_of_shape(shape: Array, *, value: Array | None = None) -> Array:
+def constant_of_shape(budget: Budget, shape: Array, *, value: Array | None = None) -> Array:
     """One value everywhere."""
     size = tuple(int(d) for d in shape.reshape(-1))
     fill = np.zeros(1, np.float32) if value is None else value
-    return np.broadcast_to(fill.reshape(-1)[0], bounded(size))  # nothing is filled before it is used
+    return np.broadcast_to(fill.reshape(-1)[0], sized(size))  # nothing is filled before it is used
 
 
 @folds("Expand", since=8)
-def expand(x: Array, shape: Array) -> Array:
+def expand(budget: Budget, x: Array, shape: Array) -> Array:
     """x broadcast to a shape."""
     wanted = tuple(int(d) for d in shape.reshape(-1))
-    return np.broadcast_to(x, bounded(np.broadcast_shapes(x.shape, wanted)))
+    return np.broadcast_to(x, sized(np.broadcast_shapes(x.shape, wanted)))
 
 
 @folds("Range", since=11)
-def arange(start: Array, limit: Array, delta: Array) -> Array:
+def arange(budget: Budget, start: Array, limit: Array, delta: Array) -> Array:
     """start, start + delta, … before limit."""
     first, last, step = (v.reshape(())[()] for v in (start, limit, delta))
     if step == 0:
         raise ZeroDivisionError("division by zero")
     count = max(int(np.ceil((float(last) - float(first)) / float(step))), 0)
-    return (np.arange(bounded((count,))[0], dtype=start.dtype) * step + first).astype(start.dtype)
+    _charge(budget, (count, 3), start)  # the numbers before they are scaled and moved, too
+    return (np.arange(count, dtype=start.dtype) * step + first).astype(start.dtype)
 
 
-def evaluated(ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str]) -> list[Value] | None:
+def _charge(budget: Budget, shape: Sequence[int], like: Array) -> None:
+    """Charges a result to the budget, or refuses to compute it."""
+    if not budget.take(shape, like.itemsize):
+        raise Refusal(budget.refusal(shape))
+
+
+def evaluated(
+    ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str], budget: Budget
+) -> list[Value] | None:
     """The results of operations on constants, by their own `evaluate`.
 
     Args:
         ops: Operations in order, whose operands are each other's results and constants.
         results: Values of these operations, or constants already.
         names: What the results are called.
+        budget: What computed constants may take.
 
     Returns:
         Constants; None where an operation has no meaning of its own, is quantized, or is large: that stays for the
         pass `fold-constants`.
     """
-    if not ops or sum(_elements(v) for op in ops for v in (*op.operands, *op.results)) > SMALL:
+    elements = sum(_elements(v) for op in ops for v in (*op.operands, *op.results))
+    if not ops or elements > SMALL or not budget.take((int(elements),), 8):
         return None
     known: dict[SSAValue, Array] = {}
     for op in ops:

@@ -17,6 +17,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from qmlir.budget import BUDGET, Budget
 from qmlir.dialects.dtypes import native
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.qmlir import NAME, NameAttr
@@ -44,6 +45,7 @@ def load_onnx(
     *,
     bind: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
+    fold_budget: int = BUDGET,
 ) -> ModuleOp:
     """Imports an ONNX model.
 
@@ -51,6 +53,7 @@ def load_onnx(
         source: A path, the bytes of a file, or a model in memory, which is left as it is.
         bind: Sizes of symbolic dimensions; an unbound first dimension is 1.
         constants: Values of inputs that are then no arguments any more.
+        fold_budget: Bytes that constants computed at import may take.
 
     Returns:
         A module on the nn level. Operators that qmlir does not know are `qmlir.opaque` in it; see `refuse_opaque`.
@@ -60,7 +63,7 @@ def load_onnx(
         NodeError: A node breaks a rule of ONNX.
         OptionError: `bind` or `constants` names what the model does not have.
     """
-    return _Import(read_model(source), bind or {}, constants or {}).run()
+    return _Import(read_model(source, Budget(fold_budget)), bind or {}, constants or {}).run()
 
 
 class _Import:
@@ -78,7 +81,7 @@ class _Import:
         self.builder = Builder(Block(arg_types=[
             TensorType(argument_type(self.graph, i.name, arrays, self._argument_element(i)), shapes[i.name])
             for i in self.arguments
-        ]))  # fmt: skip
+        ]), model.budget)  # fmt: skip
         self.walk = Walk.of(model, self.builder, self.types, local_functions(model.proto))
         for info, argument in zip(self.arguments, self.builder.block.args, strict=True):
             argument.name_hint = name_hint(info.name)

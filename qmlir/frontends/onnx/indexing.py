@@ -13,7 +13,7 @@ from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.values import Constant, Ints, Value, bounded
+from qmlir.frontends.values import Constant, Ints, Value
 
 Steps = Sequence[tuple[int, int, int]]
 """(offset, size, stride) for each dimension."""
@@ -151,7 +151,7 @@ def gather_nd(node: Node, x: Value, indices: Value, *, batch_dims: int = 0) -> V
     """The rows of x that the indices' last dimension names, within each batch."""
     listed = node.shape(indices)
     if batch_dims:
-        bounded((*listed[:-1], batch_dims))
+        node.room((*listed[:-1], batch_dims))
         own = np.indices(listed[:batch_dims], sparse=False).reshape(batch_dims, -1).T
         spread = np.broadcast_to(
             own.reshape(*listed[:batch_dims], *[1] * (len(listed) - batch_dims - 1), batch_dims),
@@ -167,7 +167,7 @@ def coordinates(node: Node, shape: Shape, known: Mapping[int, Value]) -> Value:
     The values of `known` have the shape itself.
     """
     dtype = _dtype(node, next(iter(known.values())))
-    bounded((*shape, len(shape)))
+    node.room((*shape, len(shape)))
     own = np.indices(shape, dtype)
     columns: list[Value] = []
     at = 0

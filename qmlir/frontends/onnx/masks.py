@@ -14,7 +14,7 @@ from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import coordinates, known_places, scatter_rows, slice_properties
-from qmlir.frontends.values import Constant, Value, bounded
+from qmlir.frontends.values import Constant, Value
 
 
 @converts("Trilu", since=14)
@@ -24,7 +24,7 @@ def triangle(node: Node, x: Value, k: Value | None = None, *, upper: int = 1) ->
     if len(shape) < 2:
         raise node.error("it needs matrices", str(list(shape)))
     diagonal = 0 if k is None else node.ints(k, "k")[0]
-    rows, columns = np.indices(bounded(shape[-2:]))
+    rows, columns = np.indices(node.room(shape[-2:]))
     kept = columns - rows >= diagonal if upper else columns - rows <= diagonal
     zero = np.zeros((), dtype_of(element_of(node.builder.ssa(x))))
     return node.compute(WhereOp, [Constant(kept), x, Constant(zero)])
@@ -37,7 +37,7 @@ def one_hot(node: Node, indices: Value, depth: Value, values: Value, *, axis: in
     shape = list(node.shape(indices))
     place = node.axis(axis, len(shape) + 1)
     wide = node.converted(node.reshaped(indices, [*shape[:place], 1, *shape[place:]]), i64)
-    line = np.arange(*bounded((count,))).reshape(-1, *[1] * (len(shape) - place))
+    line = np.arange(*node.room((count,))).reshape(-1, *[1] * (len(shape) - place))
     here, from_end = (node.insert(EqualOp, [wide, Constant(at)]) for at in (line, line - count))
     chosen = node.insert(OrOp, [here, from_end])
     off, on = (_element(node, values, i) for i in range(2))
@@ -60,7 +60,7 @@ def reverse_sequence(node: Node, x: Value, sequence_lens: Value, *, batch_axis: 
     spread = [1, 1]
     spread[batch_axis] = shape[batch_axis]
     lengths = node.converted(node.reshaped(sequence_lens, spread), i64)
-    time = Constant(np.arange(shape[time_axis]).reshape([-1 if a == time_axis else 1 for a in range(2)]))
+    time = Constant(np.arange(*node.room((shape[time_axis],))).reshape([-1 if a == time_axis else 1 for a in range(2)]))
     last = node.insert(SubOp, [lengths, Constant(np.array(1))])
     turned = node.insert(SubOp, [last, time])
     places = node.insert(WhereOp, [node.insert(LessOp, [time, lengths]), turned, time])
@@ -77,7 +77,7 @@ def tensor_scatter(
     if mode not in ("linear", "circular") or axis == 0:
         raise node.error("its mode must be linear or circular, its axis not the first", f"{mode} and {axis}")
     listed = new[: axis + 1]
-    steps = Constant(np.arange(listed[axis]))
+    steps = Constant(np.arange(*node.room((listed[axis],))))
     if write_indices is None:
         write_indices = Constant(np.zeros(shape[0], np.int64))
     first = node.reshaped(write_indices, (shape[0], *[1] * axis))

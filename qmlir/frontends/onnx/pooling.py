@@ -28,7 +28,7 @@ from qmlir.frontends.convolution import convolved
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.onnx.windows import geometry
-from qmlir.frontends.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.values import Constant, Ints, Refusal, Value, filled
 from qmlir.frontends.windows import Geometry, cropped, padded
 
 
@@ -74,7 +74,10 @@ def _counted_through(node: Node, places: SSAValue, shape: Shape, columns_first: 
         row = node.insert(DivOp, [places, number(shape[3])])
         column = node.insert(SubOp, [places, node.insert(MulOp, [row, number(shape[3])])])
         places = node.insert(AddOp, [node.insert(MulOp, [column, number(shape[2])]), row])
-    before = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(*shape[:2], *(1 for _ in shape[2:])) * size
+    before = (
+        np.arange(*node.room((shape[0] * shape[1],)), dtype=np.int64).reshape(*shape[:2], *(1 for _ in shape[2:]))
+        * size
+    )
     return node.compute(AddOp, [places, Constant(before)], output=1)
 
 
@@ -119,7 +122,7 @@ def _lp_pool(node: Node, x: Value, windows: Geometry, p: int) -> Value:
         case _:
             size = node.insert(AbsOp, [image])
             powers = node.compute(PowOp, [size, node.number(p, size)], part="powers")
-    ones = Constant(np.ones((channels, *windows.kernel, 1), node.number(1, powers).array.dtype))
+    ones = filled((channels, *windows.kernel, 1), node.number(1, powers).array)
     sums = convolved(node, powers, ones, None, windows, channels, part=None if p == 1 else "sums")
     match p:
         case 1:

@@ -6,7 +6,6 @@ lacking what every model has) is a `FileError` here. What is wrong with single n
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,11 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper
 
+from qmlir.budget import Budget
 from qmlir.dialects.interfaces import Array
 from qmlir.errors import FileError
 from qmlir.frontends.onnx.external import ExternalError, external_array, is_external
 from qmlir.frontends.onnx.old_versions import OLDEST_OPSET, converted
-
-MOST_ELEMENTS = 1 << 28
-"""The most elements of a tensor that a file describes rather than holds."""
 
 _SAVE_AGAIN = "save or download the model again"
 
@@ -34,12 +31,14 @@ class Model:
     file     what to call it in errors: its path, or a word for one that has none
     folder   where its external data lies; None for a model that was not read from a path
     opsets   operator set version of each domain; the default domain is ""
+    budget   what constants may take that are computed of it
     """
 
     proto: onnx.ModelProto
     file: str
     folder: Path | None
     opsets: dict[str, int]
+    budget: Budget
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The values of a tensor of the model.
@@ -79,8 +78,10 @@ class Model:
         values, indices = self.array(sparse.values), self.array(sparse.indices)
         shape = tuple(int(d) for d in sparse.dims)
         try:
-            if not shape or min(shape) < 0 or prod(shape) > MOST_ELEMENTS:
+            if not shape or min(shape) < 0:
                 raise ValueError(f"a shape of {list(shape)}")
+            if not self.budget.take(shape, values.itemsize):
+                raise ValueError(self.budget.refusal(shape))
             result = np.zeros(shape, values.dtype)
             if indices.ndim == 2:
                 indices = np.ravel_multi_index(tuple(indices.T), shape)
@@ -102,11 +103,12 @@ class Model:
             yield sparse.values.name, self.dense(sparse)
 
 
-def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
+def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | None = None) -> Model:
     """Reads a model.
 
     Args:
         source: A path, the bytes of a file, or a model in memory, which is left as it is.
+        budget: What constants may take that are computed of it.
 
     Raises:
         FileError: The source is no ONNX model that qmlir can read.
@@ -121,7 +123,7 @@ def read_model(source: Path | str | bytes | onnx.ModelProto) -> Model:
     if opsets.get("", OLDEST_OPSET) < OLDEST_OPSET:
         proto = converted(proto, opsets[""], file)
         opsets = _opsets(proto, file)
-    return Model(proto, file, folder, opsets)
+    return Model(proto, file, folder, opsets, budget or Budget())
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -195,6 +195,6 @@ def hardmax(node: Node, x: Value, *, axis: int = -1) -> Value:
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
     place = node.compute(nn.ArgMaxOp, [x], {"axis": IntegerAttr(axis, i64)}, part="place")
-    indices = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    indices = np.arange(*node.room((shape[axis],))).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     chosen = node.compute(nn.EqualOp, [Constant(indices.astype(np.int64)), place], part="chosen")
     return node.compute(nn.CastOp, [chosen], element=element_of(node.builder.ssa(x)))

@@ -19,7 +19,7 @@ from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.shape import pad_constant
-from qmlir.frontends.values import Constant, Floats, Ints, Refusal, Value, bounded
+from qmlir.frontends.values import Constant, Floats, Ints, Refusal, Value
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -268,7 +268,7 @@ def _resize(
     for axis in todo:
         if axis.length == 0:
             raise node.error("the axes it resizes must not be empty", str(list(node.shape(x))))
-        places = TRANSFORMATIONS[transformation](axis, np.arange(*bounded((axis.size,)), dtype=np.float64))
+        places = TRANSFORMATIONS[transformation](axis, np.arange(*node.room((axis.size,)), dtype=np.float64))
         if transformation == "tf_crop_and_resize":  # what lies outside is not interpolated: it is padding
             within = np.flatnonzero((places >= 0) & (places <= axis.length - 1))
             first, last = (within[0], within[-1] + 1) if within.size else (0, 0)

@@ -16,7 +16,7 @@ from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import scatter_rows, slice_properties, whole
 from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.onnx.shape import pad_constant
-from qmlir.frontends.values import Constant, Ints, Value, bounded
+from qmlir.frontends.values import Constant, Ints, Value, filled
 
 METHODS = {
     "bilinear": "linear",
@@ -62,7 +62,7 @@ def affine_grid(node: Node, theta: Value, size: Value, *, align_corners: int = 0
     if node.shape(theta) != (batch, len(lengths), len(lengths) + 1):
         raise node.error(f"its theta must be {[batch, len(lengths), len(lengths) + 1]}", str(list(node.shape(theta))))
     element = dtype_of(element_of(node.builder.ssa(theta)))
-    bounded((*lengths, len(lengths) + 1))
+    node.room((*lengths, len(lengths) + 1))
     lines = [_line(length, bool(align_corners)) for length in lengths]
     axes = np.meshgrid(*lines, indexing="ij")
     grid = np.stack([*axes[::-1], np.ones(lengths)], -1).reshape(-1, len(lengths) + 1)
@@ -97,7 +97,7 @@ def max_unpool(
     ]
     result = (*shape[:2], *sizes)
     element = dtype_of(element_of(node.builder.ssa(x)))
-    zeros = Constant(np.zeros(prod(bounded(result)), element))
+    zeros = filled((prod(result),), element.type(0))
     flat, places = node.reshaped(x, (prod(shape),)), node.reshaped(indices, (prod(shape), 1))
     put = node.reshaped(scatter_rows(node, zeros, flat, places, "none"), result)
     if output_shape is None or (wanted := node.ints(output_shape, "output_shape")) == result:
@@ -130,7 +130,7 @@ def col2im(
     if channels * prod(block) != columns or prod(a.shape[1] for a in along) != positions or min(pads) < 0:
         raise node.error("its blocks must tile the padded image", f"{columns} columns at {positions} positions")
     # [∏ block, positions, rank]: where each element lies in the padded image.
-    bounded((columns, positions, rank))
+    node.room((columns, positions, rank))
     grids = np.meshgrid(*[a.reshape(-1) for a in along], indexing="ij")
     order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
     split = [n for a in along for n in a.shape]
@@ -138,7 +138,7 @@ def col2im(
     moved = node.permuted(
         node.reshaped(x, (batch * channels, prod(block) * positions)), (1, 0)
     )  # the same places for all images and channels
-    zeros = Constant(np.zeros(bounded((*padded, batch * channels)), dtype_of(element_of(node.builder.ssa(x)))))
+    zeros = filled((*padded, batch * channels), dtype_of(element_of(node.builder.ssa(x))).type(0))
     summed = scatter_rows(node, zeros, moved, Constant(places.astype(np.int64)), "add")
     steps = [*((pads[i], image[i], 1) for i in range(rank)), (0, batch * channels, 1)]
     inner = node.insert(SliceOp, [summed], slice_properties(steps)) if max(pads) else summed

@@ -17,7 +17,7 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import slice_properties
 from qmlir.frontends.onnx.types import element_dtype
-from qmlir.frontends.values import Constant, Floats, Ints, Refusal, Value, bounded
+from qmlir.frontends.values import Constant, Floats, Ints, Refusal, Value
 
 
 def _reshape(node: Node, x: Value, shape: Shape) -> Value:
@@ -190,7 +190,7 @@ def eye_like(node: Node, x: Value, *, dtype: int | None = None, k: int = 0) -> V
     element = dtype_of(element_of(node.builder.ssa(x))) if dtype is None else element_dtype(dtype)
     if len(shape) != 2 or element is None:
         raise node.error("it needs a matrix and a dtype", f"{list(shape)} and {dtype}")
-    return Constant(np.eye(*bounded(shape), k=k).astype(element), node.outputs[0])
+    return Constant(np.eye(*node.room(shape), k=k).astype(element), node.outputs[0])
 
 
 @converts("Pad", since=2)
@@ -243,7 +243,7 @@ def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: Sequen
     for axis in todo:
         if node.shape(x)[axis] == 0:
             raise node.error(f"it pads in mode {mode} axes that are not empty", str(list(node.shape(x))))
-        bounded((low[axis] + node.shape(x)[axis] + high[axis],))
+        node.room((low[axis] + node.shape(x)[axis] + high[axis],))
         places = np.pad(np.arange(node.shape(x)[axis]), (low[axis], high[axis]), mode=PAD_MODES[mode])
         write = node.compute if axis == todo[-1] else node.insert
         x = write(GatherOp, [x, Constant(places)], {"axis": IntegerAttr(axis, i64)})

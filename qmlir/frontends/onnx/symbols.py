@@ -10,6 +10,7 @@ import onnx
 
 from qmlir.dialects.interfaces import Shape
 from qmlir.errors import FileError, OptionError
+from qmlir.frontends.values import Refusal, sized
 from qmlir.near_misses import near_misses
 
 
@@ -44,7 +45,16 @@ def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], 
             got=", ".join(f'symbol "{s}"' for s in unbound),
             remedy="give " + " ".join(f"--bind {s}=…" for s in unbound),
         )
-    return {name: tuple(sizes[d] if isinstance(d, str) else d for d in shape) for name, shape in dims.items()}
+    shapes = {name: tuple(sizes[d] if isinstance(d, str) else d for d in shape) for name, shape in dims.items()}
+    for name, shape in shapes.items():
+        try:
+            sized(shape)
+        except Refusal as refusal:
+            raise FileError(
+                file, f'input "{name}" must fit into a memory', got=refusal.reason,
+                remedy="export the model with other input shapes",
+            ) from None  # fmt: skip
+    return shapes
 
 
 def _dims(info: onnx.ValueInfoProto, file: str) -> list[int | str]:

@@ -17,13 +17,14 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from qmlir.budget import BUDGET, Budget
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
 from qmlir.frontends.builder import Builder
 from qmlir.frontends.tflite.opaque import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk
-from qmlir.frontends.values import Refusal
+from qmlir.frontends.values import Refusal, sized
 from qmlir.near_misses import near_misses
 from qmlir.rewriting import name_hint
 
@@ -37,6 +38,7 @@ def load_tflite(
     bind: Mapping[str, int] | None = None,
     constants: Mapping[str, object] | None = None,
     signature: str | None = None,
+    fold_budget: int = BUDGET,
 ) -> ModuleOp:
     """Imports a TFLite model.
 
@@ -45,6 +47,7 @@ def load_tflite(
         bind: Must be empty: dimensions of a TFLite file have no names, and it says how large each is.
         constants: Must be empty.
         signature: The signature whose subgraph to import; by default the first subgraph.
+        fold_budget: Bytes that constants computed at import may take.
 
     Raises:
         FileError: It is no TFLite file, or says of itself what cannot be.
@@ -58,7 +61,7 @@ def load_tflite(
                 got=", ".join(given), remedy="leave it out",
             )  # fmt: skip
     model = read_model(source)
-    return _Importer(model, _chosen(model, signature)).run()
+    return _Importer(model, _chosen(model, signature), Budget(fold_budget)).run()
 
 
 def _chosen(model: Model, key: str | None) -> Signature:
@@ -78,10 +81,10 @@ def _chosen(model: Model, key: str | None) -> Signature:
 class _Importer:
     """The import of a subgraph of a model."""
 
-    def __init__(self, model: Model, signature: Signature):
+    def __init__(self, model: Model, signature: Signature, budget: Budget):
         self.model, self.graph, self.signature = model, model.subgraphs[signature.subgraph], signature
         arguments = [self._argument(self.graph.tensors[i]) for i in self.graph.inputs]
-        self.builder = Builder(Block(arg_types=arguments))
+        self.builder = Builder(Block(arg_types=arguments), budget)
         self.walk = Walk.of(model, self.graph, self.builder)
         self.names = [signature.inputs.get(i) or self.graph.tensors[i].name for i in self.graph.inputs]
         for index, name, argument in zip(self.graph.inputs, self.names, self.builder.block.args, strict=True):
@@ -107,6 +110,12 @@ class _Importer:
             raise FileError(
                 self.model.file, f'input "{tensor.name}" must be of a type that qmlir has', got=tensor.kind.lower()
             )
+        try:
+            sized(tensor.shape)
+        except Refusal as refusal:
+            raise FileError(
+                self.model.file, f'input "{tensor.name}" must fit into a memory', got=refusal.reason
+            ) from None
         return type
 
     def _result(self, index: int) -> SSAValue:

@@ -11,7 +11,7 @@ from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.values import Constant, Refusal, Value, bounded
+from qmlir.frontends.values import Constant, Refusal, Value
 
 
 def part(
@@ -166,7 +166,7 @@ def _gather_batches(node: TFLiteNode, x: Value, indices: Value, at: int, batch: 
     rank, shape = node.rank(x), node.shape(indices)
     order = [*range(batch), at, *(i for i in range(batch, rank) if i != at)]
     moved = node.permuted(x if isinstance(x, Constant) else node.quantized(x), order)
-    fixed = np.indices(bounded((*shape, batch + 1))[:-1], dtype=np.int64)[:batch]
+    fixed = np.indices(node.room((*shape, batch + 1))[:-1], dtype=np.int64)[:batch]
     parts: list[Value] = [Constant(i[..., None]) for i in fixed]
     parts.append(node.reshaped(node.converted(indices, i64), (*shape, 1)))
     coordinates = node.insert(ConcatOp, [parts], {"axis": IntegerAttr(len(shape), i64)})
@@ -208,6 +208,7 @@ def reverse_sequence(node: TFLiteNode, x: Value, lengths: Value, *, seq_dim: int
         raise node.error(f"it needs lengths along axis {along} for each of axis {batch} of {list(shape)}",
                          str(counts.tolist()[:8]))  # fmt: skip
     order = [batch, along, *(i for i in range(len(shape)) if i not in (batch, along))]
+    node.room((shape[batch], shape[along]))
     steps = np.arange(shape[along], dtype=np.int64)
     places = np.where(steps < counts[:, None], counts[:, None] - 1 - steps, steps)
     each = np.broadcast_to(np.arange(shape[batch], dtype=np.int64)[:, None], places.shape)

@@ -11,7 +11,7 @@ from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.values import Constant, Value, bounded
+from qmlir.frontends.values import Constant, Value
 
 
 def _sizes(node: TFLiteNode, x: Value, size: Value) -> list[tuple[int, int, int]]:
@@ -20,7 +20,7 @@ def _sizes(node: TFLiteNode, x: Value, size: Value) -> list[tuple[int, int, int]
     if node.rank(x) != 4 or len(wanted) != 2 or min(*wanted, *node.shape(x)[1:3]) < 1:
         raise node.error("it needs an image [N, H, W, C] and a size [rows, columns], none of them 0",
                          f"{list(node.shape(x))} and {list(wanted)}")  # fmt: skip
-    bounded((node.shape(x)[0], *wanted, node.shape(x)[3]))
+    node.room((sum(wanted), 4))
     return [(axis, node.shape(x)[axis], n) for axis, n in zip((1, 2), wanted, strict=True)]
 
 

@@ -11,7 +11,7 @@ from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.indexing import only, places_of
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.values import Constant, Refusal, Value, bounded
+from qmlir.frontends.values import Constant, Refusal, Value, filled
 
 
 def _filled(node: TFLiteNode, shape: Shape, value: float | None = None, *, least: bool = True) -> Constant:
@@ -22,7 +22,7 @@ def _filled(node: TFLiteNode, shape: Shape, value: float | None = None, *, least
     if value is None:
         limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
         value = limits.min if least else limits.max
-    return Constant(np.full(bounded(shape), value, dtype))
+    return filled(shape, np.array(value, dtype))
 
 
 def _check_places(node: TFLiteNode, indices: Value, shape: Shape) -> None:
@@ -60,7 +60,7 @@ def sparse_to_dense(
     listed = node.reshaped(indices, (count, node.shape(indices)[1] if rank == 2 else 1))
     _check_places(node, listed, wanted)
     rows = node.insert(nn.BroadcastOp, [values], {"shape": ints([count])})
-    background = node.insert(nn.BroadcastOp, [default], {"shape": ints(list(bounded(wanted)))})
+    background = node.insert(nn.BroadcastOp, [default], {"shape": ints(list(wanted))})
     return node.compute(nn.ScatterNDOp, [background, rows, places_of(node, listed)])
 
 
@@ -76,7 +76,7 @@ def dynamic_update_slice(node: TFLiteNode, x: Value, update: Value, start: Value
         raise node.error("its update must fit its input and have a start for each dimension",
                          f"{list(part)} in {list(shape)}")  # fmt: skip
     last = np.array([size - n for size, n in zip(shape, part, strict=True)], np.int64)
-    grid = np.moveaxis(np.indices(bounded((*part, len(shape)))[:-1], dtype=np.int64), 0, -1)
+    grid = np.moveaxis(np.indices(node.room((*part, len(shape)))[:-1], dtype=np.int64), 0, -1)
     first = node.insert(nn.MaximumOp, [node.converted(start, i64), Constant(np.zeros((), np.int64))])
     begin = node.insert(nn.MinimumOp, [first, Constant(last)])
     places = node.insert(nn.AddOp, [Constant(grid), begin])

@@ -10,7 +10,7 @@ from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.indexing import only
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.values import Constant, Refusal, Value, bounded
+from qmlir.frontends.values import Constant, Refusal, Value, filled, sized
 
 
 @converts("ONE_HOT", options="OneHotOptions")
@@ -20,9 +20,8 @@ def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Valu
     at = node.axis(axis, len(shape) + 1)
     if count < 0 or any(int(np.prod(node.shape(v))) != 1 for v in (on, off)):
         raise node.error("it needs a depth that is not negative and two values", str(count))
-    bounded((*shape[:at], count, *shape[at:]))
     place = node.converted(indices, i64)
-    steps = np.arange(count, dtype=np.int64).reshape(count, *[1] * (len(shape) - at))
+    steps = np.arange(*node.room((count,)), dtype=np.int64).reshape(count, *[1] * (len(shape) - at))
     wide = node.reshaped(place, (*shape[:at], 1, *shape[at:]))
     chosen = node.insert(nn.EqualOp, [wide, Constant(steps)])
     values = [node.reshaped(node.floats(v), ()) for v in (on, off)]
@@ -44,7 +43,7 @@ def top_k(node: TFLiteNode, x: Value, k: Value) -> tuple[Value, ...]:
 def coordinates(node: TFLiteNode, places: SSAValue) -> SSAValue:
     """Indices of nn.gather_nd for places along the last axis, i64 [..., rank]."""
     shape = node.shape(places)
-    fixed = np.indices(bounded((*shape, len(shape)))[:-1], dtype=np.int64)[:-1]
+    fixed = np.indices(node.room((*shape, len(shape)))[:-1], dtype=np.int64)[:-1]
     parts: list[Value] = [Constant(i[..., None]) for i in fixed]
     parts.append(node.reshaped(places, (*shape, 1)))
     return node.insert(nn.ConcatOp, [parts], {"axis": IntegerAttr(len(shape), i64)})
@@ -63,8 +62,8 @@ def bucketize(node: TFLiteNode, x: Value, *, boundaries: tuple[float, ...]) -> V
     return node.reshaped(total, node.shape(x))
 
 
-def _diagonal(shape: Shape) -> Constant:
-    return Constant(np.eye(*bounded(shape[-2:]), dtype=np.bool_))
+def _diagonal(node: TFLiteNode, shape: Shape) -> Constant:
+    return Constant(np.eye(*node.room(shape[-2:]), dtype=np.bool_))
 
 
 @converts("MATRIX_DIAG", options="MatrixDiagOptions")
@@ -75,7 +74,7 @@ def matrix_diag(node: TFLiteNode, x: Value) -> Value:
         raise Refusal("it makes matrices of a scalar" if not shape else "it makes matrices of quantized rows")
     wide = node.reshaped(x, (*shape, 1))
     zero = Constant(np.zeros((), _dtype(node)))
-    return node.compute(nn.WhereOp, [_diagonal((*shape, shape[-1])), wide, zero])
+    return node.compute(nn.WhereOp, [_diagonal(node, (*shape, shape[-1])), wide, zero])
 
 
 def _dtype(node: TFLiteNode) -> np.dtype[np.generic]:
@@ -95,9 +94,9 @@ def matrix_set_diag(node: TFLiteNode, x: Value, diagonal: Value) -> Value:
     rows, columns = shape[-2:]
     column = node.reshaped(node.floats(diagonal), (*shape[:-2], min(rows, columns), 1))
     if columns < rows:  # the rows below have no diagonal element: any one there is not chosen
-        taken = Constant(np.minimum(np.arange(rows, dtype=np.int64), columns - 1))
+        taken = Constant(np.minimum(np.arange(*node.room((rows,)), dtype=np.int64), columns - 1))
         column = node.insert(nn.GatherOp, [column, taken], {"axis": IntegerAttr(len(shape) - 2, i64)})
-    return node.finished(node.compute(nn.WhereOp, [_diagonal(shape), column, node.floats(x)]))
+    return node.finished(node.compute(nn.WhereOp, [_diagonal(node, shape), column, node.floats(x)]))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -134,7 +133,7 @@ def range_(node: TFLiteNode, start: Value, limit: Value, delta: Value) -> Value:
         raise node.error("it needs a start, a limit and a step that is not 0", str([a.tolist()[:4] for a in arrays]))
     first, last, step = (a[0].item() for a in arrays)
     count = max(int(np.ceil((last - first) / step)), 0)
-    steps = np.arange(bounded((count,))[0]).astype(arrays[0].dtype)
+    steps = np.arange(*node.room((count,))).astype(arrays[0].dtype)
     return Constant((arrays[0] + steps * arrays[2]).astype(arrays[0].dtype))
 
 
@@ -143,7 +142,7 @@ def broadcast_args(node: TFLiteNode, a: Value, b: Value) -> Value:
     """The shape that two shapes broadcast to."""
     shapes = node.ints(a, "shape"), node.ints(b, "shape")
     try:
-        found = np.broadcast_shapes(*(bounded(s) for s in shapes))
+        found = np.broadcast_shapes(*(sized(s) for s in shapes))
     except ValueError:
         raise node.error("its shapes must broadcast", str([list(s) for s in shapes])) from None
     return Constant(np.array(found, _dtype(node)))
@@ -154,4 +153,4 @@ def zeros_like(node: TFLiteNode, x: Value) -> Value:
     """Zeros, as many as x has elements."""
     if node.is_quantized(x):
         raise Refusal("it makes zeros like a quantized tensor")
-    return Constant(np.zeros(bounded(node.shape(x)), _dtype(node)))
+    return filled(node.shape(x), _dtype(node).type(0))

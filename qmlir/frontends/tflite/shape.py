@@ -16,7 +16,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.values import Constant, Dequantized, Refusal, Value, bounded
+from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
 
 
 @converts("RESHAPE", options="ReshapeOptions")
@@ -106,7 +106,6 @@ def tile(node: TFLiteNode, x: Value, multiples: Value) -> Value:
         raise node.error(f"it needs {len(shape)} multiples that are not negative", str(list(times)))
     split = [d for size in shape for d in (1, size)]
     whole = [d for size, n in zip(shape, times, strict=True) for d in (n, size)]
-    bounded(tuple(whole))
     wide = node.moved_elements(BroadcastOp, [node.reshaped(_moving(node, x), split)], {"shape": ints(whole)})
     return node.reshape(wide, [size * n for size, n in zip(shape, times, strict=True)])
 
@@ -119,14 +118,14 @@ def _moving(node: TFLiteNode, x: Value) -> Value:
 @converts("BROADCAST_TO", options="BroadcastToOptions")
 def broadcast_to(node: TFLiteNode, x: Value, shape: Value) -> Value:
     """x repeated to a shape."""
-    wanted = bounded(node.ints(shape, "shape"))
+    wanted = node.ints(shape, "shape")
     return node.moved_elements(BroadcastOp, [x], {"shape": ints(list(wanted))})
 
 
 @converts("FILL", options="FillOptions")
 def fill(node: TFLiteNode, shape: Value, value: Value) -> Value:
     """One value everywhere."""
-    wanted = bounded(node.ints(shape, "shape"))
+    wanted = node.ints(shape, "shape")
     return node.moved_elements(BroadcastOp, [value], {"shape": ints(list(wanted))})
 
 
@@ -170,7 +169,6 @@ def paddings_of(node: TFLiteNode, paddings: Value, rank: int) -> list[tuple[int,
     pairs = list(zip(values[::2], values[1::2], strict=True))
     if min(values, default=0) < 0:
         raise node.error("its paddings must not be negative", str(pairs))
-    bounded(tuple(a + b for a, b in pairs))
     return pairs
 
 
@@ -207,6 +205,7 @@ def mirror_pad(node: TFLiteNode, x: Value, paddings: Value, *, mode: int) -> Val
         if max(low, high) > shape[axis] - (0 if mode else 1):
             raise node.error(f"its paddings must be less than axis {axis}'s {shape[axis]}", str((low, high)))
         if low or high:
+            node.room((low + shape[axis] + high,))
             places = np.pad(np.arange(shape[axis], dtype=np.int64), (low, high), "symmetric" if mode else "reflect")
             y = node.insert(GatherOp, [y if isinstance(y, SSAValue) else node.quantized(y), Constant(places)],
                             {"axis": IntegerAttr(axis, i64)})  # fmt: skip

@@ -28,7 +28,7 @@ from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.opaque import import_opaque
 from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
 from qmlir.frontends.tflite.unconverted import reason_against
-from qmlir.frontends.values import LIMIT, Constant, Dequantized, Refusal, Value, Wide
+from qmlir.frontends.values import LARGEST, Constant, Dequantized, Refusal, Value, Wide
 
 SMALL = 1 << 16
 """The most elements, operands and results together, of what is computed at import."""
@@ -175,7 +175,7 @@ class Walk:
 
 def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
     """Holds a value to what the file says of the tensor that it becomes."""
-    if np.prod([float(d) for d in node.shape(value)]) > LIMIT * 8:
+    if np.prod([float(d) for d in node.shape(value)]) > LARGEST:
         raise Refusal(f"its result is of shape {list(node.shape(value))}")
     if not tensor.dynamic and node.shape(value) != tensor.shape:
         raise node.error(f"{what} must have shape {list(node.shape(value))}", str(list(tensor.shape)))

@@ -31,6 +31,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from qmlir.budget import Budget
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import (
     BroadcastOp,
@@ -150,13 +151,18 @@ def sinking_transpose(op: Operation) -> TransposeOp | None:
     return None
 
 
+def _rank(value: SSAValue) -> int | None:
+    """The number of dimensions of a tensor; None where it is not known, after an operation that qmlir does not know."""
+    return len(shape_of(value)) if isinstance(value.type, TensorType) else None
+
+
 def _lets_pass(user: Operation, above: TransposeOp) -> bool:
     """Whether a user of a transpose cancels it or lets it sink."""
     p = permutation_of(above)
     if isinstance(user, ReshapeOp):
         flattened = used_once(user) and all(isinstance(use.operation, FullyConnectedOp) for use in user.y.uses)
         return flattened or reshape_first(shape_of(above.x), p, shape_of(user.y)) is not None
-    if len(user.results) != 1 or len(shape_of(user.results[0])) != len(p):
+    if len(user.results) != 1 or _rank(user.results[0]) != len(p):
         return False
     return isinstance(user, TransposeOp) or permuted_properties(user, p) is not None
 
@@ -197,8 +203,7 @@ class Untransposed:
 
 def untransposed(op: Operation, p: Permutation) -> list[Operation] | None:
     """New operations, the last of which computes the result of `op` untransposed by p; None if that cannot be."""
-    shape = shape_of(op.results[0])
-    properties = permuted_properties(op, p) if len(shape) == len(p) else None
+    properties = permuted_properties(op, p) if _rank(op.results[0]) == len(p) else None
     if properties is None:
         return None
     before = Untransposed(p, [])
@@ -209,7 +214,7 @@ def untransposed(op: Operation, p: Permutation) -> list[Operation] | None:
         for unused in reversed(before.new):
             unused.erase()
         return None
-    result = TensorType(element_of(op.results[0]), transposed(shape, inverse(p)))
+    result = TensorType(element_of(op.results[0]), transposed(shape_of(op.results[0]), inverse(p)))
     return [*before.new, type(op).create(operands=found, result_types=[result], properties=dict(properties))]
 
 
@@ -329,7 +334,6 @@ class TurnTransposeIntoReshape(RewritePattern):
 MOVING = (
     ComposeTransposes(),
     DropMovementThatMovesNothing(),
-    EvaluateOnConstants(),
     SinkTransposeBelowReshape(),
     FoldTransposeIntoFullyConnected(),
     RaiseTransposeTowardsInput(),
@@ -342,7 +346,7 @@ SETTLING = (TurnTransposeIntoReshape(), MergeReshapes(), DropMovementThatMovesNo
 
 def cancel_transposes(module: ModuleOp) -> bool:
     """Moves and cancels the transposes of a module; whether anything changed."""
-    moved = rewrite(module, MOVING)
+    moved = rewrite(module, (EvaluateOnConstants(Budget()), *MOVING))
     return rewrite(module, SETTLING) or moved
 
 

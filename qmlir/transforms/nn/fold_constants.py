@@ -5,6 +5,7 @@ its own `evaluate`, so folding cannot differ from running; an operation that cha
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.context import Context
@@ -13,6 +14,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from qmlir.budget import Budget
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import (
@@ -30,6 +32,7 @@ from qmlir.dialects.nn import (
 )
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.passes import option
 from qmlir.rewriting import replace, rewrite
 from qmlir.transforms.nn.matching import constant_of, keeps_shape, split_constant
 
@@ -37,8 +40,14 @@ GROWTH_LIMIT = 16 << 20
 """Bytes by which a folded result may be larger than its operands together."""
 
 
+@dataclass(frozen=True)
 class EvaluateOnConstants(RewritePattern):
-    """f(constant, …) → constant, unless the result is hugely larger than what it is computed from."""
+    """f(constant, …) → constant, unless the result is hugely larger than what it is computed from.
+
+    budget  what results may take beyond what they are computed from, all together
+    """
+
+    budget: Budget
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, NNOp | MovementOp | CastOp) or any(is_quantized(r) for r in op.results):
@@ -47,7 +56,8 @@ class EvaluateOnConstants(RewritePattern):
         if not constants or len(constants) < len(op.operands):
             return
         arrays = [c.value.array for c in constants]
-        if _result_bytes(op) - sum(a.nbytes for a in arrays) > GROWTH_LIMIT:
+        growth = _result_bytes(op) - sum({id(a): a.nbytes for a in arrays}.values())
+        if growth > GROWTH_LIMIT or not self.budget.take((max(growth, 0),), 1):
             return
         with np.errstate(all="ignore"):  # infinities and NaNs are values like others
             results = op.evaluate(*arrays)
@@ -57,7 +67,7 @@ class EvaluateOnConstants(RewritePattern):
 def _result_bytes(op: Operation) -> int:
     total = 0
     for result in op.results:
-        total += int(np.prod(shape_of(result), dtype=np.int64)) * dtype_of(element_of(result)).itemsize
+        total += prod(shape_of(result)) * dtype_of(element_of(result)).itemsize
     return total
 
 
@@ -106,12 +116,15 @@ class MergeReshapes(RewritePattern):
             replace(rewriter, op, ReshapeOp.make([inner.x], {"shape": op.shape}), absorbing=[inner])
 
 
-PATTERNS = (EvaluateOnConstants(), DropMovementThatMovesNothing(), DropNeutralConstant(), MergeReshapes())
+def fold_constants(module: ModuleOp, budget: Budget | None = None) -> bool:
+    """Folds constants in a module; whether anything changed.
 
-
-def fold_constants(module: ModuleOp) -> bool:
-    """Folds constants in a module; whether anything changed."""
-    return rewrite(module, PATTERNS)
+    Args:
+        module: A network.
+        budget: What the constants may take that are computed.
+    """
+    evaluate = EvaluateOnConstants(budget or Budget())
+    return rewrite(module, (evaluate, DropMovementThatMovesNothing(), DropNeutralConstant(), MergeReshapes()))
 
 
 @dataclass(frozen=True)
@@ -132,5 +145,7 @@ class FoldConstantsPass(ModulePass):
 
     name = "fold-constants"
 
+    budget: int = option(1073741824, "bytes by which constants may grow where they are computed")
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold_constants(op)
+        fold_constants(op, Budget(self.budget))

@@ -6,11 +6,14 @@ channels-last order next to its neighbours: what `insert-observers` taps and the
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qmlir.budget import Budget
+from qmlir.passes import option
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
 from qmlir.transforms.nn.fold_constants import fold_constants
@@ -19,9 +22,7 @@ from qmlir.transforms.nn.fuse_bias import fuse_bias
 from qmlir.transforms.nn.global_pools import name_global_pools
 from qmlir.transforms.nn.widen_halves import widen_halves
 
-ORDER: tuple[Callable[[ModuleOp], bool], ...] = (
-    widen_halves,  # what is stored in f16 fuses as f32 does
-    fold_constants,  # shapes and weights that the model computes
+AFTER_FOLDING: tuple[Callable[[ModuleOp], bool], ...] = (
     fuse_bias,  # matrix products become fully connected layers, whose columns a transpose can fold into
     cancel_transposes,  # what belongs together stands together
     fold_batch_norm,
@@ -29,17 +30,23 @@ ORDER: tuple[Callable[[ModuleOp], bool], ...] = (
     name_global_pools,
     fuse_activation,  # last: a clamped contraction takes neither scale nor bias
 )
-"""The passes; each says whether it changed anything."""
+"""The passes after `widen_halves`, since what is stored in f16 fuses as f32 does, and `fold_constants`, which computes
+shapes and weights; each says whether it changed anything."""
 
 
-def simplify(module: ModuleOp) -> bool:
+def simplify(module: ModuleOp, budget: Budget | None = None) -> bool:
     """Simplifies a module until nothing changes; whether anything did.
+
+    Args:
+        module: A network.
+        budget: What constants may take that are computed.
 
     It ends because no pass undoes another: scales, offsets and clamps only ever move into the operation before them
     (or, a scale or offset, into the one after), and transposes move as `cancel-transposes` says.
     """
-    changed = False
-    while any([step(module) for step in ORDER]):  # a list: every pass runs in every round
+    changed, folding = False, budget or Budget()
+    order = (widen_halves, partial(fold_constants, budget=folding), *AFTER_FOLDING)
+    while any([step(module) for step in order]):  # a list: every pass runs in every round
         changed = True
     return changed
 
@@ -63,5 +70,7 @@ class SimplifyPass(ModulePass):
 
     name = "simplify"
 
+    budget: int = option(1073741824, "bytes by which constants may grow where they are computed")
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        simplify(op)
+        simplify(op, Budget(self.budget))

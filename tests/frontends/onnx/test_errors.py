@@ -177,7 +177,10 @@ def test_sparse_initializers_that_lie_about_their_contents() -> None:
     refused(sparse([1.0], [3], 3), 'values of "s" as it declares them, got indices')
     refused(sparse([1.0], [-1], 3), 'values of "s" as it declares them, got indices')
     refused(sparse([1.0, 2.0], [0], 3), 'values of "s" as it declares them, got indices')
-    refused(sparse([1.0], [0], 1 << 20, 1 << 20), r'values of "s" as it declares them, got a shape of \[1048576')
+    refused(
+        sparse([1.0], [0], 1 << 20, 1 << 20),
+        r'values of "s" as it declares them, got it makes a constant of shape \[1048576',
+    )
     refused(sparse([1.0], [0], 3, -1), 'values of "s" as it declares them, got a shape of')
 
 

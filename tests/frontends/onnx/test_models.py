@@ -35,7 +35,7 @@ def test_models_import_whole(name: str, shared: Callable[[str], Path]) -> None:
     function = main_of(module)
     assert function.res_attrs is not None
     results = zip(function.function_type.outputs, function.res_attrs, strict=True)
-    found = {attrs.data["qmlir.name"].tensors.data[0].data: type.get_shape() for type, attrs in results}  # type: ignore[attr-defined]
+    found = {attrs.data["qmlir.name"].tensors[0]: type.get_shape() for type, attrs in results}  # type: ignore[attr-defined]
     assert found == MODELS[name]
 
 
@@ -44,8 +44,8 @@ def test_no_name_of_a_computed_tensor_or_node_is_lost(name: str, shared: Callabl
     path = shared(f"models/onnx/{name}")
     proto = onnx.load(path)
     names = [names_of_value(o.results[0]) for o in ops_of(load_onnx(path))]
-    tensors = [s.data for n in names for s in (*n.tensors, *n.absorbed)]
-    nodes = {s.data for n in names for s in n.nodes}
+    tensors = [s for n in names for s in (*n.tensors, *n.absorbed)]
+    nodes = {s for n in names for s in n.nodes}
     assert len(tensors) == len(set(tensors))
     # Reshape of a weight and Constant happen at import: their results are constants or shapes.
     known = {t.name for t in proto.graph.initializer}

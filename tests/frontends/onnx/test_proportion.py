@@ -1,7 +1,9 @@
 """Work and memory of an import are in proportion to the model: counted in calls and bytes, not in seconds."""
 
 import sys
+import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -9,8 +11,10 @@ import pytest
 
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.dialects.interfaces import Array
+from qmlir.errors import FileError
 from qmlir.frontends.onnx import load_onnx
-from tests.frontends.onnx.agreement import model, node
+from qmlir.frontends.opaque import opaque_report
+from tests.frontends.onnx.agreement import FLOAT, agree, floats, kinds, model, node, reason
 
 
 def chain(count: int, operators: tuple[str, ...]) -> onnx.ModelProto:
@@ -63,3 +67,73 @@ def test_work_grows_with_the_nodes(graph: str) -> None:
     work(4)  # imports modules
     few, many = work(75), work(300)
     assert many < 4.4 * few
+
+
+def peak(proto: onnx.ModelProto, **options: Any) -> tuple[int, list[str]]:
+    """The most bytes that an import takes, and the operations that it ends with."""
+    tracemalloc.start()
+    try:
+        module = Pipeline(*IMPORTED)(load_onnx(proto, **options))
+        return tracemalloc.get_traced_memory()[1], kinds(module)
+    finally:
+        tracemalloc.stop()
+
+
+def doublings(count: int) -> onnx.ModelProto:
+    """x + the sum of 4 · 2^count numbers, which a chain of concats makes of 4."""
+    nodes = [node("Concat", f"c{i} c{i}", f"c{i + 1}", axis=0) for i in range(count)]
+    nodes += [node("ReduceSum", f"c{count}", "s", keepdims=0), node("Add", "x s")]
+    return model(nodes, {"x": [1]}, {"c0": floats(4)})
+
+
+def test_a_chain_of_concats_stays_within_the_budget() -> None:
+    """In the budget the chain is computed at import, beyond it the concats stay."""
+    found = kinds(load_onnx(doublings(20), fold_budget=1 << 20))
+    assert found == [*["nn.concat"] * 5, "nn.reduce_sum", "nn.reshape", "nn.add"]
+    assert kinds(load_onnx(doublings(10), fold_budget=1 << 20)) == ["nn.add"]
+
+
+def test_a_constant_of_one_value_stays_small() -> None:
+    """2^28 elements: a billion bytes."""
+    nodes = [node("ConstantOfShape", "shape", "c"), node("ReduceSum", "c", "s", keepdims=0), node("Add", "x s")]
+    most, found = peak(model(nodes, {"x": [1]}, {"shape": np.array([1 << 28])}))
+    assert found[0] == "nn.broadcast"
+    assert most < 20 << 20
+
+
+def test_masks_of_large_tensors_stay_small() -> None:
+    nodes = [node("Dropout", "x", "d mask"), node("Cast", "mask", "m", to=FLOAT), node("Add", "d m")]
+    most, _ = peak(model(nodes, {"x": [1 << 28]}))
+    assert most < 20 << 20
+
+
+def test_a_transposed_convolution_of_a_large_stride() -> None:
+    """Its phases would be 2^28 convolutions, all but one of zeros: the zeros go into the image."""
+    proto = model(
+        node("ConvTranspose", "x w", strides=[1 << 14, 1 << 14]), {"x": [1, 1, 2, 2]}, {"w": floats(1, 1, 1, 1)}
+    )
+    most, found = peak(proto)
+    assert "nn.pad" in found
+    assert most < 20 << 20
+    agree(model(node("ConvTranspose", "x w", strides=[6, 5]), {"x": [1, 1, 3, 2]}, {"w": floats(1, 2, 1, 1)}))
+
+
+@pytest.mark.parametrize("shape", [[1 << 32, 1 << 32], [1 << 62, 2], [(1 << 40) + 1]])
+def test_an_input_that_no_memory_holds(shape: list[int]) -> None:
+    with pytest.raises(FileError, match=r'input "x" must fit into a memory, got a tensor of shape .* more than 2\^40'):
+        load_onnx(model(node("Relu", "x"), {"x": shape}))
+
+
+def test_a_result_that_no_memory_holds() -> None:
+    proto = model(node("Expand", "x s"), {"x": [1]}, {"s": np.array([1 << 31, 1 << 31])})
+    assert "has more than 2^40 elements" in reason(proto)
+
+
+def test_the_budget_is_for_all_constants_together() -> None:
+    """Eight tables of 2^15 indices, of which each takes a megabyte while it is made."""
+    nodes = [node("Trilu", "x", f"t{i}") for i in range(8)]
+    proto = model([*nodes, node("Sum", " ".join(f"t{i}" for i in range(8)))], {"x": [128, 256]})
+    assert opaque_report(load_onnx(proto, fold_budget=8 << 20)) == []
+    (refused,) = opaque_report(load_onnx(proto, fold_budget=4 << 20))
+    assert refused.count == 4
+    assert "--fold-budget, or fold_budget in Python, gives them more" in refused.reason
