@@ -20,6 +20,7 @@ from qmlir.device.requirements import required_options
 from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import FileError, OptionError, ProfileError
 from qmlir.files import path_of
+from qmlir.frontends.opaque import refuse_opaque
 from qmlir.near_misses import near_misses
 from qmlir.pipeline import Pipeline, configured_pass
 from qmlir.runtimes import follow
@@ -161,7 +162,6 @@ def profile(
         QmlirError: The network has operations that qmlir does not know.
     """
     from qmlir.backends.cpu.tally import tally
-    from qmlir.frontends.opaque import refuse_opaque
     from qmlir.profiles import Profile
     from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
 
@@ -276,7 +276,6 @@ def reference(module: Network, target: str | Path | None = None) -> "Reference":
         target: The device that rounds; by default the one it was quantized for, or none.
     """
     from qmlir.backends.reference import Reference
-    from qmlir.frontends.opaque import refuse_opaque
 
     module = loaded(module)
     refuse_opaque(module, "the network")
@@ -299,8 +298,6 @@ def compile(module: Network, threads: int = 1, *, target: str | Path | None = No
         threads: Processors that one call may use; only 1 for now.
         target: A device, by its name or its file; what it does not compute this processor does.
     """
-    from qmlir.frontends.opaque import refuse_opaque
-
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
     source = loaded(module)
@@ -381,8 +378,6 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
     Returns:
         The files written: weights of more than 2 GB have one of their own.
     """
-    from qmlir.frontends.opaque import refuse_opaque
-
     if format is None:
         format = "tflite" if path_of(path).suffix == ".tflite" else "onnx-qdq"
     if format not in EXPORT_FORMATS:

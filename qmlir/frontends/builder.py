@@ -1,4 +1,4 @@
-"""How a converter writes nn operations: `Node` is the node being imported, `Builder` the function that grows.
+"""How a converter writes nn operations: `Node` is the node being imported, `Builder` (function.py) what it adds to.
 
     conv = node.compute(Conv2DOp, [x, w, b], {...})       the operation that computes: carries node and tensor name
     return node.insert(TransposeOp, [conv], {...})        one that only moves data: carries none
@@ -9,120 +9,33 @@ Operations of a node enter the function when its converter has returned: one tha
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, TensorType, f32, i64
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType, f32
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.budget import Budget
 from qmlir.dialects.dtypes import dtype_of, element_type_of
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.indexing import SliceOp
-from qmlir.dialects.nn.shape import BroadcastOp, ConstantOp, ReshapeOp, TransposeOp
-from qmlir.dialects.qmlir import BLOCK, NAME, NameAttr, names_of
+from qmlir.dialects.nn.shape import ReshapeOp, TransposeOp
+from qmlir.dialects.qmlir import NAME, NameAttr, names_of
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
-from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError
+from qmlir.frontends.function import Builder
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
-from qmlir.frontends.values import Blocked, Constant, Dequantized, Ints, Refusal, Value, once, sized
+from qmlir.frontends.values import Constant, Ints, Refusal, Value, sized
 from qmlir.rewriting import name_hint, names_of_value, set_names, tensor_name
-
-_Key = tuple[int, Ints | None]
-
-REPEATED = 16 << 20
-"""Bytes from which on the repetitions of a constant are left to the network."""
 
 PLACE_BYTES = 32
 """Bytes of a place in a table of indices: i64, and what numpy makes on the way to it."""
 
 Operand = Value | None | Sequence[Value]
 """None is an absent optional operand, a sequence a variadic one."""
-
-
-@dataclass
-class Builder:
-    """The function's block, the constants in it, and how many more bytes of constants it may compute."""
-
-    block: Block
-    budget: Budget = field(default_factory=Budget)
-    constants: dict[_Key, tuple[Constant | Array, SSAValue]] = field(
-        default_factory=dict[_Key, tuple[Constant | Array, SSAValue]]
-    )
-
-    derived: dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]] = field(
-        default_factory=dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]]
-    )
-
-    def rearranged(self, constant: Constant, how: Literal["reshaped", "transposed", "reversed"], to: Ints) -> Constant:
-        """A constant's elements in another order or shape: the same constant whenever asked for."""
-        identity = _identity(constant)
-        key = id(identity), how, to
-        if key not in self.derived:
-            self.derived[key] = identity, getattr(constant, how)(to)
-        return self.derived[key][1]
-
-    def ssa(self, value: Value) -> SSAValue:
-        """The value in the IR; a constant enters it at its first use."""
-        return value if isinstance(value, SSAValue) else self.constant(value)
-
-    def constant(self, constant: Constant, permutation: Ints | None = None) -> SSAValue:
-        """The `nn.constant` of an array, its dimensions permuted if asked for; one for all its uses."""
-        identity = _identity(constant)
-        key = id(identity), permutation
-        # The entry keeps the array alive: its id stays its own.
-        if key not in self.constants:
-            moved = constant if permutation is None else constant.transposed(permutation)
-            self.constants[key] = identity, self._add_constant(moved)
-        return self.constants[key][1]
-
-    def _add_constant(self, constant: Constant) -> SSAValue:
-        quantized = constant if isinstance(constant, Dequantized) else None
-        if quantized is None and (wide := self._add_repeated(constant)) is not None:
-            return wide
-        array = constant.array if quantized is None else quantized.stored
-        type = None if quantized is None else TensorType(quantized.type, array.shape)
-        try:
-            op = ConstantOp(np.ascontiguousarray(array).reshape(array.shape), type)
-        except KeyError:
-            raise Refusal(f'"{constant.name}" is of type {array.dtype}') from None
-        if constant.name:
-            op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
-            op.y.name_hint = name_hint(constant.name)
-        if isinstance(constant, Blocked):
-            op.attributes[BLOCK] = IntegerAttr(constant.block, i64)
-        self.block.add_op(op)
-        if quantized is None:
-            return op.y
-        cast = DequantizeCastOp(op.y, TensorType(quantized.type.expressed, array.shape))
-        self.block.add_op(cast)
-        return cast.result
-
-    def _add_repeated(self, constant: Constant) -> SSAValue | None:
-        """A large constant that repeats a smaller one as an `nn.broadcast` of it; None for any other constant."""
-        array = constant.array
-        own = once(array)
-        if array.nbytes - own.nbytes < REPEATED:
-            return None
-        source = self._add_constant(type(constant)(own, constant.name))
-        op = BroadcastOp.make([source], {"shape": ints(list(array.shape))})
-        self.block.add_op(op)
-        return op.y
-
-    def finish(self) -> None:
-        """Erases constants that nothing uses after all."""
-        for _, value in self.constants.values():
-            while value.first_use is None and isinstance(value, OpResult):
-                op = value.op
-                value = op.operands[0] if op.operands else value
-                op.detach()
-                op.erase()
-                if not isinstance(op, DequantizeCastOp):
-                    break
 
 
 class Bodies(Protocol):
@@ -135,11 +48,6 @@ class Bodies(Protocol):
     def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
         """The output of an operator as it is in operator set `since`."""
         ...
-
-
-def _identity(constant: Constant) -> Constant | Array:
-    """What says whether two constants are the same: the array; that of a quantized one need not exist."""
-    return constant if isinstance(constant, Dequantized) else constant.array
 
 
 @dataclass

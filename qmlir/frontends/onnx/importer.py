@@ -22,7 +22,7 @@ from qmlir.dialects.dtypes import native
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
-from qmlir.frontends.builder import Builder
+from qmlir.frontends.function import Builder
 from qmlir.frontends.onnx.functions import local_functions
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type

@@ -18,7 +18,8 @@ import onnx
 from xdsl.ir import Operation
 
 from qmlir.errors import FileError, QmlirError
-from qmlir.frontends.builder import Builder, Node
+from qmlir.frontends.builder import Node
+from qmlir.frontends.function import Builder
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_value
 from qmlir.frontends.onnx.conversion import convert
 from qmlir.frontends.onnx.functions import Key, bound_body, key_of, onnx_function

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from qmlir.budget import BUDGET, Budget
 from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
-from qmlir.frontends.builder import Builder
+from qmlir.frontends.function import Builder
 from qmlir.frontends.tflite.opaque import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk

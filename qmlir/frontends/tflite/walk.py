@@ -22,7 +22,7 @@ from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.errors import FileError
-from qmlir.frontends.builder import Builder
+from qmlir.frontends.function import Builder
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.opaque import import_opaque
