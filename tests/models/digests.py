@@ -1,0 +1,219 @@
+"""Digests of what the compiler produces for the networks under $QMLIR_SHARED: they show that a change kept the bits.
+
+python -m tests.models.digests -o before.json          writes a digest for each product of each network
+python -m tests.models.digests --against before.json   exit status 1 if a product's digest is another one
+
+The products of a network are its profile, its quantized module, its integer module, the outputs of its machine code on
+seeded inputs, and the files that `export` writes; for a device, the program with its cycles. A refusal counts as a
+product: its sentence is digested. Digests of two commits compare on one machine only, because sums of floats depend on
+the processor and on BLAS.
+"""
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.compiler import EXPORT_FORMATS, main_function, to_integers
+from qmlir.device import shipped_devices
+from qmlir.dialects.weights import WeightsMode
+from qmlir.errors import QmlirError
+from qmlir.signature import signature_of
+from qmlir.storage import TextForm, self_contained_text
+from tests.models.accelerators import PRECISIONS, SMALL, prepare
+from tests.models.accuracy import RECIPES, shared_file
+from tests.models.networks import CLASSIFIERS, NETWORKS, Array, logits, split
+
+Row = tuple[str, str, str]
+"""Kind of the row (`recipe`, `file` or `device`), the network, and the recipe, the numerics or the device."""
+
+Digests = dict[str, str]
+
+NUMERICS = ("default", "litert-reference", "litert-xnnpack", "onnxruntime")
+"""Rounding contracts that quantized model files are digested under."""
+
+INPUTS = 3
+"""Seeded inputs that machine code and simulators run on."""
+
+
+def model_files() -> list[str]:
+    """Model files under $QMLIR_SHARED that are no network of NETWORKS, archives with a model included."""
+    known = {network.file for network in NETWORKS.values()}
+    root = shared_file("models")
+    found = (f"models/{path.relative_to(root)}" for path in sorted(root.rglob("*.*")))
+    return [f for f in found if f not in known and f.endswith((".onnx", ".tflite", ".tar.gz"))]
+
+
+def rows() -> list[Row]:
+    """All rows, the slowest kind first."""
+    recipes = [("recipe", network, recipe) for network in NETWORKS for recipe in RECIPES]
+    files = [("file", file, numerics) for file in model_files() for numerics in NUMERICS]
+    devices = [("device", network, device) for network in SMALL for device in shipped_devices()]
+    return [*recipes, *files, *devices]
+
+
+def digest(content: bytes | str) -> str:
+    """The first 16 hexadecimal digits of SHA-256."""
+    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()[:16]
+
+
+def product(make: Callable[[], bytes | str]) -> str:
+    """The digest of a product, or of the sentence that refuses it."""
+    try:
+        return digest(make())
+    except QmlirError as error:
+        return f"refused {digest(str(error))}"
+
+
+def text_of(module: ModuleOp) -> str:
+    """A module's text with all weights in it."""
+    return self_contained_text([module], TextForm(weights=WeightsMode.INLINE))
+
+
+def bytes_of(outputs: Sequence[Array]) -> bytes:
+    """Shapes, types and values of outputs."""
+    return b"".join(f"{y.shape} {y.dtype} ".encode() + np.ascontiguousarray(y).tobytes() for y in outputs)
+
+
+def seeded_inputs(module: ModuleOp) -> list[dict[str, Array]]:
+    """Inputs drawn for each port: floats from a normal distribution, integers from their whole range."""
+    draw = np.random.default_rng(0)
+
+    def drawn(shape: tuple[int, ...], dtype: np.dtype) -> Array:
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            return draw.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        return draw.normal(size=shape).astype(dtype)
+
+    ports = signature_of(main_function(module)).inputs
+    return [{p.name: drawn(tuple(p.shape), np.dtype(p.dtype)) for p in ports} for _ in range(INPUTS)]
+
+
+def exported(module: ModuleOp, format: str) -> bytes:
+    """The files of an export, one behind the other."""
+    with TemporaryDirectory() as folder:
+        name = "model.tflite" if format == "tflite" else "model.onnx"
+        return b"".join(path.read_bytes() for path in qmlir.export(module, Path(folder) / name, format=format))
+
+
+def products(module: ModuleOp) -> Digests:
+    """The digests of a network that is quantized: modules, outputs of machine code, exported files."""
+
+    def outputs() -> bytes:
+        machine = qmlir.compile(module)
+        return b"".join(bytes_of(machine.run(x)) for x in seeded_inputs(module))
+
+    return {
+        "quantized": product(lambda: text_of(module)),
+        "integers": product(lambda: text_of(to_integers(module))),
+        "outputs": product(outputs),
+        **{format: product(lambda format=format: exported(module, format)) for format in EXPORT_FORMATS},
+    }
+
+
+def of_recipe(name: str, recipe: str) -> Digests:
+    """A float network, profiled and quantized by a recipe; the classifiers with data."""
+    network = NETWORKS[name]
+    module, data = logits(qmlir.load(shared_file(network.file))), split(network, shared_file)
+    profile = qmlir.profile(module, data.profile)
+    with TemporaryDirectory() as folder:
+        profile.save(file := Path(folder) / "profile.yaml")
+        saved = digest(file.read_bytes())
+    samples = data.profile if name in CLASSIFIERS else None
+    arguments = RECIPES[recipe].arguments()
+    return {"profile": saved, **products(qmlir.quantize(module, profile, data=samples, **arguments))}
+
+
+def of_file(file: str, numerics: str) -> Digests:
+    """A model as its file has it, under the rounding contracts of a runtime."""
+    with TemporaryDirectory() as folder:
+        path = shared_file(file)
+        if path.name.endswith(".tar.gz"):
+            with tarfile.open(path) as archive:
+                archive.extractall(folder, filter="data")
+            path = next(Path(folder).rglob("*.onnx"))
+        try:
+            module = qmlir.load(path, numerics=numerics)
+        except QmlirError as error:
+            return {"module": f"refused {digest(str(error).replace(folder, ''))}"}
+        return products(module)
+
+
+def of_device(name: str, device: str) -> Digests:
+    """A float network compiled for a device: its program and what the simulator makes of seeded inputs."""
+    prepared, found = prepare(name, shared_file), {}
+    for precision in PRECISIONS.get(device, ("int8",)):
+
+        def program(precision: str = precision) -> bytes:
+            quantized = qmlir.quantize(prepared.module, prepared.profile, target=device, precision=precision)
+            simulated = qmlir.compile(quantized, target=device)
+            with TemporaryDirectory() as folder:
+                files = b"".join(path.read_bytes() for path in simulated.save(Path(folder) / "net.npu"))
+            runs = [bytes_of(simulated.run(x)) for x in prepared.data.score[:INPUTS]]
+            return b"".join([files, *runs, str(simulated.predicted_cycles).encode()])
+
+        found[precision] = product(program)
+    return found
+
+
+MAKERS = {"recipe": of_recipe, "file": of_file, "device": of_device}
+
+
+def _measured(row: Row) -> tuple[Row, Digests]:
+    kind, network, how = row
+    return row, MAKERS[kind](network, how)
+
+
+def measure(chosen: Sequence[Row], processes: int) -> Iterator[tuple[Row, Digests]]:
+    """Rows with their digests, in order; each process computes with one thread."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # what the processes inherit before they load numpy
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap(_measured, chosen)
+
+
+def differences(before: Mapping[str, Digests], after: Mapping[str, Digests]) -> list[str]:
+    """A line for each product whose digests differ, or that only one side has."""
+    lines: list[str] = []
+    for row in sorted(after):
+        had, has = before.get(row, {}), after[row]
+        lines += [f"{row}: {key}" for key in sorted({*had, *has}) if had.get(key) != has.get(key)]
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes digests, or compares them."""
+    parser = argparse.ArgumentParser(description="Digests of everything the compiler produces.")
+    parser.add_argument("names", nargs="*", help="parts of the names of rows; all rows unless given")
+    parser.add_argument("-o", "--output", type=Path, help="the .json file to write")
+    parser.add_argument("--against", type=Path, help="the .json file to compare with")
+    parser.add_argument("-j", "--processes", type=int, default=os.cpu_count() or 1, help="how many share the rows")
+    arguments = parser.parse_args(argv)
+    chosen = [r for r in rows() if not arguments.names or any(n in " ".join(r) for n in arguments.names)]
+    found: dict[str, Digests] = {}
+    started = time.monotonic()
+    for row, digests in measure(chosen, arguments.processes):
+        found[" ".join(row)] = digests
+        sys.stdout.write(f"{time.monotonic() - started:6.0f} s {len(found):4d}/{len(chosen)} {' '.join(row)}\n")
+        sys.stdout.flush()
+    if arguments.output:
+        arguments.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", "utf-8")
+    if not arguments.against:
+        return 0
+    lines = differences(json.loads(arguments.against.read_text("utf-8")), found)
+    sys.stdout.write("\n".join([*lines, f"{len(lines)} products differ, of {sum(map(len, found.values()))}"]) + "\n")
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
