@@ -21,7 +21,10 @@ from qmlir.dialects.nn.normalization import (
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.values import Constant, Refusal, Value
+from qmlir.frontends.values import Constant, Ints, Refusal, Value
+
+DEVIATION_EPSILON = 1e-9
+"""What ONNX adds to the deviation, not to the variance, in a MeanVarianceNormalization."""
 
 
 @converts("Softmax")
@@ -255,6 +258,28 @@ def _by_group(node: Node, x: Value, groups: int, epsilon: float) -> SSAValue:
 def _over_channels(node: Node, parameters: Sequence[Value], spatial: int) -> list[Value]:
     """Parameters [C] as [C, 1, …], with so many ones."""
     return [node.reshaped(p, (*node.shape(p), *(1,) * spatial)) for p in parameters]
+
+
+@converts("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3)) -> Value:
+    """A layer normalization over any dimensions.
+
+    ONNX's own body subtracts the squared mean from the mean square. Integers cannot hold this difference where the
+    mean exceeds the deviation, so the body only serves tensors without elements.
+    """
+    shape = node.shape(x)
+    over = node.axes(axes, len(shape)) or list(range(len(shape)))
+    if not shape or 0 in shape:
+        raise Refusal("it has nothing to normalize")
+    order = [*(i for i in range(len(shape)) if i not in over), *over]
+    properties = {
+        "axis": IntegerAttr(len(shape) - len(over), i64),
+        "epsilon": FloatAttr(DEVIATION_EPSILON**2, f32),
+    }
+    if order == list(range(len(shape))):
+        return node.compute(LayerNormOp, [x], properties)
+    y = node.compute(LayerNormOp, [node.permuted(x, order)], properties, part="normalized")
+    return node.permuted(y, [order.index(i) for i in range(len(shape))])
 
 
 @converts("LpNormalization")

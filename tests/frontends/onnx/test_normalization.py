@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
+import qmlir
 from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
@@ -136,9 +137,34 @@ def test_lp_normalization(axis: int, p: int) -> None:
     ]
 
 
-def test_mean_variance_normalization() -> None:
-    agree(model(node("MeanVarianceNormalization", "x"), {"x": [2, 3, 4, 5]}))
-    agree(model(node("MeanVarianceNormalization", "x", axes=[1, 2]), {"x": [2, 3, 4, 5]}))
+@pytest.mark.parametrize("axes", [None, [2, 3], [1], [0, 1, 2, 3], [1, 2], [-1], [3, 1]])
+@pytest.mark.parametrize("opset", [9, 13])
+def test_mean_variance_normalization(axes: list[int] | None, opset: int) -> None:
+    attributes = {} if axes is None else {"axes": axes}
+    proto = model(node("MeanVarianceNormalization", "x", **attributes), {"x": [2, 3, 4, 5]}, opset=opset)
+    assert kinds(agree(proto)).count("nn.layer_norm") == 1
+
+
+def test_mean_variance_normalization_of_equal_elements_is_zero_as_onnx_defines_it() -> None:
+    proto = model(node("MeanVarianceNormalization", "x"), {"x": [1, 2, 2, 2]})
+    (y,) = evaluate(main_of(load_onnx(proto)), [np.full((1, 2, 2, 2), 3.3, np.float32)])
+    assert (y == 0).all()
+
+
+def test_mean_variance_normalization_of_no_elements() -> None:
+    proto = model(node("MeanVarianceNormalization", "x"), {"x": [0, 2, 2, 2]})
+    (y,) = evaluate(main_of(load_onnx(proto)), [np.zeros((0, 2, 2, 2), np.float32)])
+    assert y.shape == (0, 2, 2, 2)
+
+
+def test_quantized_mean_variance_normalization_keeps_a_deviation_far_below_the_mean() -> None:
+    proto = model(node("MeanVarianceNormalization", "x"), {"x": [4, 2, 4, 1]})
+    x = (np.random.default_rng(0).normal(size=(4, 2, 4, 1)) * 0.1 + 1.5).astype(np.float32)
+    module = load_onnx(proto)
+    data = [{"x": x}]
+    (got,) = qmlir.reference(qmlir.quantize(module, qmlir.profile(module, data), precision="int8")).run(data[0])
+    (want,) = qmlir.reference(module).run(data[0])
+    assert np.abs(got - want).max() < 2e-2 * np.abs(want).max()
 
 
 def test_local_response_normalization() -> None:
