@@ -308,7 +308,8 @@ class _Checks:
         session(str(path))
         shown = self.folder / "shown.onnx"
         steps = compare(module, shown, self.feeds, format)
-        if steps.most > (0 if format == "onnx-integer" else 1):
+        # onnx-integer is exact between integers; onnxruntime computes float parts in f32, which rounds otherwise.
+        if steps.most > (0 if format == "onnx-integer" and not has_float_parts(module) else 1):
             self.find(check, "steps", f"{steps}")
         if format == "onnx-integer":
             return
