@@ -73,10 +73,11 @@ def _folded(
         if (moved := _move_stored(fold, node, operator, inputs, attributes)) is not None:
             return [moved]
         arrays = [i.array if isinstance(i, Constant) else None for i in inputs]
-        return [
-            Constant(np.asarray(a), o)
-            for a, o in zip(_call(fold, node, arrays, attributes, node.builder.budget), node.outputs, strict=False)
-        ]
+        results = [np.asarray(a) for a in _call(fold, node, arrays, attributes, node.builder.budget)]
+        for result in results:
+            if result.base is None and not any(result is a for a in arrays):
+                result.flags.writeable = False  # nobody else has it: the IR need not copy it
+        return [Constant(a, o) for a, o in zip(results, node.outputs, strict=False)]
     except Refusal:
         return None
 

@@ -137,3 +137,11 @@ def test_the_budget_is_for_all_constants_together() -> None:
     (refused,) = opaque_report(load_onnx(proto, fold_budget=4 << 20))
     assert refused.count == 4
     assert "--fold-budget, or fold_budget in Python, gives them more" in refused.reason
+
+
+def test_a_computed_constant_is_not_copied_into_the_network() -> None:
+    """A chain of 16 MiB in all, whose last constant of 8 MiB the network holds."""
+    proto = model([node("Concat", f"c{i} c{i}", f"c{i + 1}", axis=0) for i in range(19)], {}, {"c0": floats(4)},
+                  outputs=["c19"])  # fmt: skip
+    most, _ = peak(proto)
+    assert most < 20 << 20
