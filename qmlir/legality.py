@@ -282,13 +282,18 @@ INTERPOLATION_BITS = 15
 """The most bits behind the point of a weight."""
 
 
+def float32_weights(op: nn.ResizeOp) -> list[Float64s]:
+    """The weights of each axis as f32 networks, and files, have them: what is written and read again is the same."""
+    return [weights.astype(np.float32).astype(np.float64) for _, _, weights in op.tables()]
+
+
 def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int32]]]:
     """(b, weights of each axis as multiples of 2^−b): as many bits as fit 32-bit sums along all axes.
 
     Raises:
         NoIntegerForm: Weights of so few bits are more than half a step of the result away.
     """
-    real = [weights for _, _, weights in op.tables()]
+    real = float32_weights(op)
     element = uniform(op.x)
     for bits in range(INTERPOLATION_BITS, 0, -1):
         stored = [numerics.fixed_point_rows(w, bits) for w in real]
@@ -317,7 +322,7 @@ def rounds_itself(op: nn.ResizeOp) -> bool:
     """
     data, result = uniform(op.x), uniform(op.y)
     same = (data.scale, data.zero_point) == (result.scale, result.zero_point)
-    parts = all(bool((w >= 0).all()) and np.allclose(w.sum(axis=1), 1, atol=SAME_SCALE) for _, _, w in op.tables())
+    parts = all(bool((w >= 0).all()) and np.allclose(w.sum(axis=1), 1, atol=SAME_SCALE) for w in float32_weights(op))
     return data.storage_width > 8 and same and parts
 
 

@@ -88,3 +88,56 @@ func.func @float(%x: tensor<1x2x!x>) -> (tensor<1x2x!x>, tensor<1x2xf32>, tensor
   %5 = quant.qcast %4 : tensor<1x2xf32> to tensor<1x2x!x>
   func.return %2, %3, %5 : tensor<1x2x!x>, tensor<1x2xf32>, tensor<1x2x!x>
 }
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5>
+!y = !quant.uniform<i8:f32, 0.25>
+
+// Weighted sums of neighbours, along one axis and then another, are one interpolation, which is rounded once.
+// CHECK-LABEL: func.func @interpolation
+// CHECK-NEXT: %[[Y:.*]] = nn.resize %x {qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">, axes = array<i64: 1, 0>
+// CHECK-SAME: taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>, #qmlir.weights<tensor<1x2xi64>, [0, 1]>]
+// CHECK-SAME: weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.25, 1.0, 0.5, 1.0, 0.75]>, #qmlir.weights<tensor<1x2xf64>, [0.5, 0.5]>]
+// CHECK-NEXT: func.return %[[Y]]
+func.func @interpolation(%x: tensor<2x2x!x>) -> tensor<1x3x!y> {
+  %first = nn.constant <tensor<3xi64>, [0, 0, 1]> : tensor<3xi64>
+  %second = nn.constant <tensor<3xi64>, [1, 1, 1]> : tensor<3xi64>
+  %weights = nn.constant <tensor<3xf32>, [0.25, 0.5, 0.75]> : tensor<3xf32>
+  %zero = nn.constant <tensor<1xi64>, [0]> : tensor<1xi64>
+  %one = nn.constant <tensor<1xi64>, [1]> : tensor<1xi64>
+  %half = nn.constant <tensor<1x1xf32>, [0.5]> : tensor<1x1xf32>
+  %0 = quant.dcast %x : tensor<2x2x!x> to tensor<2x2xf32>
+  %a = nn.gather %0, %first {axis = 1 : i64} : tensor<2x2xf32>, tensor<3xi64> -> tensor<2x3xf32>
+  %b = nn.gather %0, %second {axis = 1 : i64} : tensor<2x2xf32>, tensor<3xi64> -> tensor<2x3xf32>
+  %c = nn.mul %b, %weights : tensor<2x3xf32>, tensor<3xf32> -> tensor<2x3xf32>
+  %d = nn.add %a, %c : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  %e = nn.gather %d, %zero {axis = 0 : i64} : tensor<2x3xf32>, tensor<1xi64> -> tensor<1x3xf32>
+  %f = nn.mul %e, %half : tensor<1x3xf32>, tensor<1x1xf32> -> tensor<1x3xf32>
+  %g = nn.gather %d, %one {axis = 0 : i64} : tensor<2x3xf32>, tensor<1xi64> -> tensor<1x3xf32>
+  %h = nn.mul %g, %half : tensor<1x3xf32>, tensor<1x1xf32> -> tensor<1x3xf32>
+  %i = nn.add %f, %h : tensor<1x3xf32>, tensor<1x3xf32> -> tensor<1x3xf32>
+  %y = quant.qcast %i : tensor<1x3xf32> to tensor<1x3x!y>
+  func.return %y : tensor<1x3x!y>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5>
+
+// Weights along another axis than the neighbours' are none of an interpolation.
+// CHECK-LABEL: func.func @weights_of_another_axis
+// CHECK-NOT: nn.resize
+// CHECK: nn.mul
+// CHECK: nn.add
+func.func @weights_of_another_axis(%x: tensor<2x2x!x>) -> tensor<2x2x!x> {
+  %first = nn.constant <tensor<2xi64>, [0, 0]> : tensor<2xi64>
+  %weights = nn.constant <tensor<2x1xf32>, [0.25, 0.5]> : tensor<2x1xf32>
+  %0 = quant.dcast %x : tensor<2x2x!x> to tensor<2x2xf32>
+  %a = nn.gather %0, %first {axis = 1 : i64} : tensor<2x2xf32>, tensor<2xi64> -> tensor<2x2xf32>
+  %b = nn.mul %a, %weights : tensor<2x2xf32>, tensor<2x1xf32> -> tensor<2x2xf32>
+  %c = nn.gather %0, %first {axis = 1 : i64} : tensor<2x2xf32>, tensor<2xi64> -> tensor<2x2xf32>
+  %d = nn.add %b, %c : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %y = quant.qcast %d : tensor<2x2xf32> to tensor<2x2x!x>
+  func.return %y : tensor<2x2x!x>
+}

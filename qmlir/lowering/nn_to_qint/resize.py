@@ -12,7 +12,7 @@ from qmlir.dialects.places import PLACE_BITS, Places, Table, recognized
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.quant.numerics import fixed_point_rows
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import INTERPOLATION_BITS, interpolation_weights, rounds_itself, uniform
+from qmlir.legality import INTERPOLATION_BITS, float32_weights, interpolation_weights, rounds_itself, uniform
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
 from qmlir.runtimes import Rounding
 
@@ -28,8 +28,9 @@ def lower_resize(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Roundi
     if (runtimes := _as_a_runtime(op, operands, rounding)) is not None:
         return [runtimes]
     if rounds_itself(op):
-        rows = [(taps, fixed_point_rows(w, INTERPOLATION_BITS)) for _, taps, w in op.tables()]
-        return [_interpolated(op, operands, INTERPOLATION_BITS, "half_up", rows)]
+        taps = [taps for _, taps, _ in op.tables()]
+        rows = [fixed_point_rows(weights, INTERPOLATION_BITS) for weights in float32_weights(op)]
+        return [_interpolated(op, operands, INTERPOLATION_BITS, "half_up", list(zip(taps, rows, strict=True)))]
     _, weights = interpolation_weights(op)
     properties = {
         "axes": op.axes,

@@ -22,9 +22,11 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ledger import decisions
 from qmlir.rewriting import replace, rewrite
+from qmlir.runtimes import runtime_of
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
+from qmlir.transforms.quantize.interpolations import JoinInterpolations, NameInterpolation
 from qmlir.transforms.quantize.move_casts import move_casts
 from qmlir.transforms.quantize.on_floats import computes_on_floats
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
@@ -67,6 +69,8 @@ def is_as_imported(module: ModuleOp) -> bool:
 def gather_casts(module: ModuleOp) -> None:
     """Brings the casts of an imported network next to what computes."""
     simplify(module)
+    if runtime_of(module) == "default":  # a runtime computes on floats what the model has on floats
+        rewrite(module, (NameInterpolation(), JoinInterpolations()))
     # Transposes sink through casts until they cancel; then casts leave what is left of them.
     move_casts(module)
     cancel_transposes(module)
