@@ -28,7 +28,7 @@ from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import uniform
+from qmlir.quantized_values import uniform
 from qmlir.rewriting import tensor_name
 
 Array = npt.NDArray[Any]

@@ -8,25 +8,22 @@ with the actual weights have an i64 accumulator, where the target has contracts 
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.bias import SAME_SCALE, bias_in_steps
 from qmlir.context import QmlirContext
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import Array, element_of, shape_of
-from qmlir.dialects.nn.base import NNOp
+from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qint.normalization import LOGARITHM_BITS
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.types import UniformType
+from qmlir.quantized_values import chooses_integers, computed_storage, data_values, is_weight, uniform, widest
 from qmlir.runtimes import runtime_of
 from qmlir.target import Target, load_target
 
@@ -57,58 +54,11 @@ class NoIntegerForm(Exception):
         self.code, self.reason = code, reason
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# What is asked about
-
-
 def target_of(ctx: Context) -> Target:
     """The target the compiler chose; the CPU where nobody chose."""
     if isinstance(ctx, QmlirContext) and isinstance(ctx.target, Target):
         return ctx.target
     return load_target("cpu")
-
-
-def storage_name(storage: IntegerType) -> str:
-    """A storage type as targets and quantized types write it: i8, u8."""
-    unsigned = storage.signedness.data == Signedness.UNSIGNED
-    return f"{'u' if unsigned else 'i'}{storage.width.data}"
-
-
-def data_operands(op: Operation) -> Sequence[SSAValue]:
-    """The operands whose types a quantized operation needs: all but a bias and indices; none off the nn level."""
-    return op.data_operands() if isinstance(op, NNOp | MovementOp) else ()
-
-
-def data_values(op: Operation) -> Sequence[SSAValue]:
-    """The data operands, weights among them, and the results."""
-    operands = data_operands(op)
-    return (*operands, *op.results) if operands else ()
-
-
-def computed_storage(storage: IntegerType) -> str:
-    """The storage in which integers of a type are computed: i8, i16 or i32; nn-to-qint brings the others to these."""
-    return f"i{next(bits for bits in (8, 16, 32) if storage.width.data <= bits)}"
-
-
-def is_weight(value: SSAValue, op: Operation) -> bool:
-    """Whether `op` reads `value` as its weights."""
-    return isinstance(op, WeightedOp) and value is op.w
-
-
-def uniform(value: SSAValue) -> UniformType:
-    """The quantized element type of a value known to have one."""
-    element = element_of(value)
-    assert isinstance(element, UniformType)
-    return element
-
-
-def widest(element: UniformType) -> int:
-    """The largest magnitude of a stored integer minus its zero point."""
-    return max(abs(element.storage_min - element.zero_point), abs(element.storage_max - element.zero_point))
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# The judgement
 
 
 def require_integer_form(op: Operation, target: Target) -> None:
@@ -158,11 +108,6 @@ def logarithm_bits(op: nn.LogSoftmaxOp) -> int:
     least = result.scale * (result.zero_point - result.storage_min)
     whole = math.ceil(math.log2(least)) if least > 1 else 0
     return max(0, min(LOGARITHM_BITS, 31 - whole))
-
-
-def chooses_integers(op: nn.MaximumOp | nn.MinimumOp) -> bool:
-    """Whether the greater or lesser number is that of the stored integers: all are of one type."""
-    return uniform(op.lhs) == uniform(op.rhs) == uniform(op.y)
 
 
 def has_words(op: nn.DivOp | nn.PReluOp) -> bool:

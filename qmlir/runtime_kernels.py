@@ -14,7 +14,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import INTEGER_OPERATOR, MIXED, UNSIGNED
-from qmlir.legality import chooses_integers, data_operands, uniform
+from qmlir.quantized_values import chooses_integers, data_operands, uniform
 from qmlir.runtimes import (
     EXACT,
     LITERT_FUNCTIONS,

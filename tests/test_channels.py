@@ -15,7 +15,7 @@ from qmlir.cli.main import main
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.frontends.onnx import load_onnx
-from qmlir.legality import uniform
+from qmlir.quantized_values import uniform
 from tests.cli.small import write_small
 from tests.frontends.onnx.agreement import floats, model, node
 

@@ -18,7 +18,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.contraction import Conv2DOp
 from qmlir.frontends.onnx import load_onnx
-from qmlir.legality import uniform
+from qmlir.quantized_values import uniform
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.models.networks import sqnr
 from tests.transforms.npu.contractions import Convolution

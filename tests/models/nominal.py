@@ -11,7 +11,8 @@ from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
-from qmlir.legality import stored_bias, uniform
+from qmlir.legality import stored_bias
+from qmlir.quantized_values import uniform
 from qmlir.verify import verify
 
 

@@ -27,8 +27,8 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
 from qmlir.dialects.quant.schemas import SCHEMAS, Schema, choose_weight_quantization, weight_range
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import data_operands
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
+from qmlir.quantized_values import data_operands
 from qmlir.target import load_target
 from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
 

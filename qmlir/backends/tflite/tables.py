@@ -9,7 +9,7 @@ from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant import tables
-from qmlir.legality import uniform
+from qmlir.quantized_values import uniform
 from qmlir.runtime_kernels import lacking
 
 BYTES = (INT8, UINT8)

@@ -11,9 +11,10 @@ from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
 from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import NoIntegerForm, uniform
+from qmlir.legality import NoIntegerForm
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
 from qmlir.lowering.nn_to_qint.tables import between_casts, knots, linear_table, table
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 INTERPOLATION_STEPS = 1

@@ -17,9 +17,10 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.base import int32, width_of
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, stored_bias, uniform
+from qmlir.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, stored_bias
 from qmlir.lowering.nn_to_qint.saturation import lower_saturating, saturates
 from qmlir.lowering.nn_to_qint.scales import requantize
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 _INTEGER_FORM: dict[type[WeightedOp], type[qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp]] = {

@@ -32,7 +32,7 @@ from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCas
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from qmlir.ledger import decide
-from qmlir.legality import NoIntegerForm, data_operands, require_integer_form, target_of, uniform
+from qmlir.legality import NoIntegerForm, require_integer_form, target_of
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear, lower_on_floats
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_div, lower_mul, lower_pair, lower_prelu, lower_sum
@@ -43,6 +43,7 @@ from qmlir.lowering.nn_to_qint.resize import lower_resize
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.lowering.nn_to_qint.storage import sign_storage
+from qmlir.quantized_values import data_operands, uniform
 from qmlir.rewriting import node_name
 from qmlir.runtime_kernels import rounding_for
 from qmlir.runtimes import Rounding, quantization_of, runtime_of

@@ -13,9 +13,10 @@ from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.requantize import float32_parts
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import chooses_integers, factors, has_words, uniform, widest
+from qmlir.legality import factors, has_words
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.lowering.nn_to_qint.tables import pair_table
+from qmlir.quantized_values import chooses_integers, uniform, widest
 from qmlir.runtimes import Rounding
 
 

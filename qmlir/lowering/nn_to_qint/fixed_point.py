@@ -15,7 +15,7 @@ from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp
 from qmlir.dialects.quant import numerics
-from qmlir.legality import uniform
+from qmlir.quantized_values import uniform
 
 Way: TypeAlias = Callable[..., Array | None]
 

@@ -18,9 +18,10 @@ from qmlir.dialects.qint.normalization import FRACTION, LOGARITHM_BITS, SUM_BITS
 from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import logarithm_bits, uniform
+from qmlir.legality import logarithm_bits
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.lowering.nn_to_qint.tables import half_away
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 TABLE_BITS = 30

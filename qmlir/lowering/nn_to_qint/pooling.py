@@ -7,8 +7,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.base import int32
-from qmlir.legality import uniform
 from qmlir.lowering.nn_to_qint.scales import displaced, mean, summed_from
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 

@@ -9,8 +9,8 @@ from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import Shape, shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.windows import ints
-from qmlir.legality import uniform
 from qmlir.lowering.nn_to_qint.scales import mean, requantize, summed_from
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 

@@ -12,8 +12,9 @@ from qmlir.dialects.places import PLACE_BITS, Places, Table, recognized
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.quant.numerics import fixed_point_rows
 from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import INTERPOLATION_BITS, float32_weights, interpolation_weights, rounds_itself, uniform
+from qmlir.legality import INTERPOLATION_BITS, float32_weights, interpolation_weights, rounds_itself
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 WEIGHT_BITS = 11

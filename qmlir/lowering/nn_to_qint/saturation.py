@@ -18,8 +18,9 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.qmlir import INTEGER_OPERATOR, UNSIGNED_WEIGHTS
 from qmlir.dialects.windows import ints
-from qmlir.legality import is_accumulator, stored_bias, uniform
+from qmlir.legality import is_accumulator, stored_bias
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 

@@ -18,7 +18,8 @@ from qmlir.dialects.qmlir import UNSIGNED
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import promises_powers_of_two
-from qmlir.legality import factors, uniform
+from qmlir.legality import factors
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 from qmlir.target import Target
 

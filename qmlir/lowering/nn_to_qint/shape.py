@@ -8,8 +8,8 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.legality import uniform
 from qmlir.lowering.nn_to_qint.scales import stored
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 

@@ -22,9 +22,9 @@ from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp, UnaryOp
 from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import uniform
 from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, SHORT
 from qmlir.lowering.nn_to_qint.scales import Limits, displaced, limits, stored
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 

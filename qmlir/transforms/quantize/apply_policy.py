@@ -30,9 +30,10 @@ from qmlir.dialects.quant.schemas import (
 )
 from qmlir.errors import OptionError, QmlirWarning
 from qmlir.ledger import decisions
-from qmlir.legality import computed_storage, data_values, target_of
+from qmlir.legality import target_of
 from qmlir.passes import option
 from qmlir.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.quantized_values import computed_storage, data_values
 from qmlir.recipe import POLICY, Recipe, Settings, policy_attribute, recipe_of, settings_of
 from qmlir.rewriting import node_name
 from qmlir.target import Target

@@ -17,7 +17,8 @@ from qmlir.dialects.nn import RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import target_of, uniform
+from qmlir.legality import target_of
+from qmlir.quantized_values import uniform
 from qmlir.rewriting import replace
 from qmlir.target import Target
 from qmlir.transforms.quantize.quantize_ops import change_of_scale, decide_quantized

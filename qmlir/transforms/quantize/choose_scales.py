@@ -46,8 +46,9 @@ from qmlir.dialects.quant.schemas import (
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promises_powers_of_two
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import LEAST_FACTOR, data_operands, data_values, is_weight, target_of
+from qmlir.legality import LEAST_FACTOR, target_of
 from qmlir.passes import option
+from qmlir.quantized_values import data_operands, data_values, is_weight
 from qmlir.recipe import BiasPrecision, Recipe
 from qmlir.target import Target
 from qmlir.transforms.quantize.reasons import EMPTY, Reason, called, no_range

@@ -31,7 +31,7 @@ from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import data_operands
+from qmlir.quantized_values import data_operands
 from qmlir.rewriting import replace, rewrite
 from qmlir.transforms.quantize.on_floats import is_on_floats
 

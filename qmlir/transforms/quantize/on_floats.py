@@ -22,7 +22,7 @@ from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import chooses_integers, data_operands, uniform
+from qmlir.quantized_values import chooses_integers, data_operands, uniform
 from qmlir.runtimes import follows_litert, runtime_of
 
 TABLED_BITS = 16

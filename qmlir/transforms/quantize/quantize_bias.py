@@ -33,8 +33,9 @@ from qmlir.dialects.quant.rules import AccumulatorScale
 from qmlir.dialects.quant.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ledger import decide, decision_of
-from qmlir.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of, uniform
+from qmlir.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of
 from qmlir.passes import option
+from qmlir.quantized_values import uniform
 from qmlir.recipe import BiasPrecision, Recipe, recipe_of
 from qmlir.target import Target
 

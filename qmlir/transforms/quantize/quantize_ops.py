@@ -28,16 +28,8 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType, element_type
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.ledger import decide, deciding_operations, decision_of
-from qmlir.legality import (
-    NoIntegerForm,
-    computed_storage,
-    data_operands,
-    data_values,
-    require_integer_form,
-    storage_name,
-    target_of,
-    uniform,
-)
+from qmlir.legality import NoIntegerForm, require_integer_form, target_of
+from qmlir.quantized_values import computed_storage, data_operands, data_values, storage_name, uniform
 from qmlir.rewriting import replace
 from qmlir.runtime_kernels import lacking
 from qmlir.runtimes import runtime_of

@@ -28,7 +28,7 @@ from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.schemas import weight_bits
-from qmlir.legality import computed_storage, data_operands, data_values, is_weight
+from qmlir.quantized_values import computed_storage, data_operands, data_values, is_weight
 from qmlir.recipe import POLICY, Format, Recipe, recipe_of, settings_of
 from qmlir.target import Target
 from qmlir.transforms.quantize.inputs import argument_of

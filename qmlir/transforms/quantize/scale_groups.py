@@ -36,7 +36,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision, QuantizationError, quantization_of_range
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import data_operands, data_values, is_weight
+from qmlir.quantized_values import data_operands, data_values, is_weight
 from qmlir.recipe import Format, Recipe
 from qmlir.transforms.quantize.headroom import expected
 from qmlir.transforms.quantize.reasons import called

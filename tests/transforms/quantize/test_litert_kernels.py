@@ -16,7 +16,7 @@ from qmlir.compiler import main_function
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import LoweringError
 from qmlir.ledger import decisions
-from qmlir.legality import uniform
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import follow
 from tests.backends.quantized_text import network
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run

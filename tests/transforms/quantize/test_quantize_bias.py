@@ -17,7 +17,8 @@ from qmlir.dialects.quant.glow import bias_parameters
 from qmlir.dialects.quant.schemas import quantization_of_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.onnx import load_onnx
-from qmlir.legality import stored_bias, uniform
+from qmlir.legality import stored_bias
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import follow
 from tests.backends.onnx_qdq import runtime
 from tests.backends.tflite.runtime import LiteRT

@@ -8,7 +8,7 @@ from qmlir.backends.onnx_qdq.arithmetic.forms import cast, computes, number
 from qmlir.backends.onnx_qdq.values import Permutation, Values
 from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.quant.ops import QuantizeCastOp
-from qmlir.legality import uniform
+from qmlir.quantized_values import uniform
 
 QUOTIENTS = {"exact": np.dtype(np.float64), "float32": np.dtype(np.float32)}
 """How a cast quantizes → the type in which it divides; both round half to even."""

@@ -16,7 +16,8 @@ from qmlir.backends.onnx_qdq.values import Permutation, StoredValues, constant, 
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.legality import NoIntegerForm, is_accumulator, stored_bias, uniform
+from qmlir.legality import NoIntegerForm, is_accumulator, stored_bias
+from qmlir.quantized_values import uniform
 from qmlir.rewriting import tensor_name
 
 

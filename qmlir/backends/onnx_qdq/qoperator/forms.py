@@ -19,7 +19,7 @@ from qmlir.backends.onnx_qdq.values import StoredValues, Values
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import data_values, is_weight, uniform
+from qmlir.quantized_values import data_values, is_weight, uniform
 
 computes: Forms[StoredValues] = Forms()
 """Enters a function into the table."""

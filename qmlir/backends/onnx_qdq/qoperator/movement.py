@@ -6,7 +6,7 @@ from qmlir.backends.onnx_qdq.exporters import EXPORTS
 from qmlir.backends.onnx_qdq.qoperator.forms import NoOperator, computes
 from qmlir.backends.onnx_qdq.values import StoredValues
 from qmlir.dialects import nn
-from qmlir.legality import data_values, uniform
+from qmlir.quantized_values import data_values, uniform
 
 
 @computes(

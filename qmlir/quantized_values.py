@@ -1,0 +1,60 @@
+"""What operations on quantized types read and write, and how these values are stored.
+
+Plain questions without a judgement and without a target; legality.py and runtime_kernels.py judge by the answers.
+"""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects import nn
+from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.nn.base import NNOp
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.quant.types import UniformType
+
+
+def storage_name(storage: IntegerType) -> str:
+    """A storage type as targets and quantized types write it: i8, u8."""
+    unsigned = storage.signedness.data == Signedness.UNSIGNED
+    return f"{'u' if unsigned else 'i'}{storage.width.data}"
+
+
+def data_operands(op: Operation) -> Sequence[SSAValue]:
+    """The operands whose types a quantized operation needs: all but a bias and indices; none off the nn level."""
+    return op.data_operands() if isinstance(op, NNOp | MovementOp) else ()
+
+
+def data_values(op: Operation) -> Sequence[SSAValue]:
+    """The data operands, weights among them, and the results."""
+    operands = data_operands(op)
+    return (*operands, *op.results) if operands else ()
+
+
+def computed_storage(storage: IntegerType) -> str:
+    """The storage in which integers of a type are computed: i8, i16 or i32; nn-to-qint brings the others to these."""
+    return f"i{next(bits for bits in (8, 16, 32) if storage.width.data <= bits)}"
+
+
+def is_weight(value: SSAValue, op: Operation) -> bool:
+    """Whether `op` reads `value` as its weights."""
+    return isinstance(op, WeightedOp) and value is op.w
+
+
+def uniform(value: SSAValue) -> UniformType:
+    """The quantized element type of a value known to have one."""
+    element = element_of(value)
+    assert isinstance(element, UniformType)
+    return element
+
+
+def widest(element: UniformType) -> int:
+    """The largest magnitude of a stored integer minus its zero point."""
+    return max(abs(element.storage_min - element.zero_point), abs(element.storage_max - element.zero_point))
+
+
+def chooses_integers(op: nn.MaximumOp | nn.MinimumOp) -> bool:
+    """Whether the greater or lesser number is that of the stored integers: all are of one type."""
+    return uniform(op.lhs) == uniform(op.rhs) == uniform(op.y)
