@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.interfaces import shape_of
@@ -83,13 +82,10 @@ def copies(op: Operation) -> list[Copy]:
             )  # fmt: skip
             return [Copy(op.x, shape_of(y), 0, there, 0, strides)]
         case SliceOp():
-            places = np.arange(prod(shape_of(op.x))).reshape(shape_of(op.x))
-            (taken,) = op.evaluate(places)
-            there = tuple(
-                int(np.take(taken, 1, axis).flat[0] - taken.flat[0]) if size > 1 else 0
-                for axis, size in enumerate(taken.shape)
-            )
-            return [Copy(op.x, shape_of(y), int(taken.flat[0]), there, 0, strides)]
+            dense, steps = _strides(shape_of(op.x)), op.steps()
+            first = sum(offset * apart for (offset, _, _), apart in zip(steps, dense, strict=True))
+            there = tuple(step * apart for (_, _, step), apart in zip(steps, dense, strict=True))
+            return [Copy(op.x, shape_of(y), first, there, 0, strides)]
         case _:
             return []
 

@@ -43,6 +43,8 @@ def _own_reasons(op: Operation, device: Device) -> list[str]:
         return []  # the same bytes by another name
     if isinstance(op, CastOp):
         return ["what comes from the caller or goes there is cast by the host"]
+    if not _has_elements(op):  # the limits of a device file are about elements
+        return [ELEMENTS]
     return refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]
 
 
@@ -69,8 +71,10 @@ def _ends_sums(op: Operation) -> bool:
     return not isinstance(op, AccumulatingOp) or partner_of(op) is not None
 
 
+ELEMENTS = "tensors have elements"
+
 RULES: Sequence[tuple[str, Callable[[Operation], bool]]] = (
-    ("tensors have elements", _has_elements),
+    (ELEMENTS, _has_elements),
     ("weights and bias are constants", _has_constants),
     ("sums end in one change of scale to 8 or 16 bits", _ends_sums),
     ("data of other layers has 8 or 16 bits", _is_narrow),

@@ -83,3 +83,26 @@ func.func @main(%x: tensor<1x8x8x4xf32>, %y: tensor<1x8x8x4xf32>) -> tensor<1x8x
 def test_a_sum_is_one_in_integers_however_the_device_changes_scales(name: str) -> None:
     verdicts = judge(parse_text(make_context(), SUM, "sum"), name)
     assert [(v.operation, v.refusals) for v in verdicts] == [("qint.add", ())]
+
+
+def empty_slice(*shape: int) -> str:
+    """A network that slices nothing off the last dimension of a sum."""
+    extents = "x".join(map(str, shape))
+    result = "x".join(map(str, (*shape[:-1], 0)))
+    offsets, sizes = f"{'0, ' * (len(shape) - 1)}{shape[-1]}", ", ".join(map(str, (*shape[:-1], 0)))
+    return f"""
+func.func @main(%x: tensor<{extents}xf32>) -> (tensor<{extents}xf32>, tensor<{result}xf32>) {{
+  %0 = nn.add %x, %x : tensor<{extents}xf32>, tensor<{extents}xf32> -> tensor<{extents}xf32>
+  %1 = nn.slice %0 {{offsets = array<i64: {offsets}>, sizes = array<i64: {sizes}>,
+    strides = array<i64: {", ".join("1" * len(shape))}>}} : tensor<{extents}xf32> -> tensor<{result}xf32>
+  %2 = nn.transpose %1 {{permutation = array<i64: {", ".join(map(str, range(len(shape))))}>}} : tensor<{result}xf32> -> tensor<{result}xf32>
+  func.return %0, %2 : tensor<{extents}xf32>, tensor<{result}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (1, 4, 3, 2), (2, 2, 3, 1, 4)])
+def test_what_has_no_elements_stays_on_the_host(name: str, shape: tuple[int, ...]) -> None:
+    verdicts = judge(parse_text(make_context(), empty_slice(*shape), "empty"), name)
+    assert {v.refusals for v in verdicts if v.operation in ("nn.slice", "nn.transpose")} == {("tensors have elements",)}
