@@ -87,16 +87,17 @@ def test_a_sum_is_one_in_integers_however_the_device_changes_scales(name: str) -
 
 def empty_slice(*shape: int) -> str:
     """A network that slices nothing off the last dimension of a sum."""
-    extents = "x".join(map(str, shape))
-    result = "x".join(map(str, (*shape[:-1], 0)))
+    whole = f"tensor<{'x'.join(map(str, shape))}xf32>"
+    none = f"tensor<{'x'.join(map(str, (*shape[:-1], 0)))}xf32>"
+    order = ", ".join(map(str, range(len(shape))))
     offsets, sizes = f"{'0, ' * (len(shape) - 1)}{shape[-1]}", ", ".join(map(str, (*shape[:-1], 0)))
     return f"""
-func.func @main(%x: tensor<{extents}xf32>) -> (tensor<{extents}xf32>, tensor<{result}xf32>) {{
-  %0 = nn.add %x, %x : tensor<{extents}xf32>, tensor<{extents}xf32> -> tensor<{extents}xf32>
+func.func @main(%x: {whole}) -> ({whole}, {none}) {{
+  %0 = nn.add %x, %x : {whole}, {whole} -> {whole}
   %1 = nn.slice %0 {{offsets = array<i64: {offsets}>, sizes = array<i64: {sizes}>,
-    strides = array<i64: {", ".join("1" * len(shape))}>}} : tensor<{extents}xf32> -> tensor<{result}xf32>
-  %2 = nn.transpose %1 {{permutation = array<i64: {", ".join(map(str, range(len(shape))))}>}} : tensor<{result}xf32> -> tensor<{result}xf32>
-  func.return %0, %2 : tensor<{extents}xf32>, tensor<{result}xf32>
+    strides = array<i64: {", ".join("1" * len(shape))}>}} : {whole} -> {none}
+  %2 = nn.transpose %1 {{permutation = array<i64: {order}>}} : {none} -> {none}
+  func.return %0, %2 : {whole}, {none}
 }}
 """
 

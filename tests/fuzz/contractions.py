@@ -17,6 +17,7 @@ def _window(d: Drawing, sizes: tuple[int, ...], most: int = 3) -> dict[str, Any]
     way = d.choice([None, None, None, None, "SAME_UPPER", "SAME_LOWER", "VALID"])
     if way in ("SAME_UPPER", "SAME_LOWER"):  # onnxruntime pads by less than nothing where strides leave places out
         strides = [min(s, k) for s, k in zip(strides, kernel, strict=True)]
+        dilations = [1] * len(sizes)  # onnxruntime pads as if nothing were dilated; ONNX's text counts the gaps
     return {
         "kernel_shape": kernel,
         "strides": strides if d.chance(0.7) else None,

@@ -57,6 +57,28 @@ def test_max_pool_dilations() -> None:
     agree(model(node("MaxPool", "x", kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 1, 1]), {"x": [1, 2, 9, 9]}))
 
 
+DILATED = [
+    ([1, 2, 4, 5], {"kernel_shape": [2, 3], "dilations": [2, 2]}, [1, 2, 1, 2], [1, 2, 1, 2]),
+    ([1, 2, 7, 6], {"kernel_shape": [3, 3], "dilations": [2, 2], "strides": [3, 2]}, [2, 1, 2, 2], [2, 2, 2, 1]),
+    ([2, 1, 7], {"kernel_shape": [4], "dilations": [2], "strides": [2]}, [3, 3], [3, 3]),
+]
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(("shape", "window", "upper", "lower"), DILATED)
+def test_same_padding_counts_dilations(
+    operator: str, shape: list[int], window: dict[str, Any], upper: list[int], lower: list[int]
+) -> None:
+    """The padding of ONNX's text, written out: by itself, onnxruntime pads as if nothing were dilated."""
+    x = floats(*shape)
+    for auto_pad, pads in (("SAME_UPPER", upper), ("SAME_LOWER", lower)):
+        (wanted,) = onnxruntime_run(model(node(operator, "x", pads=pads, **window), {"x": shape}), {"x": x})
+        proto = model(node(operator, "x", auto_pad=auto_pad, **window), {"x": shape})
+        assert_close(evaluate(main_of(load(proto)), [x])[0], wanted)
+        inferred = onnx.shape_inference.infer_shapes(proto).graph.output[0].type.tensor_type.shape.dim
+        assert [d.dim_value for d in inferred] == list(wanted.shape)
+
+
 @pytest.mark.parametrize("opset", [7, 10, 11, 19, 22])
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("window", WINDOWS)
