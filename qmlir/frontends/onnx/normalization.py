@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
+from onnx import TensorProto
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.nn.elementary import SqrtOp
+from qmlir.dialects.nn.elementary import ReciprocalOp, SqrtOp
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
 from qmlir.dialects.nn.normalization import (
     LayerNormOp,
@@ -18,6 +19,7 @@ from qmlir.dialects.nn.normalization import (
     RMSNormOp,
     SoftmaxOp,
 )
+from qmlir.dialects.nn.pooling import GlobalAveragePoolOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
@@ -137,11 +139,36 @@ def layer_normalization(
     axis: int = -1,
     epsilon: float = 1e-5,
     stash_type: int = 1,
-) -> Value:
-    """Over all dimensions from `axis` on."""
-    if any(node.outputs[1:]):
-        raise Refusal("its mean and its deviation are used, which only ONNX's own body gives")
-    return _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
+) -> Value | tuple[Value, ...]:
+    """Over all dimensions from `axis` on; further outputs are the mean and the reciprocal of the deviation."""
+    if not any(node.outputs[1:]):
+        return _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
+    if node.element(x) != "f32" or stash_type != TensorProto.FLOAT:
+        raise Refusal("its mean or its deviation is used, and not all its types are float32")
+    y = _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
+    return (y, *_statistics(node, x, axis, epsilon))
+
+
+def _statistics(node: Node, x: Value, axis: int, epsilon: float) -> tuple[Value, Value]:
+    """The mean over all dimensions from `axis` on, and 1 / √(variance + epsilon).
+
+    The variance is the mean of squared differences from the mean. ONNX's own body subtracts the squared mean from the
+    mean square; integers cannot hold this difference where the mean exceeds the deviation.
+    """
+    shape = node.shape(x)
+    first = node.axis(axis, len(shape))
+    kept = (*shape[:first], *(1,) * (len(shape) - first))
+    rows = node.reshaped(x, (prod(shape[:first]), prod(shape[first:]), 1, 1))
+    mean = node.compute(GlobalAveragePoolOp, [rows], part="mean")
+    if not any(node.outputs[2:]):
+        return node.reshaped(mean, kept), node.reshaped(mean, kept)
+    centred = node.compute(SubOp, [rows, mean], part="centred")
+    square = node.compute(MulOp, [centred, centred], part="square")
+    variance = node.compute(GlobalAveragePoolOp, [square], part="variance")
+    shifted = node.compute(AddOp, [variance, node.number(epsilon, variance)], part="shifted")
+    deviation = node.compute(SqrtOp, [shifted], part="deviation")
+    reciprocal = node.compute(ReciprocalOp, [deviation], part="reciprocal")
+    return node.reshaped(mean, kept), node.reshaped(reciprocal, kept)
 
 
 @converts("RMSNormalization", since=23)

@@ -78,12 +78,25 @@ def test_layer_normalization(axis: int, bias: str) -> None:
     assert kinds(agree(proto)) == ["nn.layer_norm", "nn.mul"] + ["nn.add"] * bool(bias)
 
 
-def test_layer_normalization_with_all_its_outputs() -> None:
+@pytest.mark.parametrize("axis", [-1, 1, 0])
+@pytest.mark.parametrize("names", ["y m d", "y m", "y _ d"])
+def test_layer_normalization_with_further_outputs(axis: int, names: str) -> None:
+    shape = [2, 3, 4]
+    shapes = {"x": shape, "s": shape[axis:], "b": shape[axis:]}
     proto = model(
-        node("LayerNormalization", "x s b", "y m d", axis=1), {"x": [2, 3, 4], "s": [3, 4], "b": [3, 4]},
-        outputs=("y", "m", "d"),
-    )  # fmt: skip
-    assert "nn.layer_norm" not in kinds(agree(proto))
+        node("LayerNormalization", "x s b", names, axis=axis), shapes, outputs=[n for n in names.split() if n != "_"]
+    )
+    assert kinds(agree(proto)).count("nn.layer_norm") == 1
+
+
+def test_quantized_statistics_of_a_layer_normalization_keep_a_deviation_far_below_the_mean() -> None:
+    proto = model(node("LayerNormalization", "x s", "y m d"), {"x": [4, 8], "s": [8]}, outputs=("d",))
+    module = load_onnx(proto)
+    random = np.random.default_rng(0)
+    x = (random.normal(size=(4, 8)) * 0.1 + 2.5).astype(np.float32)
+    data = [{"x": x, "s": np.ones(8, np.float32)}]
+    (got,) = qmlir.reference(qmlir.quantize(module, qmlir.profile(module, data), precision="int16")).run(data[0])
+    np.testing.assert_allclose(got, qmlir.reference(module).run(data[0])[0], rtol=2e-3)
 
 
 @pytest.mark.parametrize("axis", [-1, 1])
