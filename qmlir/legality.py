@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.bias import SAME_SCALE, bias_in_steps
@@ -24,7 +23,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.normalization import LOGARITHM_BITS
 from qmlir.dialects.quant import numerics
 from qmlir.quantized_values import chooses_integers, computed_storage, data_values, is_weight, uniform, widest
-from qmlir.runtimes import runtime_of
+from qmlir.runtime_kernels import followed_runtime, has_rounding
 from qmlir.target import Target, load_target
 
 Float64s = npt.NDArray[np.float64]
@@ -282,25 +281,24 @@ def _require_factors(op: Operation) -> None:
         raise NoIntegerForm(
             "factor", f"its scales are a factor of {float(found.max()):g} apart, which no 32-bit multiplier bridges"
         )
-    if (found < LEAST_FACTOR).any() and not _follows_a_runtime(op):
-        _require_seen_sums(op, found)
+    if (lost := lost_sums(op)) and not has_rounding(op, followed_runtime(op)):
+        raise NoIntegerForm("factor", lost)
 
 
-def _require_seen_sums(op: Operation, found: Float64s) -> None:
-    """Sums that a factor without a multiplier makes 0 must be less than half a step: those of 32 bits always are."""
+def lost_sums(op: Operation) -> str:
+    """Which sums become 0 for want of a multiplier though they reach half a step, in words; empty if none do.
+
+    Sums of 32 bits never reach it.
+    """
+    found = factors(op)
+    if not (found < LEAST_FACTOR).any():
+        return ""
     bounds = _sum_bounds(op) if isinstance(op, WeightedOp) else np.array([_accumulator(op)[0]])
     sums, each = np.broadcast_arrays(bounds, found)
     for channel in np.flatnonzero((each < LEAST_FACTOR) & (sums * each >= 0.5))[:1]:
         where = f" in channel {channel}" if isinstance(op, WeightedOp) else ""
-        raise NoIntegerForm(
-            "factor", f"its sums{where} reach {sums[channel]}, and their factor {each[channel]:g} has no multiplier"
-        )
-
-
-def _follows_a_runtime(op: Operation) -> bool:
-    """Whether the bits are those of another runtime, which has no such multipliers either and yields 0 instead."""
-    module = op.get_toplevel_object()
-    return isinstance(module, ModuleOp) and runtime_of(module) != "default"
+        return f"its sums{where} reach {sums[channel]}, and their factor {each[channel]:g} has no multiplier"
+    return ""
 
 
 def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *, product32: bool = False) -> Float64s:

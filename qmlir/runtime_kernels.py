@@ -7,7 +7,7 @@ after unsigned integers have become signed ones.
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
@@ -24,6 +24,7 @@ from qmlir.runtimes import (
     Rounding,
     follows_litert,
     rounding_of,
+    runtime_of,
 )
 
 _ALIKE = MovementOp | nn.MaxPool2DOp | nn.AveragePool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp
@@ -33,6 +34,21 @@ _ALIKE = MovementOp | nn.MaxPool2DOp | nn.AveragePool2DOp | nn.ReduceMaxOp | nn.
 def rounding_for(op: Operation, runtime: str, contract: str) -> Rounding:
     """How a runtime rounds an operation on quantized types; as the target does where it has no kernel for it."""
     return Rounding(contract) if lacking(op, runtime) else rounding_of(op.name, runtime, contract, _kernel(op))
+
+
+def has_rounding(op: Operation, runtime: str) -> bool:
+    """Whether a runtime, and not the target, says how an operation on quantized types is rounded."""
+    return rounding_for(op, runtime, "").contract != ""
+
+
+def followed_runtime(op: Operation) -> str:
+    """The runtime that the module of an operation follows; before it is part of one, the module of what it reads."""
+    top = op.get_toplevel_object()
+    while not isinstance(top, ModuleOp):
+        if not isinstance(top, Operation) or not top.operands:
+            return "default"
+        top = top.operands[0].owner.get_toplevel_object()
+    return runtime_of(top)
 
 
 def lacking(op: Operation, runtime: str) -> str:

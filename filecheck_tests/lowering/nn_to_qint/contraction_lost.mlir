@@ -50,3 +50,21 @@ func.func @followed(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
   func.return %0 : tensor<1x2x!y>
 }
 }
+
+// -----
+
+!x = !quant.uniform<i16:f32, 1.0:1>
+!w = !quant.uniform<i16:f32:0, {1.0, 1.0e-12}>
+!y = !quant.uniform<i16:f32, 1.0>
+
+// For data with a zero point LiteRT has no kernel: they round as by default, where no sums may be lost.
+// CHECK-LABEL: func.func @not_followed
+// CHECK: <float, "factor", "its sums in channel 1 reach 600000000000, and their factor 1e-12 has no multiplier">
+builtin.module attributes {qmlir.numerics = "litert-reference"} {
+func.func @not_followed(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
+  %w = nn.constant <tensor<2x2xi16>, [1, 2, 0, 0]> : tensor<2x2x!w>
+  %b = nn.constant <tensor<2xi64>, [0, 600000000000]> : tensor<2xi64>
+  %0 = nn.fully_connected %x, %w, %b : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xi64> -> tensor<1x2x!y>
+  func.return %0 : tensor<1x2x!y>
+}
+}

@@ -170,3 +170,45 @@ func.func @already(%x: tensor<4x!a>, %i: tensor<4xi32>, %f: tensor<4xf32>) -> (t
   %3 = qmlir.opaque "onnx.Erf" (%f) {reason = "no such operator", source = {}} : (tensor<4xf32>) -> tensor<4xf32>
   func.return %1, %2, %3 : tensor<4x!a>, tensor<2x2xi32>, tensor<4xf32>
 }
+
+// -----
+
+!x = !quant.uniform<i16:f32, 1.0>
+!w = !quant.uniform<i16:f32:0, {1.0, 1.0e-12}>
+!y = !quant.uniform<i16:f32, 1.0>
+
+// LiteRT has no multiplier for the factor either: its bits are followed, and the ledger says so.
+// CHECK-LABEL: func.func @followed
+// CHECK: nn.fully_connected {{.*}}#qmlir.decision<quantized, "integer", "i16 activations, i16 weights per channel; its sums in channel 1 reach {{6.*}}, and their factor 1e-12 has no multiplier in litert-reference, where they become 0">
+builtin.module attributes {qmlir.numerics = "litert-reference"} {
+func.func @followed(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
+  %w = nn.constant <tensor<2x2xi16>, [1, 2, 0, 0]> : tensor<2x2x!w>
+  %b = nn.constant <tensor<2xf32>, [0.0, 0.6]> : tensor<2xf32>
+  %0 = quant.dcast %x : tensor<1x2x!x> to tensor<1x2xf32>
+  %1 = quant.dcast %w : tensor<2x2x!w> to tensor<2x2xf32>
+  %2 = nn.fully_connected %0, %1, %b : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  %3 = quant.qcast %2 : tensor<1x2xf32> to tensor<1x2x!y>
+  func.return %3 : tensor<1x2x!y>
+}
+}
+
+// -----
+
+!x = !quant.uniform<i16:f32, 1.0:1>
+!w = !quant.uniform<i16:f32:0, {1.0, 1.0e-12}>
+!y = !quant.uniform<i16:f32, 1.0>
+
+// For data with a zero point LiteRT has no kernel: rounded as by default, where no sums may be lost.
+// CHECK-LABEL: func.func @not_followed
+// CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "factor", "its sums in channel 1 reach {{6.*}}, and their factor 1e-12 has no multiplier">
+builtin.module attributes {qmlir.numerics = "litert-reference"} {
+func.func @not_followed(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
+  %w = nn.constant <tensor<2x2xi16>, [1, 2, 0, 0]> : tensor<2x2x!w>
+  %b = nn.constant <tensor<2xf32>, [0.0, 0.6]> : tensor<2xf32>
+  %0 = quant.dcast %x : tensor<1x2x!x> to tensor<1x2xf32>
+  %1 = quant.dcast %w : tensor<2x2x!w> to tensor<2x2xf32>
+  %2 = nn.fully_connected %0, %1, %b : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  %3 = quant.qcast %2 : tensor<1x2xf32> to tensor<1x2x!y>
+  func.return %3 : tensor<1x2x!y>
+}
+}

@@ -28,13 +28,12 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType, element_type
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.ledger import decide, deciding_operations, decision_of
-from qmlir.legality import NoIntegerForm, require_integer_form, target_of
+from qmlir.legality import NoIntegerForm, lost_sums, require_integer_form, target_of
 from qmlir.quantized_values import computed_storage, data_operands, data_values, storage_name, uniform
 from qmlir.rewriting import replace
-from qmlir.runtime_kernels import lacking
-from qmlir.runtimes import runtime_of
+from qmlir.runtime_kernels import followed_runtime, lacking
 from qmlir.target import Target
-from qmlir.transforms.quantize.on_floats import computes_on_floats, follows, has_table, module_of, moves_numbers
+from qmlir.transforms.quantize.on_floats import computes_on_floats, follows, has_table, moves_numbers
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_ON_FLOATS,
     COMPUTED_WEIGHTS,
@@ -83,7 +82,7 @@ def decide_quantized(op: Operation, target: Target) -> None:
 
 
 def _record_quantized(op: Operation) -> None:
-    storage = storage_name(uniform(op.results[0]).storage)
+    storage, runtime = storage_name(uniform(op.results[0]).storage), followed_runtime(op)
     if isinstance(op, MovementOp):
         decide(op, "quantized", "moved", f"moves {storage} values")
     else:
@@ -95,8 +94,10 @@ def _record_quantized(op: Operation) -> None:
             text += ", a constant factor per tensor: it has a matrix for each of a batch"
         if ON_FLOATS in op.attributes:
             text += ", a table of what the model computes on floats"
-        elif lacks := lacking(op, runtime_of(module_of(op))):
+        elif lacks := lacking(op, runtime):
             text += f", rounded as by default: LiteRT has no kernel for {lacks}"
+        elif runtime != "default" and (lost := lost_sums(op)):
+            text += f"; {lost} in {runtime}, where they become 0"
         decide(op, "quantized", "integer", text)
 
 
