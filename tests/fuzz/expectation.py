@@ -2,8 +2,10 @@
 
 Of each tensor the largest magnitude over all samples is known, so a tensor of n bits has steps of 2·max|x| / (2^n − 1)
 at most, of twice that if steps are powers of two or one bit is left for more. Each value is rounded to such steps and
-weights to theirs; several draws move the steps against the values. Whatever the quantizer decides, a network that is
-worse than this by more than half of its decibels has lost something that its bits hold.
+weights to theirs; several draws move the steps against the values. Weights have steps by their largest magnitude in
+the first draw. The others take steps of least square error, which cut off the largest weights: a weight that happens to
+lie on the steps of the first draw does not raise what its channel is expected to keep. Whatever the quantizer decides,
+a network that is worse than this by more than half of its decibels has lost something that its bits hold.
 
 The simulation knows nothing of qmlir. Where a function magnifies what rounding does to its inputs, it does so here too,
 so that what is ill-conditioned has a low expectation.
@@ -96,11 +98,11 @@ def rounded(graph: Graph, oracle: Oracle, options: Options, exact: Sequence[Mapp
         most = max(np.abs(e[name].astype(np.float64)).max(initial=0.0) for e in exact)
         most = max(most, FIXED.get(makers.get(name, ""), 0.0))
         steps[name] = 2 * most * (2 if bits == 16 else 1.1) * twice / (2**bits - 1)
-    changed = Oracle(_with_rounded_constants(graph, options))
+    largest, fitted = (Oracle(_with_rounded_constants(graph, options, fits)) for fits in (False, True))
     random = np.random.default_rng(0)
     draws = list[list[dict[str, Array]]]()
     for draw in range(DRAWS):
-        change = _rounding(steps, random if draw else None)
+        change, changed = _rounding(steps, random if draw else None), fitted if draw else largest
         draws.append([changed.run(feed, change) for feed in graph.feeds()])
     return Rounded([dict(e) for e in exact], draws)
 
@@ -118,8 +120,8 @@ def _rounding(steps: Mapping[str, float], random: np.random.Generator | None) ->
     return change
 
 
-def _with_rounded_constants(graph: Graph, options: Options) -> Graph:
-    """The network with its constant floats on steps of their own."""
+def _with_rounded_constants(graph: Graph, options: Options, fits: bool) -> Graph:
+    """The network with its constant floats on steps of their own; weights on those of least square error if it fits."""
     kept = {name for node in graph.nodes if node.operator in EXACT_CONSTANTS for name in node.inputs}
     folded = "BatchNormalization" in {n.operator for n in graph.nodes}
     found = dict(graph.constants)
@@ -136,10 +138,28 @@ def _with_rounded_constants(graph: Graph, options: Options) -> Graph:
         axis = _channels(graph, name, array) if False not in options.every("per_channel") else None
         axes = None if axis is None else tuple(i for i in range(array.ndim) if i != axis)
         most = np.abs(exact).max(axis=axes, keepdims=axes is not None, initial=0)
-        step = most * twice / (2 ** (bits - 1) - 1 or 1)
-        step = np.where(step > 0, step, 1.0)
-        found[name] = np.asarray(np.rint(exact / step) * step, array.dtype)
+        levels = 2 ** (bits - 1) - 1 or 1
+        step = np.where(most > 0, most, levels) * twice / levels
+        values = _fitted(exact, step, levels, axes) if fits and array.ndim > 1 else np.rint(exact / step) * step
+        found[name] = np.asarray(values, array.dtype)
     return replace(graph, constants=found)
+
+
+def _fitted(exact: Array, step: Array, levels: int, axes: tuple[int, ...] | None) -> Array:
+    """Weights on steps of least square error, of those between the given ones and a quarter of these.
+
+    Args:
+        exact: The weights.
+        step: Steps under which none is cut off, of the tensor or of each channel.
+        levels: How many steps a weight may be long.
+        axes: The axes that weights of one step lie along; None: all.
+    """
+    best, least = exact, np.full(np.shape(step), np.inf)
+    for factor in np.linspace(1.0, 0.25, 31):
+        values = np.clip(np.rint(exact / (step * factor)), -levels, levels) * step * factor
+        error = np.sum((values - exact) ** 2, axis=axes, keepdims=axes is not None)
+        best, least = np.where(error < least, values, best), np.minimum(error, least)
+    return best
 
 
 def _channels(graph: Graph, name: str, array: Array) -> int | None:
