@@ -35,7 +35,7 @@ def _weighted(
     if type is None or node.output_type() is None:
         raise node.error("its input, weights and output must be all quantized or all plain", "some of each")
     if b is not None and node.element(b) not in ("i32", "i64") and not node.is_quantized(b):
-        raise node.error("its bias must be int32 or int64", node.element(b))
+        raise node.error(f"its bias{_named(b)} must be int32 or int64", node.element(b))
     bias = None if b is None else _bias(node, b, x, w)
     return node.compute(op_type, [node.quantized(x), node.quantized(w), bias], given, element=node.output_type())
 
@@ -47,7 +47,8 @@ BIAS_STEPS = 0.02
 def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
     """A bias in steps of exactly s_x · s_w, which is what kernels take its integers for.
 
-    The file's own scale is that product rounded to float32; one of 64 bits has no other type than its integers.
+    The file's own scale is that product rounded to float32; one of 64 bits has no other type than its integers. A bias
+    with another scale would have two meanings, its real numbers and what kernels make of its integers, unless it is 0.
     """
     own, data, weights, out = (node.type_of(b), node.type_of(x), node.type_of(w), node.output_type())
     scales = b.scales if isinstance(b, Wide) else own.scales if own is not None else ()
@@ -59,12 +60,19 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
     if data.axis is not None or out.axis is not None:
         raise Refusal("its input or output is quantized per axis")
     if own is not None and (any(own.zero_points) or own.storage_width != 32 or len(b.shape) != 1):
-        raise node.error("its bias must be int32 [O] with zero point 0", str(own)[:80])
+        raise node.error(f"its bias{_named(b)} must be int32 [O] with zero point 0", str(own)[:80])
     steps = data.scale * np.array(weights.scales)
     if len(scales) not in (1, len(steps)) and len(steps) > 1:
-        raise node.error(f"its bias must have {len(steps)} scales, as its weights have", str(len(scales)))
-    if not (np.abs(steps - np.array(scales)) <= BIAS_STEPS * out.scale).all():
-        raise node.error("its bias must count in steps of its input's scale times its weights'", str(scales[0]))
+        raise node.error(f"its bias{_named(b)} must have {len(steps)} scales, as its weights have", str(len(scales)))
+    apart = np.abs(steps - np.array(scales)) > BIAS_STEPS * out.scale
+    if apart.any() and (b.array if isinstance(b, Wide) else b.stored).any():
+        channel = int(apart.argmax())
+        needed, given = (float(np.broadcast_to(s, apart.shape)[channel]) for s in (steps, scales))
+        raise node.error(
+            f"its bias{_named(b)} must count in steps of its input's scale times its weights', {needed:g} in channel "
+            f"{channel}",
+            f"a scale of {given:g}",
+        )
     if isinstance(b, Wide):
         return node.quantized(b)
     if weights.axis is None:
@@ -72,6 +80,11 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
     if b.stored.shape != steps.shape:
         raise node.error(f"its bias must have {steps.size} elements", str(b.stored.size))
     return node.quantized(Dequantized(b.stored, UniformType.per_axis(i32, 0, steps.tolist()), b.name))
+
+
+def _named(value: Value) -> str:
+    """A constant's name as a sentence has it."""
+    return f' "{value.name}"' if isinstance(value, Constant) and value.name else ""
 
 
 @converts("CONV_2D", options="Conv2DOptions")

@@ -144,7 +144,24 @@ def test_bias_on_another_scale(data: type, bias: type, scale: list[float]) -> No
     w = constant("w", np.ones((4, 3), np.int8), scale=[0.5] * len(scale), zero=[0] * len(scale))
     b = constant("b", np.ones(4, bias), scale=scale, zero=[0] * len(scale))
     op = Op("FULLY_CONNECTED", [0, 1, 2], [3], "FullyConnectedOptions", {ACT: 0})
-    refused(model([x, w, b, y], [op], [0], [3]), "input's scale times its weights'", NodeError)
+    file = model([x, w, b, y], [op], [0], [3])
+    wanted = rf"its bias \"b\" must count .* weights', 0.25 in channel {len(scale) - 1}, got a scale of 0.75"
+    with pytest.raises(NodeError, match=wanted):
+        load_tflite(file)
+    tensors = [x, w, constant("b", np.zeros(4, bias), scale=scale, zero=[0] * len(scale)), y]
+    nothing = qmlir.reference(load_tflite(model(tensors, [op], [0], [3])))(np.ones((2, 3), data))
+    np.testing.assert_array_equal(nothing, np.full((2, 4), 3 * 0.25 / 0.5 + 0.5, data))  # a bias of 0 has one meaning
+
+
+@pytest.mark.parametrize("bias", [np.int8, np.int16])
+def test_a_narrow_bias_is_named(bias: type) -> None:
+    stored = {"dtype": np.int8, "scale": [0.5], "zero": [0]}
+    x, y = T("x", (2, 3), **stored), T("y", (2, 4), **stored)
+    w = constant("w", np.ones((4, 3), np.int8), scale=[0.5], zero=[0])
+    op = Op("FULLY_CONNECTED", [0, 1, 2], [3], "FullyConnectedOptions", {ACT: 0})
+    b = constant("b", np.ones(4, bias), scale=[0.5], zero=[0])
+    with pytest.raises(NodeError, match=r'its bias "b" must be int32'):
+        load_tflite(model([x, w, b, y], [op], [0], [3]))
 
 
 def test_a_wide_bias_without_a_scale_counts_in_the_accumulators() -> None:
