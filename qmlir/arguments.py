@@ -1,19 +1,22 @@
 """What users give to the functions of `compiler.py`, in the form that these work on, or a typed error.
 
 A network may come as a module or as a path, and so may a profile and a policy. What is neither is refused with what was
-needed and what was given.
+needed and what was given; so are numbers, texts and mappings of other types than a function takes.
 """
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.errors import OptionError
 from qmlir.policy import Policy
 from qmlir.profiles import Profile
+
+T = TypeVar("T")
 
 Array = npt.NDArray[Any]
 
@@ -40,7 +43,7 @@ def profile_given(given: object) -> tuple[Profile, str]:
         return Profile.load(given), str(given)
     if not isinstance(given, Profile):
         need = "must be what qmlir.profile returns, or the path of a profile"
-        raise OptionError("profile", need, got=f"{given!r} of type {type(given).__name__}")
+        raise OptionError("profile", need, got=_described(given))
     return given, "profile"
 
 
@@ -57,4 +60,74 @@ def policy_given(given: object) -> Policy:
             return Policy.of(cast(Mapping[str, Any], given))
         case _:
             need = "must be a Policy, rules as plain data, or the path of a file of them"
-            raise OptionError("policy", need, got=f"{given!r} of type {type(given).__name__}")
+            raise OptionError("policy", need, got=_described(given))
+
+
+def integer_given(option: str, given: object) -> int:
+    """An integer: Python's or numpy's, and no truth value.
+
+    Raises:
+        OptionError: The argument is something else.
+    """
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise OptionError(option, "must be an integer", got=_described(given))
+    return int(given)
+
+
+def text_given(option: str, given: object) -> str:
+    """A text.
+
+    Raises:
+        OptionError: The argument is something else.
+    """
+    return _typed(option, given, str, "must be text")
+
+
+def flag_given(option: str, given: object) -> bool:
+    """A truth value.
+
+    Raises:
+        OptionError: The argument is something else.
+    """
+    return _typed(option, given, bool, "must be True or False")
+
+
+def sizes_given(option: str, given: object) -> Mapping[str, int]:
+    """Sizes by the names of symbolic dimensions; None is no sizes.
+
+    Raises:
+        OptionError: The argument is no mapping from names to integers.
+    """
+    entries = _by_name(option, given, 'must be sizes by symbol, such as {"N": 1}')
+    return {name: integer_given(f"{option} {name}", size) for name, size in entries.items()}
+
+
+def arrays_given(option: str, given: object) -> Mapping[str, Array]:
+    """Arrays by the names of inputs; None is no arrays.
+
+    Raises:
+        OptionError: The argument is no mapping from names to numpy arrays.
+    """
+    need = "must be numpy arrays by input name"
+    entries = _by_name(option, given, need)
+    for name, array in entries.items():
+        if not isinstance(array, np.ndarray | np.generic):
+            raise OptionError(f"{option} {name}", "must be a numpy array", got=_described(array))
+    return {name: np.asarray(array) for name, array in entries.items()}
+
+
+def _by_name(option: str, given: object, need: str) -> dict[str, object]:
+    if given is None:
+        return {}
+    entries = cast(Mapping[object, object], _typed(option, given, Mapping, need))
+    return {text_given(f"a name in {option}", name): value for name, value in entries.items()}
+
+
+def _typed(option: str, given: object, type: type[T], need: str) -> T:
+    if not isinstance(given, type):
+        raise OptionError(option, need, got=_described(given))
+    return given
+
+
+def _described(given: object) -> str:
+    return f"{given!r} of type {type(given).__name__}"

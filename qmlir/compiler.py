@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qmlir.arguments import Network, policy_given, profile_given, samples_given
+from qmlir.arguments import (
+    Network,
+    arrays_given,
+    flag_given,
+    integer_given,
+    policy_given,
+    profile_given,
+    samples_given,
+    sizes_given,
+    text_given,
+)
 from qmlir.budget import BUDGET
 from qmlir.context import make_context
 from qmlir.device import load_device
@@ -95,9 +105,12 @@ def load(
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
         fold_budget: Bytes that constants may take which are computed from smaller ones at import.
     """
-    module = _load(path_of(path), bind or {}, constants or {}, signature, fold_budget)
-    if numerics is not None:
-        follow(module, numerics)
+    key = None if signature is None else text_given("signature", signature)
+    runtime = None if numerics is None else text_given("numerics", numerics)
+    sizes, arrays = sizes_given("bind", bind), arrays_given("constants", constants)
+    module = _load(path_of(path), sizes, arrays, key, integer_given("fold_budget", fold_budget))
+    if runtime is not None:
+        follow(module, runtime)
     return module
 
 
@@ -163,16 +176,23 @@ def profile(
     """
     from qmlir.backends.cpu.tally import tally
     from qmlir.profiles import Profile
-    from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
+    from qmlir.transforms.quantize.insert_observers import (
+        by_tensor,
+        nothing_to_observe,
+        observed_keys,
+        observed_shapes,
+        observers,
+    )
 
+    most, by_channel = integer_given("bins", bins), flag_given("per_channel", per_channel)
     module = loaded(module)
     refuse_opaque(module, "the network")
     observed = Pipeline(*OBSERVE)(module)
     network = main_function(observed)
     taps, shapes = observers(network), observed_shapes(network)
     if not shapes:
-        raise ProfileError("the network", "must have float tensors", got="none", remedy="profile it before quantizing")
-    found = Profile.empty(shapes, bins, keys=observed_keys(network), per_channel=per_channel)
+        raise nothing_to_observe(network)
+    found = Profile.empty(shapes, most, keys=observed_keys(network), per_channel=by_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
     for sample in samples_given(samples):
         found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]), tally)
@@ -357,9 +377,9 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
 
     require_module(module)
     modes = {mode.value: mode for mode in WeightsMode}
-    if weights not in modes:
+    if text_given("weights", weights) not in modes:
         raise OptionError("weights", f"must be one of {', '.join(modes)}", got=weights)
-    write_module(module, path_of(path), TextForm(generic=generic, weights=modes[weights]))
+    write_module(module, path_of(path), TextForm(generic=flag_given("generic", generic), weights=modes[weights]))
 
 
 def export(module: Network, path: str | Path, *, format: str | None = None, opset: int | None = None) -> list[Path]:
@@ -380,7 +400,7 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
     """
     if format is None:
         format = "tflite" if path_of(path).suffix == ".tflite" else "onnx-qdq"
-    if format not in EXPORT_FORMATS:
+    if text_given("format", format) not in EXPORT_FORMATS:
         remedy = near_misses(format, EXPORT_FORMATS) or f"known: {', '.join(EXPORT_FORMATS)}"
         raise OptionError("format", "there is no such format", got=format, remedy=remedy)
     module = loaded(module)
@@ -394,5 +414,5 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
     from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
 
     written = to_integers(module) if format == "onnx-integer" else module
-    version = DEFAULT_OPSET if opset is None else opset
+    version = DEFAULT_OPSET if opset is None else integer_given("opset", opset)
     return export_onnx(main_function(written), path_of(path), opset=version, format=format)

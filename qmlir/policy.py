@@ -185,16 +185,10 @@ def _word(key: str, value: str) -> Any:
     if key in SELECTORS:
         return value.split(",") if key == "between" else value
     try:
-        values = [_plain(v) for v in value.split(",")]
+        values = [yaml.safe_load(v) for v in value.split(",")]
     except yaml.YAMLError:
         return value
     return values if len(values) > 1 else values[0]
-
-
-def _plain(text: str) -> Any:
-    """What a text says in YAML; numbers such as `6e2`, which YAML 1.1 takes for text, are numbers."""
-    value = yaml.safe_load(text)
-    return float(text) if isinstance(value, str) and re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", text) else value
 
 
 def _file_error(file: YamlFile, error: Misstep) -> FileError:
@@ -302,11 +296,19 @@ def _value_of(name: str, value: Any, hint: Any, keys: Sequence[Key]) -> Any:
         if not isinstance(value, bool):
             raise Misstep("must be true or false", *keys, got=_inline(value))
         return value
-    numbers = cast(list[Any], value) if isinstance(value, list | tuple) else []
+    numbers = [_number(n) for n in cast(list[Any], value)] if isinstance(value, list | tuple) else []
     if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         need = "must be [lowest, highest]" if name == "range" else "must be [scale, zero point]"
         raise Misstep(need, *keys, got=_inline(value))
     return _range_of(numbers, keys) if name == "range" else _parameters_of(numbers, keys)
+
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+def _number(value: Any) -> Any:
+    """The number that a value spells, such as `6e2` and `-.5`, which YAML 1.1 takes for text; else the value itself."""
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
 
 def _range_of(numbers: Sequence[float], keys: Sequence[Key]) -> tuple[float, float]:

@@ -17,8 +17,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import TensorOp, shape_of
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.errors import ProfileError
 from qmlir.rewriting import node_name, tensor_name
 from qmlir.transforms.quantize.inputs import argument_of
 
@@ -99,6 +100,18 @@ def by_tensor(observed: Sequence[ObserveOp], arrays: Sequence[Array]) -> dict[st
 def observed_shapes(within: Operation) -> dict[str, tuple[int, ...]]:
     """Name → shape without the batch dimension, of each observed tensor of a module or a function."""
     return {o.tensor.data: shape_of(o.value)[1:] for o in observers(within)}
+
+
+def nothing_to_observe(function: func.FuncOp) -> ProfileError:
+    """The error for a network without observers: its float tensors are empty, or it has none."""
+    values = [*function.body.block.args, *(result for op in function.body.block.ops for result in op.results)]
+    if any(is_quantized(value) for value in values):
+        got, remedy = "only quantized tensors", "profile it before quantizing"
+    elif any(is_float(value) for value in values):
+        got, remedy = "only empty tensors", "export the model with input shapes without a dimension of 0"
+    else:
+        got, remedy = "only integer tensors", "run it as it is: there is nothing to quantize"
+    return ProfileError("the network", "must have float tensors with elements", got=got, remedy=remedy)
 
 
 def observed_keys(function: func.FuncOp) -> dict[str, str]:
