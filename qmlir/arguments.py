@@ -71,7 +71,7 @@ def integer_given(option: str, given: object) -> int:
     """
     if isinstance(given, bool) or not isinstance(given, int | np.integer):
         raise OptionError(option, "must be an integer", got=_described(given))
-    return int(given)
+    return int(cast(int, given))
 
 
 def text_given(option: str, given: object) -> str:

@@ -50,7 +50,7 @@ REMEDIES = {
     "computed-weights": "make its weights a constant of the model",
     "accumulator": "give it or its weights a lower precision in the policy",
     "factor": "fix the range of its tensors in the policy",
-    "bias": "make its bias a constant, or give it wider weight scales",
+    "bias": "make its bias a constant of the model, or give its input a wider range in the policy",
     "blocked": "give its weights one scale for each channel",
     "shared": "quantize the other operations that read its result",
     "runtime": "follow no runtime: load the model with numerics=default",

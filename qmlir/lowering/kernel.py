@@ -127,7 +127,9 @@ class MainLowering:
         """
         array = constant_array(tensor)
         if array is None:
-            self.refuse(op, f"needs constant {what}", got="a value computed at run time", remedy="fold constants first")
+            self.refuse(
+                op, f"needs constant {what}", got="a value computed at run time", remedy="run --fold-constants first"
+            )
         return array
 
     def view(self, buffer: SSAValue, shape: Sequence[int]) -> SSAValue:

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -171,6 +171,137 @@ def test_a_range_in_the_policy_is_one(folder: Path) -> None:
     assert entry.code == "no-range"
     fixed = qmlir.quantize(module, policy={"rules": [{"name": "y", "range": [-20.0, 20.0]}]})
     assert all(e.outcome == "quantized" for e in qmlir.decisions(fixed))
+
+
+ROW = helper.make_tensor_value_info("b", TensorProto.FLOAT, [8])
+
+
+def test_a_computed_bias_can_be_made_a_constant(folder: Path) -> None:
+    model = network(("Gemm", "x w b", "y", {}), w=WEIGHTS)
+    model.graph.input.append(ROW)
+    onnx.save(model, "bias.onnx")
+    profile = qmlir.profile("bias.onnx", [{"x": x, "b": WEIGHTS[0]} for x in SAMPLES])
+    (entry,) = qmlir.decisions(qmlir.quantize("bias.onnx", profile))
+    assert (entry.outcome, entry.code) == ("float", "bias")
+    bound = qmlir.Pipeline("simplify")(qmlir.load("bias.onnx", constants={"b": WEIGHTS[0]}))
+    fitting = qmlir.profile(bound, SAMPLES)
+    assert {e.outcome for e in qmlir.decisions(qmlir.quantize(bound, fitting))} == {"quantized"}
+
+
+BIASED = """
+!x = !quant.uniform<i8:f32, {scale}>
+!w = !quant.uniform<i8<-127:127>:f32, 0.001>
+!y = !quant.uniform<i8:f32, 1.0e6>
+func.func @main({arguments}) -> tensor<1x2x!y> {{
+  %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!w>
+  {constant}
+  %0 = nn.fully_connected %x, %w, %a : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!y>
+  func.return %0 : tensor<1x2x!y>
+}}
+"""
+
+
+def bias_decision(folder: Path, *, scale: float, constant: bool) -> Entry | None:
+    """What `quantize-bias` decides about an operation; None where its bias becomes integers."""
+    arguments = "%x: tensor<1x2x!x>" + ("" if constant else ", %a: tensor<2xf32>")
+    made = "%a = nn.constant <tensor<2xf32>, [1.0, 3.0e12]> : tensor<2xf32>" if constant else ""
+    (folder / "biased.mlir").write_text(BIASED.format(scale=scale, arguments=arguments, constant=made))
+    return next(iter(qmlir.decisions(qmlir.Pipeline("quantize-bias")(qmlir.load("biased.mlir")))), None)
+
+
+def test_a_bias_fits_once_it_is_constant_and_its_input_wide(folder: Path) -> None:
+    assert REMEDIES["bias"] == "make its bias a constant of the model, or give its input a wider range in the policy"
+    for scale, constant in ((0.5, True), (500.0, False)):
+        found = bias_decision(folder, scale=scale, constant=constant)
+        assert found is not None
+        assert (found.outcome, found.code) == ("float", "bias")
+    assert bias_decision(folder, scale=500.0, constant=True) is None
+
+
+def test_a_lower_precision_makes_sums_fit(folder: Path) -> None:
+    assert REMEDIES["accumulator"] == "give it or its weights a lower precision in the policy"
+    nodes = [("Expand", "x s", "e", {}), ("ReduceSum", "e", "y", {"keepdims": 0})]
+    model = network(*nodes, s=np.array([30000, 8]))
+    (entry,) = (e for e in entries(model, folder, precision="int16") if e.outcome == "float")
+    assert entry.code == "accumulator"
+    lower = {"rules": [{"name": name, "precision": "int8"} for name in ("x", "e", "y")]}
+    assert all(e.outcome != "float" for e in entries(model, folder, precision="int16", policy=lower))
+
+
+@pytest.mark.parametrize("kind", ["MatMul", "Mul", "Add"])
+def test_a_range_in_the_policy_brings_scales_together(kind: str, folder: Path) -> None:
+    assert REMEDIES["factor"] == "fix the range of its tensors in the policy"
+    model = network((kind, "x w", "y", {}), w=WEIGHTS)
+    far = {"rules": [{"name": "y", "range": [-1e-25, 1e-25]}]}
+    assert "factor" in {e.code for e in entries(model, folder, policy=far)}
+    near = {"rules": [*far["rules"], {"name": "y", "range": [-20.0, 20.0]}]}
+    assert all(e.outcome == "quantized" for e in entries(model, folder, policy=near))
+
+
+@pytest.mark.parametrize("quantized", ["a", "y"])
+def test_movement_is_quantized_with_either_neighbour(quantized: str, folder: Path) -> None:
+    assert REMEDIES["neighbours"] == "quantize what it reads from or writes to"
+    model = network(
+        ("Sigmoid", "x", "a", {}), ("Unsqueeze", "a axes", "z", {}), ("Relu", "z", "y", {}), axes=np.array([0])
+    )
+    rules = [{"name": name, "keep_float": True} for name in ("a", "y")]
+    codes = {e.node: e.code for e in entries(model, folder, policy={"rules": rules})}
+    assert codes["z"] == "neighbours"
+    rules = [rule for rule in rules if rule["name"] != quantized]
+    outcomes = {e.node: e.outcome for e in entries(model, folder, policy={"rules": rules})}
+    assert outcomes["z"] == outcomes[quantized] == "quantized"
+
+
+@pytest.mark.parametrize("text", ["-1e-3,1e-3", "[-1E-3, 1e-3]", "-.001,.001", "-0.001,0.001"])
+def test_ranges_are_numbers_however_they_are_written(text: str, tmp_path: Path) -> None:
+    assert rule_of(f"name=x range={text}").settings == {"range": (-0.001, 0.001)}
+    (tmp_path / "net.yaml").write_text(f"rules: [{{name: x, range: [{text.strip('[]')}]}}]\n")
+    assert Policy.load(tmp_path / "net.yaml").rules[0].settings == {"range": (-0.001, 0.001)}
+    with pytest.raises(PolicyError, match=r"must be \[lowest, highest\]"):
+        rule_of("name=x range=a,1e-3")
+
+
+# Arguments of another type.
+
+WRONG: dict[str, Callable[[], object]] = {
+    "bins: must be an integer, got 'a' of type str": lambda: qmlir.profile(
+        "net.onnx", SAMPLES[:1], bins=cast(Any, "a")
+    ),
+    "bins: must be an integer, got nan": lambda: qmlir.profile("net.onnx", SAMPLES[:1], bins=cast(Any, float("nan"))),
+    "per_channel: must be True": lambda: qmlir.profile("net.onnx", SAMPLES[:1], per_channel=cast(Any, "no")),
+    "opset: must be an integer, got 'a'": lambda: qmlir.export("q.mlir", "o.onnx", opset=cast(Any, "a")),
+    "format: must be text, got 3": lambda: qmlir.export("q.mlir", "o.onnx", format=cast(Any, 3)),
+    'bind: must be sizes by symbol, such as {"N": 1}, got 3': lambda: qmlir.load("net.onnx", bind=cast(Any, 3)),
+    "bind N: must be an integer, got 'a'": lambda: qmlir.load("net.onnx", bind=cast(Any, {"N": "a"})),
+    "constants: must be numpy arrays by": lambda: qmlir.load("net.onnx", constants=cast(Any, "a")),
+    "constants x: must be a numpy array, got 'a'": lambda: qmlir.load("net.onnx", constants=cast(Any, {"x": "a"})),
+    "numerics: must be text, got 3": lambda: qmlir.load("net.onnx", numerics=cast(Any, 3)),
+    "signature: must be text, got 3": lambda: qmlir.load("net.onnx", signature=cast(Any, 3)),
+    "fold_budget: must be an integer": lambda: qmlir.load("net.onnx", fold_budget=cast(Any, "a")),
+    "weights: must be text, got []": lambda: qmlir.save(qmlir.load("q.mlir"), "o.mlir", weights=cast(Any, [])),
+}
+"""What the error says → a call that meets it."""
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_arguments_of_another_type_are_refused(message: str, folder: Path) -> None:
+    with pytest.raises(qmlir.errors.OptionError, match=re.escape(message)):
+        WRONG[message]()
+
+
+def test_integers_of_numpy_are_integers(folder: Path) -> None:
+    assert qmlir.profile("net.onnx", SAMPLES[:1], bins=cast(Any, np.int64(8))).bins == 8
+
+
+def test_a_network_of_empty_tensors_is_told_so(folder: Path) -> None:
+    model = network(("Relu", "x", "y", {}))
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 0
+    onnx.save(model, "empty.onnx")
+    with pytest.raises(qmlir.QmlirError, match="float tensors with elements, got only empty tensors; export the model"):
+        qmlir.profile("empty.onnx", [np.zeros((1, 0), np.float32)])
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 8
+    onnx.save(model, "full.onnx")
+    assert qmlir.profile("full.onnx", SAMPLES[:1]).samples == 1
 
 
 # Spellings.

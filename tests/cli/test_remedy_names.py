@@ -1,0 +1,183 @@
+"""The flags, options, passes and commands that remedies name exist: every text of a remedy in the package is read."""
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from xdsl.transforms import get_all_passes
+
+import qmlir
+from qmlir.cli.flags import ArgumentParser, argument_parser
+from qmlir.cli.images import Preprocessing
+from qmlir.cli.main import _parser
+from qmlir.compiler import EXPORT_FORMATS
+from qmlir.ledger import CODES, REMEDIES
+from qmlir.pipeline import PASSES, pass_class
+from qmlir.recipe import Recipe
+from qmlir.runtimes import Runtime
+
+PACKAGE = Path(qmlir.__file__).parent
+HOLDS_A_REMEDY = re.compile(r"(?i)\w*remed(y|ies)|_\w+_AGAIN")
+MAY_HOLD_ONE = re.compile(r"(?i)remed|_AGAIN|NoForm\(")
+POSITIONAL = {"NoForm": 2}
+"""Errors whose remedy has no keyword → its position."""
+
+
+def _expressions(tree: ast.AST) -> Iterator[ast.expr]:
+    """The expressions whose value is a remedy, or a table of them."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword(arg="remedy"):
+                yield node.value
+            case ast.Assign(targets=targets) if any(HOLDS_A_REMEDY.fullmatch(ast.unparse(t)) for t in targets):
+                yield node.value
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = zip(names, values, strict=False)  # `*rest` stands for several
+                yield from (value for name, value in pairs if HOLDS_A_REMEDY.fullmatch(ast.unparse(name)))
+            case ast.Call(func=ast.Name(id=name), args=args) if len(args) > POSITIONAL.get(name, len(args)):
+                yield args[POSITIONAL[name]]
+            case _:
+                pass
+
+
+def _texts(expression: ast.AST) -> Iterator[str]:
+    """The texts in an expression; what a formatted text leaves open is `…`."""
+    if isinstance(expression, ast.JoinedStr):
+        yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in expression.values)  # type: ignore[misc]
+    elif isinstance(expression, ast.Constant) and isinstance(expression.value, str):
+        yield expression.value
+    else:
+        said = expression.values if isinstance(expression, ast.Dict) else ast.iter_child_nodes(expression)
+        for child in said:
+            yield from _texts(child)
+
+
+@cache
+def remedies() -> dict[str, str]:
+    """Text → the place where the package says it."""
+    found: dict[str, str] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        source = path.read_text("utf-8")
+        if not MAY_HOLD_ONE.search(source):
+            continue
+        for expression in _expressions(ast.parse(source)):
+            for text in _texts(expression):
+                found.setdefault(text, f"{path.relative_to(PACKAGE)}:{expression.lineno}")
+    return found
+
+
+@cache
+def commands() -> dict[str, ArgumentParser]:
+    return _parser()[1]
+
+
+@cache
+def flags() -> dict[str, list[argparse.Action]]:
+    """`--flag` → the actions of all commands that have it."""
+    found: dict[str, list[argparse.Action]] = {}
+    for parser in (*commands().values(), argument_parser()):
+        for action in parser._actions:
+            for name in action.option_strings:
+                found.setdefault(name, []).append(action)
+    return found
+
+
+@cache
+def settings() -> dict[str, Any]:
+    """Keys that are written `key=value` → the types of their values."""
+    passes: Any = pass_class("quantize")
+    load = {name: str for name in inspect.signature(qmlir.load).parameters} | {"numerics": Runtime}
+    return {**load, **get_type_hints(Preprocessing), **get_type_hints(passes), **get_type_hints(Recipe)}
+
+
+PASS_OPTIONS = re.compile(r"--(?P<flag>[a-z][\w-]*|…(?==))(?:=(?P<value>\"[^\"]*\"|[^\s,;)]+))?")
+SETTING = re.compile(r"(?<![\w-])(?P<key>[a-z][\w-]*)=(?P<value>[\w.-]+)")
+HYPHENED = re.compile(r"(?<![\w.-])[a-z]\w*(?:-\w+)+(?![\w-]*=)")
+QUOTED_COMMAND = re.compile(r"`qmlir ((?:[a-z]+ ?)+)")
+FUNCTION = re.compile(r"\bqmlir\.(\w+)\(")
+
+
+def _accepts(action: argparse.Action, value: str) -> bool:
+    try:
+        read: Any = action.type or str
+        read(value)
+    except (argparse.ArgumentTypeError, ValueError):
+        return False
+    return action.choices is None or value in action.choices
+
+
+def _complaints(text: str) -> Iterator[str]:
+    """What a remedy names that does not exist."""
+    for match in PASS_OPTIONS.finditer(text):
+        name, value = match["flag"], match["value"]
+        if name in {*PASSES, "…"}:  # of `--…=` any pass may be meant
+            passes = map(pass_class, PASSES if name == "…" else [name])
+            known = {f.name.replace("_", "-") for cls in passes for f in dataclasses.fields(cls)}
+            keys = re.findall(r"([\w-]+)=", (value or "").strip('"'))
+            yield from (f"--{name} has no option {key}" for key in keys if key not in known)
+        elif f"--{name}" not in flags():
+            yield f"there is no flag --{name}"
+        elif value and "…" not in value and not any(_accepts(a, value.strip('"')) for a in flags()[f"--{name}"]):
+            yield f"--{name} has no value {value}"
+    rest = PASS_OPTIONS.sub("", text)
+    for match in SETTING.finditer(rest):
+        key, value = match["key"].replace("-", "_"), match["value"]
+        if key not in settings():
+            yield f"there is no setting {match['key']}"
+        elif (known := list(_leaves(settings()[key]))) and value not in known and set(map(type, known)) == {str}:
+            yield f"{key} has no value {value}"
+    for word in HYPHENED.findall(SETTING.sub("", rest)):
+        if word not in {*PASSES, *get_all_passes(), *EXPORT_FORMATS}:
+            yield f"there is no pass {word}"
+    for name in QUOTED_COMMAND.findall(text):
+        words = name.split()
+        if not any(" ".join(words[:n]) in commands() for n in (1, 2)):
+            yield f"there is no command {name}"
+    yield from (f"there is no qmlir.{name}" for name in FUNCTION.findall(text) if not hasattr(qmlir, name))
+
+
+def _leaves(hint: Any) -> Iterator[Any]:
+    """The values that a `Literal`, or a union of them, lists."""
+    for argument in get_args(hint):
+        if get_args(argument):
+            yield from _leaves(argument)
+        else:
+            yield argument
+
+
+def test_what_remedies_name_exists() -> None:
+    assert len(remedies()) > 120
+    wrong = [f"{place}: {text!r}: {why}" for text, place in remedies().items() for why in _complaints(text)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "give --partial",
+        'give some: --…="samples=samples.npy"',
+        "use --weights=outline",
+        "set --quantize=fail-on-floats=true",
+        'give one: --apply-profile="profile=net.yaml"',
+        "quantize with precison=int8",
+        "quantize with precision=int12",
+        "load the model with numerics=tflite",
+        "run npu-casacde",
+        "see `qmlir imports`",
+        "load it: qmlir.read(path)",
+    ],
+)
+def test_a_name_that_does_not_exist_is_found(text: str) -> None:
+    assert list(_complaints(text))
+
+
+def test_remedies_of_the_ledger_are_for_its_codes() -> None:
+    assert set(REMEDIES) <= set(CODES)
+    assert set(CODES) - set(REMEDIES) == {"integer", "moved", "device"}
