@@ -4,7 +4,7 @@ A network may come as a module or as a path, and so may a profile and a policy. 
 needed and what was given; so are numbers, texts and mappings of other types than a function takes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.errors import OptionError
+from qmlir.near_misses import near_misses
 from qmlir.policy import Policy
 from qmlir.profiles import Profile
 
@@ -81,6 +82,17 @@ def text_given(option: str, given: object) -> str:
         OptionError: The argument is something else.
     """
     return _typed(option, given, str, "must be text")
+
+
+def choice_given(option: str, given: object, known: Sequence[str]) -> str:
+    """One of several texts.
+
+    Raises:
+        OptionError: The argument is something else; names near misses.
+    """
+    if (text := text_given(option, given)) not in known:
+        raise OptionError(option, f"must be one of {', '.join(known)}", got=text, remedy=near_misses(text, known))
+    return text
 
 
 def flag_given(option: str, given: object) -> bool:

@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qmlir.arguments import (
-    Network,
-    arrays_given,
-    flag_given,
-    integer_given,
-    policy_given,
-    profile_given,
-    samples_given,
-    sizes_given,
-    text_given,
-)
+from qmlir import arguments
+from qmlir.arguments import Network
 from qmlir.budget import BUDGET
 from qmlir.context import make_context
 from qmlir.device import load_device
@@ -31,7 +22,6 @@ from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import FileError, OptionError, ProfileError
 from qmlir.files import path_of
 from qmlir.frontends.opaque import refuse_opaque
-from qmlir.near_misses import near_misses
 from qmlir.pipeline import Pipeline, configured_pass
 from qmlir.runtimes import follow
 from qmlir.signature import main_function
@@ -105,10 +95,10 @@ def load(
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
         fold_budget: Bytes that constants may take which are computed from smaller ones at import.
     """
-    key = None if signature is None else text_given("signature", signature)
-    runtime = None if numerics is None else text_given("numerics", numerics)
-    sizes, arrays = sizes_given("bind", bind), arrays_given("constants", constants)
-    module = _load(path_of(path), sizes, arrays, key, integer_given("fold_budget", fold_budget))
+    key = None if signature is None else arguments.text_given("signature", signature)
+    runtime = None if numerics is None else arguments.text_given("numerics", numerics)
+    sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
+    module = _load(path_of(path), sizes, arrays, key, arguments.integer_given("fold_budget", fold_budget))
     if runtime is not None:
         follow(module, runtime)
     return module
@@ -176,26 +166,20 @@ def profile(
     """
     from qmlir.backends.cpu.tally import tally
     from qmlir.profiles import Profile
-    from qmlir.transforms.quantize.insert_observers import (
-        by_tensor,
-        nothing_to_observe,
-        observed_keys,
-        observed_shapes,
-        observers,
-    )
+    from qmlir.transforms.quantize import insert_observers as observing
 
-    most, by_channel = integer_given("bins", bins), flag_given("per_channel", per_channel)
+    most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
     module = loaded(module)
     refuse_opaque(module, "the network")
     observed = Pipeline(*OBSERVE)(module)
     network = main_function(observed)
-    taps, shapes = observers(network), observed_shapes(network)
+    taps, shapes = observing.observers(network), observing.observed_shapes(network)
     if not shapes:
-        raise nothing_to_observe(network)
-    found = Profile.empty(shapes, most, keys=observed_keys(network), per_channel=by_channel)
+        raise observing.nothing_to_observe(network)
+    found = Profile.empty(shapes, most, keys=observing.observed_keys(network), per_channel=by_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
-    for sample in samples_given(samples):
-        found.update(by_tensor(taps, executable.run(sample)[-len(taps) :]), tally)
+    for sample in arguments.samples_given(samples):
+        found.update(observing.by_tensor(taps, executable.run(sample)[-len(taps) :]), tally)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found
@@ -253,7 +237,7 @@ def quantize(
         result.attributes[DEVICE] = StringAttr(str(target))
     context = context_of(result)
     if profile is not None:
-        held, source = profile_given(profile)
+        held, source = arguments.profile_given(profile)
         apply_profile(result, held, source=source, switch=PARTIAL)
     options = {
         "schema": schema,
@@ -269,7 +253,9 @@ def quantize(
     chosen = {**{name: value for name, value in options.items() if value is not None}, **required}
     step = configured_pass("quantize", chosen)
     assert isinstance(step, QuantizePass)
-    quantize_by(policy_given(policy), step, context, result, None if data is None else samples_given(data))
+    quantize_by(
+        arguments.policy_given(policy), step, context, result, None if data is None else arguments.samples_given(data)
+    )
     verify(result)
     return result
 
@@ -376,10 +362,8 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
     from qmlir.storage import TextForm, write_module
 
     require_module(module)
-    modes = {mode.value: mode for mode in WeightsMode}
-    if text_given("weights", weights) not in modes:
-        raise OptionError("weights", f"must be one of {', '.join(modes)}", got=weights)
-    write_module(module, path_of(path), TextForm(generic=flag_given("generic", generic), weights=modes[weights]))
+    mode = WeightsMode(arguments.choice_given("weights", weights, [m.value for m in WeightsMode]))
+    write_module(module, path_of(path), TextForm(generic=arguments.flag_given("generic", generic), weights=mode))
 
 
 def export(module: Network, path: str | Path, *, format: str | None = None, opset: int | None = None) -> list[Path]:
@@ -400,9 +384,7 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
     """
     if format is None:
         format = "tflite" if path_of(path).suffix == ".tflite" else "onnx-qdq"
-    if text_given("format", format) not in EXPORT_FORMATS:
-        remedy = near_misses(format, EXPORT_FORMATS) or f"known: {', '.join(EXPORT_FORMATS)}"
-        raise OptionError("format", "there is no such format", got=format, remedy=remedy)
+    format = arguments.choice_given("format", format, EXPORT_FORMATS)
     module = loaded(module)
     refuse_opaque(module, "the network")
     if format == "tflite":
@@ -414,5 +396,5 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
     from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
 
     written = to_integers(module) if format == "onnx-integer" else module
-    version = DEFAULT_OPSET if opset is None else integer_given("opset", opset)
+    version = DEFAULT_OPSET if opset is None else arguments.integer_given("opset", opset)
     return export_onnx(main_function(written), path_of(path), opset=version, format=format)
