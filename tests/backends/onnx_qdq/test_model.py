@@ -91,7 +91,7 @@ def test_an_opset_that_is_none(opset: int, tmp_path: Path) -> None:
 
 
 def test_a_format_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="format: must be one of .*, got onnx-qdx; did you mean onnx-qdq"):
+    with pytest.raises(OptionError, match=r"format: must be one of .*, got onnx-qdx; did you mean onnx-qdq"):
         qmlir.export(fully_connected(), tmp_path / "m.onnx", format="onnx-qdx")
 
 
