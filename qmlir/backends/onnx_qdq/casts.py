@@ -1,10 +1,16 @@
 """Between element types, and between real values and the integers that store them."""
 
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
 from qmlir.backends.forms import NoForm
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import tensor_type
+from qmlir.backends.onnx_qdq.graph import Tensor, tensor_type
 from qmlir.backends.onnx_qdq.values import Values, stored_dtype
 from qmlir.dialects import nn
+from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.rewriting import tensor_name
@@ -15,8 +21,30 @@ def cast(op: nn.CastOp, values: Values) -> None:
     """Cast, which leaves open what becomes of a float beyond the range of an integer."""
     order, dtype = values.order(op.x), stored_dtype(op.y)
     saturate = 0 if not bool(op.saturate) and dtype.name.startswith("float8") else None
-    y = values.graph.node("Cast", values.stored(op.x, order), to=tensor_type(dtype), dtype=dtype, saturate=saturate)
+    x = _within(dtype, op.x, values.stored(op.x, order), values)
+    y = values.graph.node("Cast", x, to=tensor_type(dtype), dtype=dtype, saturate=saturate)
     values.define(op.y, y, order)
+
+
+def _within(dtype: np.dtype[Any], value: SSAValue, x: Tensor, values: Values) -> Tensor:
+    """Clips the real values of a quantized tensor to the range of an integer type if its storage reaches beyond.
+
+    Quantization alone takes 255 to 256 where the scale is 4, which Cast may make 0. Only the limits of types of 8 and
+    16 bits are numbers that float32 has.
+    """
+    element = element_of(value.owner.input) if isinstance(value.owner, DequantizeCastOp) else None
+    if not isinstance(element, UniformType) or dtype.kind not in "iu" or dtype.itemsize > x.dtype.itemsize // 2:
+        return x
+    limits = np.iinfo(dtype)
+    ends = [
+        np.multiply(scale, np.subtract(q, zero_point))
+        for scale, zero_point in zip(element.scales, element.zero_points, strict=True)
+        for q in (element.storage_min, element.storage_max)
+    ]
+    if min(ends) > limits.min - 1 and max(ends) < limits.max + 1:
+        return x
+    bounds = [values.graph.constant(np.array(limit, x.dtype)) for limit in (limits.min, limits.max)]
+    return values.graph.node("Clip", x, *bounds)
 
 
 @exports(nn.BitcastOp)
