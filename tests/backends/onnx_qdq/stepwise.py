@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 import qmlir
 from qmlir.compiler import main_function, to_integers
-from qmlir.dialects import nn
+from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.signature import signature_of
@@ -96,7 +96,8 @@ def _evaluate(function: func.FuncOp, arrays: list[Array], theirs: list[Array], s
     for operand, array in zip(end.operands, theirs, strict=True):
         if is_quantized(operand):
             cast = operand.owner
-            computed[cast.input if isinstance(cast, StorageCastOp) else operand] = array
+            stored, array = _sign_shifted(cast.input if isinstance(cast, StorageCastOp) else operand, array)
+            computed[stored] = array
     values: dict[SSAValue, Array] = dict(zip(function.body.block.args, arrays, strict=True))
     for op in function.body.block.ops:
         if op is end:
@@ -109,3 +110,12 @@ def _evaluate(function: func.FuncOp, arrays: list[Array], theirs: list[Array], s
             else:  # bytes have no sign here, but in the file they do
                 steps.add(array.view(given.dtype), given)
                 values[value] = given.view(array.dtype)
+
+
+def _sign_shifted(value: SSAValue, array: Array) -> tuple[SSAValue, Array]:
+    """Of a result that only shifts integers to unsigned ones the integers that the network computes with."""
+    shift = value.owner
+    signed = np.arange(-128, 128)
+    if not isinstance(shift, qint.LookupOp) or not np.array_equal(shift.table.array, signed.astype(np.int8) ^ -128):
+        return value, array
+    return shift.x, (array.view(np.int8) ^ -128).astype(np.int8)
