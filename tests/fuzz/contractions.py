@@ -15,7 +15,8 @@ def _window(d: Drawing, sizes: tuple[int, ...], most: int = 3) -> dict[str, Any]
     strides = [d.choice([1, 1, 1, 2, 3, 5]) for _ in sizes]
     pads = [d.integer(0, k - 1) if d.chance(0.4) else 0 for _ in range(2) for k in kernel]
     way = d.choice([None, None, None, None, "SAME_UPPER", "SAME_LOWER", "VALID"])
-    if way in ("SAME_UPPER", "SAME_LOWER"):  # onnxruntime pads by less than nothing where strides leave places out
+    # Where strides leave places out, onnxruntime crops, pools otherwise than convolutions.
+    if way in ("SAME_UPPER", "SAME_LOWER"):
         strides = [min(s, k) for s, k in zip(strides, kernel, strict=True)]
         dilations = [1] * len(sizes)  # onnxruntime pads as if nothing were dilated; ONNX's text counts the gaps
     return {

@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import numpy_helper
 
-from tests.fuzz.drawing import Drawing
+from tests.fuzz.drawing import Drawing, Refused
 from tests.fuzz.operators import back, draws, truth
 
 
@@ -145,7 +145,30 @@ def _gather_nd(d: Drawing, operator: str) -> None:
     d.add(operator, x, d.constant(places.astype(np.int64)))
 
 
-@draws("ScatterElements", "Scatter")
+@draws("Scatter")
+def _scatter(d: Drawing, operator: str) -> None:
+    _before_version_11(d)
+    x = d.pick(1, 4, fits=lambda s: all(s))
+    places = d.rng.permutation(d.shape_of(x)[0])[:1].reshape([1] * len(d.shape_of(x)))
+    d.add(operator, x, d.constant(places.astype(np.int64)), d.constant(d.floats(places.shape)), axis=0)
+
+
+@draws("Upsample")
+def _upsample(d: Drawing, operator: str) -> None:
+    _before_version_11(d)
+    x = d.pick(4, 4, fits=lambda s: all(s))
+    factors = np.array([1.0, 1.0, *(d.choice([1.0, 2.0, 3.0]) for _ in range(2))], np.float32)
+    d.add(operator, x, d.constant(factors, np.float32), mode=d.choice(["nearest", "linear"]))
+
+
+def _before_version_11(d: Drawing) -> None:
+    """Chooses a version that still has Scatter and Upsample, unless nodes of another one are drawn."""
+    d.opset = 9 if not d.nodes else d.opset
+    if d.opset >= 10:
+        raise Refused("a newer version")
+
+
+@draws("ScatterElements")
 def _scatter_elements(d: Drawing, operator: str) -> None:
     x = d.pick(1, 4, fits=lambda s: all(s))
     axis = d.integer(0, len(d.shape_of(x)) - 1)
@@ -255,7 +278,7 @@ def _one_hot(d: Drawing, operator: str) -> None:
     d.add(operator, places, depth, d.constant(np.array([0.0, 1.0])), axis=d.choice([None, 0]))
 
 
-@draws("Resize", "Upsample")
+@draws("Resize")
 def _resize(d: Drawing, operator: str) -> None:
     x = d.pick(3, 4, fits=lambda s: all(s))
     shape = d.shape_of(x)
@@ -264,7 +287,7 @@ def _resize(d: Drawing, operator: str) -> None:
         mode = "linear"
     way = d.choice([None, "asymmetric", "align_corners", "pytorch_half_pixel"])
     nearest = d.choice([None, "floor", "ceil", "round_prefer_ceil"]) if mode == "nearest" else None
-    if d.chance(0.5) and way != "align_corners":  # of sizes that are no integers, corners are said in two ways
+    if d.chance(0.5) and way != "align_corners":  # onnxruntime aligns corners of rounded sizes, against ONNX's own case
         scales = [1.0, 1.0, *(d.choice([1.0, 2.0, 3.0, 0.5, 1.5]) for _ in shape[2:])]
         operands = ["", d.constant(np.array(scales, np.float32), np.float32)]
     else:
@@ -283,8 +306,10 @@ def _grid_sample(d: Drawing, operator: str) -> None:
 
 @draws("AffineGrid")
 def _affine_grid(d: Drawing, operator: str) -> None:
-    x = d.pick(3, 3, fits=lambda s: s[1:] == (2, 3))
-    d.add(operator, x, d.integers(d.shape_of(x)[0], 1, 3, 4))
+    if d.opset < 20:
+        raise Refused("an older version")
+    x = d.input((d.integer(1, 2), 2, 3))
+    d.add(operator, x, d.integers(d.shape_of(x)[0], 1, 3, 4), align_corners=d.choice([None, 1]))
 
 
 @draws("RoiAlign")

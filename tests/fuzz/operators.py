@@ -333,6 +333,16 @@ def _layer_norm(d: Drawing, operator: str) -> None:
     d.add(operator, x, d.constant(d.floats(rest)), *bias, axis=axis - rank if d.chance(0.5) else axis)
 
 
+@draws("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+def _skip_norm(d: Drawing, operator: str) -> None:
+    x = d.pick(3, 3, fits=lambda s: all(s) and s[-1] > 1)
+    size = d.shape_of(x)[-1:]
+    beta = [d.constant(d.floats(size))] if operator == "SkipLayerNormalization" else []
+    bias = [d.constant(d.floats(size))] if d.chance(0.4) else []
+    skip = d.constant(d.floats(d.shape_of(x)))
+    d.add(operator, x, skip, d.constant(d.floats(size)), *beta, *bias, domain="com.microsoft", epsilon=1e-5)
+
+
 @draws("LRN")
 def _local_response(d: Drawing, operator: str) -> None:
     x = d.pick(3, fits=lambda s: s[1] > 0)

@@ -191,3 +191,12 @@ def test_reduce_mean_over_nothing_and_over_other_axes() -> None:
     agree(model(node("ReduceMean", "x", noop_with_empty_axes=1), {"x": [2, 3]}))
     agree(model(node("ReduceMean", "x", axes=[1]), {"x": [2, 3, 5, 4]}, opset=13))
     agree(model(node("ReduceMean", "x"), {"x": [2, 3, 5, 4]}, opset=13))
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_same_padding_under_strides_beyond_the_kernel_crops_nothing(auto_pad: str) -> None:
+    """onnxruntime's pools and convolutions crop by different amounts there, and its MaxPool fails."""
+    attributes = {"kernel_shape": [1, 2], "strides": [4, 5]}
+    same = load(model(node("AveragePool", "x", auto_pad=auto_pad, **attributes), {"x": [1, 2, 4, 5]}))
+    (y,) = evaluate(main_of(same), [x := floats(1, 2, 4, 5)])
+    np.testing.assert_allclose(y, x[:, :, :1, :2].mean(axis=3, keepdims=True), rtol=1e-6)

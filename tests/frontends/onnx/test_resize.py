@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
-from tests.frontends.onnx.agreement import agree, floats, kinds, load, model, node, reason
+from tests.frontends.onnx.agreement import agree, floats, kinds, load, main_of, model, node, reason
 
 TRANSFORMATIONS = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
 
@@ -89,3 +90,12 @@ def test_refusals() -> None:
         load(model(node("Resize", "x _ s"), {"x": [1, 2, 3, 4]}, {"s": floats(3)}))
     assert "antialiases nearest" in reason(resized([3, 3], mode="nearest", antialias=1))
     assert "computed at run time" in reason(model(node("Resize", "x _ s"), {"x": [1, 2], "s": [2]}))
+
+
+def test_aligned_corners_of_fractional_scales_follow_onnx_where_onnxruntime_does_not() -> None:
+    """ONNX's own case for these: coordinates are of scale · length, where onnxruntime takes the rounded length."""
+    scales = {"s": np.array([1, 1, 0.6, 0.6], np.float32)}
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    module = load(model(node("Resize", "x _ s", **attributes), {"x": [1, 1, 2, 4]}, scales, opset=19))
+    (y,) = evaluate(main_of(module), [np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)])
+    np.testing.assert_allclose(y.ravel(), [1, 22 / 7], rtol=1e-6)
