@@ -23,7 +23,11 @@ from tests.llvm_text import calls_of, functions_with_floats
 from tests.models.accuracy import RECIPES, Options
 from tests.models.networks import NETWORKS, Network, Split, logits, score, split, sqnr
 
-pytestmark = pytest.mark.models
+pytestmark = [
+    pytest.mark.models,
+    # super_resolution's tensors are large: fewer of its samples are evaluated at once than are given.
+    pytest.mark.filterwarnings("ignore:weights are rounded and biases corrected on"),
+]
 
 SHARE = float(os.environ.get("QMLIR_MODELS_SHARE", "0.02"))
 
