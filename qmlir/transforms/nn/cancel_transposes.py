@@ -344,9 +344,14 @@ MOVING = (
 SETTLING = (TurnTransposeIntoReshape(), MergeReshapes(), DropMovementThatMovesNothing())
 
 
-def cancel_transposes(module: ModuleOp) -> bool:
-    """Moves and cancels the transposes of a module; whether anything changed."""
-    moved = rewrite(module, (EvaluateOnConstants(Budget()), *MOVING))
+def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
+    """Moves and cancels the transposes of a module; whether anything changed.
+
+    Args:
+        module: A network.
+        budget: The bytes by which constants may grow where they are computed; by default a budget of its own.
+    """
+    moved = rewrite(module, (EvaluateOnConstants(budget or Budget()), *MOVING))
     return rewrite(module, SETTLING) or moved
 
 

@@ -22,16 +22,22 @@ from qmlir.transforms.nn.fuse_bias import fuse_bias
 from qmlir.transforms.nn.global_pools import name_global_pools
 from qmlir.transforms.nn.widen_halves import widen_halves
 
-AFTER_FOLDING: tuple[Callable[[ModuleOp], bool], ...] = (
-    fuse_bias,  # matrix products become fully connected layers, whose columns a transpose can fold into
-    cancel_transposes,  # what belongs together stands together
-    fold_batch_norm,
-    fuse_bias,
-    name_global_pools,
-    fuse_activation,  # last: a clamped contraction takes neither scale nor bias
-)
-"""The passes after `widen_halves`, since what is stored in f16 fuses as f32 does, and `fold_constants`, which computes
-shapes and weights; each says whether it changed anything."""
+Step = Callable[[ModuleOp], bool]
+"""Changes a module and says whether it changed anything."""
+
+
+def steps(budget: Budget) -> tuple[Step, ...]:
+    """The steps of one round; all rounds charge the constants that they compute to one budget."""
+    return (
+        widen_halves,  # first: operations on f16 then fuse as those on f32 do
+        partial(fold_constants, budget=budget),
+        fuse_bias,  # matrix products become fully connected layers, whose columns a transpose can fold into
+        partial(cancel_transposes, budget=budget),  # operations that fuse then stand beside each other
+        fold_batch_norm,
+        fuse_bias,
+        name_global_pools,
+        fuse_activation,  # last: a clamped contraction takes neither scale nor bias
+    )
 
 
 def simplify(module: ModuleOp, budget: Budget | None = None) -> bool:
@@ -44,8 +50,7 @@ def simplify(module: ModuleOp, budget: Budget | None = None) -> bool:
     It ends because no pass undoes another: scales, offsets and clamps only ever move into the operation before them
     (or, a scale or offset, into the one after), and transposes move as `cancel-transposes` says.
     """
-    changed, folding = False, budget or Budget()
-    order = (widen_halves, partial(fold_constants, budget=folding), *AFTER_FOLDING)
+    changed, order = False, steps(budget or Budget())
     while any([step(module) for step in order]):  # a list: every pass runs in every round
         changed = True
     return changed
