@@ -33,7 +33,7 @@ class QmlirError(Exception):
 
 
 def _shown(text: str) -> str:
-    """A part of an error as it is printed: each holds names of the user's."""
+    """A part of an error made safe to print: every part may quote a name from the user's files."""
     return printable(text, longest=1000)
 
 

@@ -26,7 +26,7 @@ from qmlir.quantized_values import chooses_integers, data_operands, uniform
 from qmlir.runtimes import follows_litert, runtime_of
 
 TABLED_BITS = 16
-"""The widest data that a table lists."""
+"""The most bits of stored data for which a lookup table is built."""
 
 
 def is_on_floats(value: SSAValue) -> bool:
@@ -56,7 +56,7 @@ def _is_the_models(value: SSAValue, chosen: Container[SSAValue]) -> bool:
 
 
 def follows(op: Operation) -> bool:
-    """Whether an operation's module follows a runtime that computes on floats what its file says so of."""
+    """Whether the module follows a runtime that runs the operator between a file's casts on floats."""
     return follows_litert(runtime_of(module_of(op)))
 
 
