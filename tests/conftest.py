@@ -4,8 +4,10 @@ import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -13,6 +15,19 @@ ROOT = Path(__file__).resolve().parent.parent
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+_SEEDED: dict[str, dict[str, Any]] = {}  # the state of each test module's RNG, as importing it left it
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Each test draws the same numbers from its module's RNG, whichever tests ran before it in this process."""
+    module = item.getparent(pytest.Module)
+    generator = getattr(module.obj, "RNG", None) if module is not None else None
+    if isinstance(generator, np.random.Generator):
+        state = _SEEDED.setdefault(item.nodeid.partition("::")[0], generator.bit_generator.state)
+        generator.bit_generator.state = state
 
 
 @pytest.fixture(scope="session")
