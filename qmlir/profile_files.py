@@ -32,7 +32,7 @@ from qmlir.files import replacing
 from qmlir.glow_profiles import is_glow, load_glow
 from qmlir.moments import SQUARE_UNIT, VALUE_UNIT, Moments
 from qmlir.profiles import BINS, Profile, TensorProfile, structure_of
-from qmlir.yaml_files import Dumper, Key, YamlFile, read_yaml
+from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 FORMAT = "qmlir-profile-1"
 REMEDY = "write one with `qmlir profile`"
@@ -256,7 +256,7 @@ def _integer(fields: Mapping[str, Any], key: str, default: int | None, *above: K
 
 
 def _numbers(values: Any, count: int, *keys: Key) -> Sequence[float]:
-    listed = cast(list[Any], values) if isinstance(values, list) else []
+    listed: list[Any] = [number_of(v) for v in cast(list[Any], values)] if isinstance(values, list) else []
     if len(listed) != count or not all(isinstance(v, int | float) for v in listed):
         raise Broken(f"{keys[-1]} must be {count} numbers", *keys)
     return [float(v) for v in listed]

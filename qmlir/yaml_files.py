@@ -5,6 +5,7 @@ document.data                        # plain values
 document.place("rules", 2, "match")  # net.yaml:7:12
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,6 +125,17 @@ def read_yaml(path: Path, what: str, *, remedy: str) -> YamlFile:
         # A ValueError is of a scalar that looks like a date and is none, or of data out of bounds.
         got = f"a mistake ({' '.join(str(error).split())})"
         raise FileError(path, f"must be {what} in YAML", got=got, remedy=remedy) from None
+
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+def number_of(value: object) -> object:
+    """The number that a value spells, such as `6e2` and `-.5`, which YAML 1.1 takes for text; else the value itself.
+
+    The loader itself leaves such text alone: it may be the name of a tensor.
+    """
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
 
 def _place(mark: Any) -> str:

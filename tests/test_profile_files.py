@@ -239,3 +239,10 @@ def test_places(tmp_path: Path) -> None:
     assert file.place("rules", 7).endswith("t.yaml:2:3")
     assert (repeated := file.repeated_key()) is not None
     assert repeated == (f"{tmp_path / 't.yaml'}:5:5", "a")
+
+
+@pytest.mark.parametrize("number", ["1e-3", "1E-3", ".001", "0.001", "1.e-3"])
+def test_numbers_are_read_however_they_are_written(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"format: qmlir-profile-1\ntensors:\n  1e-3: {{range: [-{number}, {number}]}}\n")
+    assert {name: (t.lo, t.hi) for name, t in Profile.load(path).tensors.items()} == {"1e-3": (-0.001, 0.001)}

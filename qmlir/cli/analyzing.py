@@ -38,7 +38,7 @@ def add_analyze_options(parser: ArgumentParser) -> None:
         "--channels",
         action="store_true",
         help="name the channels of convolutions and fully connected layers that are further off than their storage "
-        "explains",
+        "explains; also names channels whose bias was corrected on few samples",
     )
     parser.add_argument("--worst", type=count, help="show this many rows only (default: all)")
     parser.add_argument("--json", type=file_of(".json"), help="write all rows to this .json file, in this order")

@@ -47,8 +47,8 @@ def add_loading_options(parser: ArgumentParser) -> None:
         type=count,
         default=BUDGET,
         metavar="BYTES",
-        help="what constants may take that are computed from smaller ones before the network runs; beyond it their "
-        "operations stay (default: 1 GiB)",
+        help="what constants may take that are computed from smaller ones, at import and in each later simplification; "
+        "beyond it their operations stay (default: 1 GiB)",
     )
 
 

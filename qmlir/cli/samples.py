@@ -15,7 +15,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
@@ -162,21 +162,23 @@ class _Arrays:
 
     def __init__(self, path: Path, signature: Signature):
         self.path, self.signature = path, signature
-        counts = {name: len(array) for name, array in self._fitting(_headers(path)).items()}
+        headers = _headers(path)
+        self.stored = _stored_names(headers, signature)
+        counts = {name: len(array) for name, array in self._fitting(headers).items()}
         if len(set(counts.values())) != 1:
             got = ", ".join(f'{count} for "{name}"' for name, count in counts.items()) or "no input at all"
             raise FileError(path, "must hold as many samples for each input", got=got)
         self.count = next(iter(counts.values()))
 
     def _fitting(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        found = _named(arrays, self.signature)
+        found = {**arrays, **{name: arrays[stored] for name, stored in self.stored.items() if stored in arrays}}
         return {spec.name: _fitting(found, spec, self.path) for spec in self.signature.inputs}
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[Mapping[str, Array]]:
-        arrays = self._fitting(read_arrays(self.path))
+        arrays = self._fitting(read_arrays(self.path, self.stored.values()))
         for i in range(self.count):
             yield {s.name: arrays[s.name][i].reshape(s.shape).astype(s.dtype) for s in self.signature.inputs}
 
@@ -224,20 +226,21 @@ def _described(file: IO[bytes], size: int) -> Array:
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
-def read_arrays(path: Path) -> dict[str, Array]:
+def read_arrays(path: Path, wanted: Collection[str] | None = None) -> dict[str, Array]:
     """The arrays of an .npz file by name, or the array of an .npy file, mapped, under the file's name.
 
-    `FILE.npz:ARRAY` is one array of such a file.
+    Args:
+        path: The file; `FILE.npz:ARRAY` is one array of such a file.
+        wanted: The arrays to read; all of them where it is None.
 
     Raises:
         FileError: It is neither, or a part of one.
     """
-    file, _, wanted = str(path).rpartition(":")
+    file, _, name = str(path).rpartition(":")
     if file and not path.exists():
-        arrays = read_arrays(Path(file))
-        if wanted not in arrays:
-            raise FileError(file, f'must hold an array "{wanted}"', remedy=near_misses(wanted, arrays))
-        return {wanted: arrays[wanted]}
+        if name not in (held := _headers(Path(file))):
+            raise FileError(file, f'must hold an array "{name}"', remedy=near_misses(name, held))
+        return read_arrays(Path(file), [name])
     try:
         if path.suffix == ".npy" and path.stat().st_size > MAPPED:
             return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False)}
@@ -250,7 +253,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
             loaded: Any = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return {path.stem: loaded}
-            return {str(name): loaded[name] for name in loaded.files}
+            return {str(name): loaded[name] for name in loaded.files if wanted is None or name in wanted}
     except OSError as error:
         raise FileError(path, NEED, got=(error.strerror or str(error)).lower()) from None
     except BROKEN:
@@ -265,14 +268,14 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
                 np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def _named(found: Mapping[str, Array], signature: Signature) -> Mapping[str, Array]:
-    """The arrays by input name: the only array that fits is that of the only input, whatever it is called."""
+def _stored_names(found: Mapping[str, Array], signature: Signature) -> dict[str, str]:
+    """What each input is called in a file: the only array that fits the only input may have any name."""
     if len(signature.inputs) != 1 or signature.inputs[0].name in found:
-        return found
+        return {spec.name: spec.name for spec in signature.inputs}
     (spec,) = signature.inputs
-    fitting = [array for array in found.values() if _samples(array, spec) is not None]
-    alone = list(found.values()) if len(found) == 1 else fitting
-    return {spec.name: alone[0]} if len(alone) == 1 else found
+    fitting = [name for name, array in found.items() if _samples(array, spec) is not None]
+    alone = list(found) if len(found) == 1 else fitting
+    return {spec.name: alone[0]} if len(alone) == 1 else {}
 
 
 def _fitting(found: Mapping[str, Array], spec: TensorSpec, path: Path) -> Array:

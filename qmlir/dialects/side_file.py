@@ -1,10 +1,16 @@
 """The .safetensors file beside a module, where its large weights lie.
 
-Enters: the path of a file, and a key in it. Leaves: arrays that are windows on the mapped file. Parsing a module of
-100 MB of weights so reads a header of a few kilobytes; the rest comes when somebody looks at it.
+The format is a length, a JSON header and raw bytes:
+
+    {"conv1.weight": {"dtype": "F32", "shape": [8, 25], "data_offsets": [0, 800]}}
+
+Files are mapped, so parsing a module of 100 MB of weights reads a header of a few kilobytes; they are written array
+after array, so writing takes no memory beside the arrays. The safetensors package would copy the arrays both ways.
 """
 
 import json
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, cast
@@ -25,12 +31,36 @@ _SAFETENSORS = {
 }
 """The format's names of the types that numpy has too."""
 
+_NAMES = {np.dtype(dtype): name for name, dtype in _SAFETENSORS.items()}
+
+_ALIGNMENT = 8
+"""The bytes that the arrays' first place in the file is a multiple of: the size of the largest element."""
+
+
+def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
+    """Writes arrays as a safetensors file; elements of types that numpy lacks are written as unsigned integers.
+
+    The arrays with the largest elements come first, so that each array lies at a multiple of its element's size.
+    """
+    stored = {k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}
+    ordered = sorted(stored.items(), key=lambda item: -item[1].itemsize)
+    ends = list(accumulate((array.nbytes for _, array in ordered), initial=0))
+    header = {
+        key: {"dtype": _NAMES[array.dtype.newbyteorder("<")], "shape": array.shape, "data_offsets": place}
+        for (key, array), place in zip(ordered, pairwise(ends), strict=True)
+    }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in ordered:
+            file.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+
 
 def map_side_file(path: Path) -> dict[str, Array]:
     """The arrays of a safetensors file, mapped, not read: the file's pages are loaded as they are touched.
 
-    The safetensors package copies each tensor on access; the format (a length, a JSON header, raw bytes) is small
-    enough to map here. Tensors of types that numpy lacks are left out.
+    Tensors of types that numpy lacks are left out.
 
     Raises:
         FileError: The file is not there, cannot be read, is no safetensors file, or ends before its tensors do.

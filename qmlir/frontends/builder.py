@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, TensorType, f32, i64
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -21,8 +21,8 @@ from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.indexing import SliceOp
-from qmlir.dialects.nn.shape import ReshapeOp, TransposeOp
-from qmlir.dialects.qmlir import NAME, NameAttr, names_of
+from qmlir.dialects.nn.shape import ConstantOp, MovementOp, ReshapeOp, TransposeOp
+from qmlir.dialects.qmlir import NAME, POWER, NameAttr, names_of
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError
@@ -224,6 +224,12 @@ class Node:
             result.op.attributes[NAME] = NameAttr.of(tensors=[tensor])
         result.name_hint = name_hint(tensor)
         return result
+
+    def mark_powers(self, exponent: int, first: int = 0) -> None:
+        """Marks the operations from the `first` pending one on as steps of a sum of powers, or of a root of one."""
+        for op in self._pending[first:]:
+            if isinstance(op, NNOp) and not isinstance(op, ConstantOp | MovementOp):
+                op.attributes[POWER] = IntegerAttr(exponent, i64)
 
     def cast(self, op_type: type[QuantCastOp], x: SSAValue, element: Attribute) -> SSAValue:
         """Adds a cast from or to a quantized type, without names: the value is the same tensor's."""

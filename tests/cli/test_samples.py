@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from qmlir.cli.images import Preprocessing
-from qmlir.cli.samples import Reading, Samples
+from qmlir.cli.samples import Reading, Samples, read_arrays
 from qmlir.errors import FileError, InputError, OptionError
 from qmlir.signature import Signature, TensorSpec
 
@@ -138,3 +138,16 @@ def test_no_picture(tmp_path: Path) -> None:
     (tmp_path / "p.png").write_bytes(b"hello")
     with pytest.raises(FileError, match="must be a picture"):
         Preprocessing().read(tmp_path / "p.png", spec(1, 6, 8, 3))
+
+
+def test_arrays_that_no_input_takes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = DATA[:, 0]
+    np.savez(tmp_path / "s.npz", x=samples, other=np.zeros((7, 5), np.float32))
+    np.savez(tmp_path / "t.npz", any=samples, other=np.zeros((7, 5), np.float32))
+    read: list[str] = []
+    kept = np.lib.npyio.NpzFile.__getitem__
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", lambda file, key: read.append(key) or kept(file, key))
+    for file in ("s.npz", "t.npz"):
+        assert np.array_equal(arrays(Samples(tmp_path / file, network(4))), samples)
+    assert np.array_equal(read_arrays(Path(f"{tmp_path}/t.npz:any"))["any"], samples)
+    assert set(read) == {"x", "any"}

@@ -18,7 +18,7 @@ from qmlir.compiler import load
 from qmlir.compiler import save as save_module
 from qmlir.context import make_context
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.side_file import map_side_file
+from qmlir.dialects.side_file import map_side_file, write_side_file
 from qmlir.dialects.weights import (
     INLINE_LIMIT,
     Weights,
@@ -226,6 +226,23 @@ def test_a_mapped_file_holds_what_safetensors_reads(dtype: str, tmp_path: Path) 
         assert array.dtype == read[key].dtype
         assert array.tobytes() == read[key].tobytes()
         assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_safetensors_reads_what_is_written(dtype: str, tmp_path: Path) -> None:
+    arrays = {"a": np.arange(3, dtype=np.int8), 'ä"\\': telling(dtype), "c": np.ones((2, 0), np.float64)}
+    write_side_file(arrays, tmp_path / "w.safetensors")
+    for read in (load_file(tmp_path / "w.safetensors"), map_side_file(tmp_path / "w.safetensors")):
+        assert {k: (a.dtype, a.shape, a.tobytes()) for k, a in read.items()} == {
+            k: (a.dtype, a.shape, a.tobytes()) for k, a in arrays.items()
+        }
+
+
+def test_arrays_lie_at_multiples_of_their_elements(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    write_side_file({f"a{i}": np.zeros(3, kind) for i, kind in enumerate(("i1", "f8", "u2", "?", "f4"))}, path)
+    assert int.from_bytes(path.read_bytes()[:8], "little") % 8 == 0
+    assert all(a.flags.aligned for a in map_side_file(path).values())
 
 
 def saved(folder: Path) -> Path:

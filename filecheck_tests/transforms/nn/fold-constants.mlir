@@ -124,3 +124,16 @@ func.func @whole(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf
   %2 = nn.broadcast %x {shape = array<i64: 4>} : tensor<4xf32> -> tensor<4xf32>
   func.return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Sums and maxima of one element each are these.
+// CHECK-LABEL: func.func @single
+// CHECK-NEXT: %[[S:.*]] = nn.reduce_sum %x {axes = array<i64: 1>}
+// CHECK-NEXT: func.return %x, %x, %[[S]]
+func.func @single(%x: tensor<1x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x1xf32>) {
+  %0 = nn.reduce_mean %x {axes = array<i64>} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %1 = nn.reduce_max %x {axes = array<i64: 0>} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %2 = nn.reduce_sum %x {axes = array<i64: 1>} : tensor<1x4xf32> -> tensor<1x1xf32>
+  func.return %0, %1, %2 : tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x1xf32>
+}

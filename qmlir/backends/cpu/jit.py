@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_assembly, compile_object
 from qmlir.dialects.loops import CACHE_LINE
+from qmlir.errors import QmlirError
 from qmlir.signature import Signature
 
 Array = npt.NDArray[Any]
@@ -115,7 +116,14 @@ class Executable:
         with self._lock:
             arena = self._free.pop() if self._free else None
         if arena is None:
-            arena = _aligned_empty(self._arena_size)
+            try:
+                arena = _aligned_empty(self._arena_size)
+            except MemoryError:
+                raise QmlirError(
+                    f"needs {self._arena_size} bytes of scratch memory, more than there is",
+                    where="the network",
+                    remedy="give the process more memory",
+                ) from None
         try:
             yield arena
         finally:

@@ -17,10 +17,20 @@ ModuleRef: TypeAlias = Any
 """llvmlite's classes; it ships no types."""
 
 
+NO_MASKED_TAILS = "--vectorizer-min-trip-count=0"
+"""Loops of few iterations are vectorized as others are, with scalar code for what is left over.
+
+By default LLVM masks the last vector of such a loop. The code generator of LLVM 22.1 for AVX-512 stores a wide element
+whole where a masked store of truncated elements has one lane on, and overwrites its neighbours (llvm-project issue
+179489).
+"""
+
+
 @cache
 def _llvm() -> Any:
-    """llvmlite's binding, initialized."""
+    """llvmlite's binding, initialized. The option holds for all of LLVM in this process."""
     llvm = import_module("llvmlite.binding")
+    llvm.set_option("qmlir", NO_MASKED_TAILS)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm

@@ -51,8 +51,9 @@ from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.rewriting import replace, rewrite
-from qmlir.transforms.nn.fold_constants import DropMovementThatMovesNothing, EvaluateOnConstants, MergeReshapes
+from qmlir.transforms.nn.fold_constants import DropWhatChangesNothing, EvaluateOnConstants, MergeReshapes
 from qmlir.transforms.nn.matching import derived_constant, float_constant_of, used_once
+from qmlir.transforms.nn.module_budget import budget_of
 from qmlir.transforms.nn.permutation import (
     Permutation,
     composed,
@@ -333,7 +334,7 @@ class TurnTransposeIntoReshape(RewritePattern):
 
 MOVING = (
     ComposeTransposes(),
-    DropMovementThatMovesNothing(),
+    DropWhatChangesNothing(),
     SinkTransposeBelowReshape(),
     FoldTransposeIntoFullyConnected(),
     RaiseTransposeTowardsInput(),
@@ -341,7 +342,7 @@ MOVING = (
     SinkTransposeBelowIndifferentOperation(),
 )
 
-SETTLING = (TurnTransposeIntoReshape(), MergeReshapes(), DropMovementThatMovesNothing())
+SETTLING = (TurnTransposeIntoReshape(), MergeReshapes(), DropWhatChangesNothing())
 
 
 def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
@@ -349,9 +350,9 @@ def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
 
     Args:
         module: A network.
-        budget: The bytes by which constants may grow where they are computed; by default a budget of its own.
+        budget: The bytes by which constants may grow where they are computed; by default what the module says.
     """
-    moved = rewrite(module, (EvaluateOnConstants(budget or Budget()), *MOVING))
+    moved = rewrite(module, (EvaluateOnConstants(budget or budget_of(module)), *MOVING))
     return rewrite(module, SETTLING) or moved
 
 

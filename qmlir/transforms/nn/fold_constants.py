@@ -31,10 +31,13 @@ from qmlir.dialects.nn import (
     TransposeOp,
 )
 from qmlir.dialects.nn.base import NNOp, is_quantized
+from qmlir.dialects.nn.reduction import ReductionOp
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.memory import within_memory
 from qmlir.passes import option
 from qmlir.rewriting import replace, rewrite
 from qmlir.transforms.nn.matching import constant_of, keeps_shape, split_constant
+from qmlir.transforms.nn.module_budget import budget_of
 
 GROWTH_LIMIT = 16 << 20
 """Bytes by which a folded result may be larger than its operands together."""
@@ -59,7 +62,7 @@ class EvaluateOnConstants(RewritePattern):
         growth = _result_bytes(op) - sum({id(a): a.nbytes for a in arrays}.values())
         if growth > GROWTH_LIMIT or not self.budget.take((max(growth, 0),), 1):
             return
-        with np.errstate(all="ignore"):  # infinities and NaNs are values like others
+        with within_memory(op), np.errstate(all="ignore"):  # infinities and NaNs are values like others
             results = op.evaluate(*arrays)
         replace(rewriter, op, [ConstantOp(r) for r in results], absorbing=constants)
 
@@ -71,12 +74,12 @@ def _result_bytes(op: Operation) -> int:
     return total
 
 
-class DropMovementThatMovesNothing(RewritePattern):
-    """reshape to the same shape, transpose in order, pad by nothing, concat of one, slice of all and the like → x."""
+class DropWhatChangesNothing(RewritePattern):
+    """reshape to the same shape, transpose in order, pad by nothing, sums of one element each and the like → x."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         match op:
-            case ReshapeOp() | BroadcastOp() | RequantizeOp():
+            case ReshapeOp() | BroadcastOp() | RequantizeOp() | ReductionOp():
                 idle = op.x.type == op.y.type
             case TransposeOp():
                 idle = list(op.permutation.get_values()) == list(range(len(op.permutation)))
@@ -121,10 +124,10 @@ def fold_constants(module: ModuleOp, budget: Budget | None = None) -> bool:
 
     Args:
         module: A network.
-        budget: What the constants may take that are computed.
+        budget: What the constants may take that are computed; by default what the module says.
     """
-    evaluate = EvaluateOnConstants(budget or Budget())
-    return rewrite(module, (evaluate, DropMovementThatMovesNothing(), DropNeutralConstant(), MergeReshapes()))
+    evaluate = EvaluateOnConstants(budget or budget_of(module))
+    return rewrite(module, (evaluate, DropWhatChangesNothing(), DropNeutralConstant(), MergeReshapes()))
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,9 @@ class FoldConstantsPass(ModulePass):
 
     name = "fold-constants"
 
-    budget: int = option(1073741824, "bytes by which constants may grow where they are computed")
+    budget: int = option(
+        -1, "bytes by which constants may grow where they are computed; -1: what the module says, or 1 GiB"
+    )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold_constants(op, Budget(self.budget))
+        fold_constants(op, None if self.budget < 0 else Budget(self.budget))

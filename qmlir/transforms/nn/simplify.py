@@ -17,9 +17,11 @@ from qmlir.passes import option
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
 from qmlir.transforms.nn.fold_constants import fold_constants
+from qmlir.transforms.nn.fold_slices import fold_slices
 from qmlir.transforms.nn.fuse_activation import fuse_activation
 from qmlir.transforms.nn.fuse_bias import fuse_bias
 from qmlir.transforms.nn.global_pools import name_global_pools
+from qmlir.transforms.nn.module_budget import budget_of
 from qmlir.transforms.nn.widen_halves import widen_halves
 
 Step = Callable[[ModuleOp], bool]
@@ -31,6 +33,7 @@ def steps(budget: Budget) -> tuple[Step, ...]:
     return (
         widen_halves,  # first: operations on f16 then fuse as those on f32 do
         partial(fold_constants, budget=budget),
+        fold_slices,
         fuse_bias,  # matrix products become fully connected layers, whose columns a transpose can fold into
         partial(cancel_transposes, budget=budget),  # operations that fuse then stand beside each other
         fold_batch_norm,
@@ -45,12 +48,12 @@ def simplify(module: ModuleOp, budget: Budget | None = None) -> bool:
 
     Args:
         module: A network.
-        budget: What constants may take that are computed.
+        budget: What constants may take that are computed; by default what the module says.
 
     It ends because no pass undoes another: scales, offsets and clamps only ever move into the operation before them
     (or, a scale or offset, into the one after), and transposes move as `cancel-transposes` says.
     """
-    changed, order = False, steps(budget or Budget())
+    changed, order = False, steps(budget or budget_of(module))
     while any([step(module) for step in order]):  # a list: every pass runs in every round
         changed = True
     return changed
@@ -75,7 +78,9 @@ class SimplifyPass(ModulePass):
 
     name = "simplify"
 
-    budget: int = option(1073741824, "bytes by which constants may grow where they are computed")
+    budget: int = option(
+        -1, "bytes by which constants may grow where they are computed; -1: what the module says, or 1 GiB"
+    )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        simplify(op, Budget(self.budget))
+        simplify(op, None if self.budget < 0 else Budget(self.budget))

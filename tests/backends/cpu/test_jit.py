@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir.backends.cpu import build
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine, host_cpu, host_features
-from qmlir.errors import InputError, PipelineError
+from qmlir.errors import InputError, PipelineError, QmlirError
 from qmlir.signature import Signature, TensorSpec
 
 F32 = np.dtype(np.float32)
@@ -95,6 +95,15 @@ define void @net(ptr %w, ptr %a, ptr %inputs, ptr %outputs) {
     exe = Executable(text, weights=np.empty(0, np.int8), arena_size=0, signature=Signature(spec, spec), entry="net")
     assert exe(np.array([42])).tolist() == [42]
     assert exe({"x": np.array([43])}).tolist() == [43]
+
+
+def test_scratch_memory_that_there_is_not_is_an_error_with_its_size() -> None:
+    spec = (TensorSpec("x", (1,), np.dtype(np.int64)),)
+    text = "define void @net(ptr %w, ptr %a, ptr %inputs, ptr %outputs) {\n  ret void\n}"
+    signature = Signature(spec, spec)
+    exe = Executable(text, weights=np.empty(0, np.int8), arena_size=1 << 47, signature=signature, entry="net")
+    with pytest.raises(QmlirError, match="needs 140737488355328 bytes of scratch memory"):
+        exe(np.array([42]))
 
 
 def test_strided_and_misaligned_inputs() -> None:

@@ -3,15 +3,17 @@
 import sys
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
 import pytest
 
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.budget import BUDGET
+from qmlir.compiler import IMPORTED, Pipeline, load, save
 from qmlir.dialects.interfaces import Array
-from qmlir.errors import FileError
+from qmlir.errors import FileError, NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from tests.frontends.onnx.agreement import FLOAT, agree, floats, kinds, model, node, reason
@@ -71,10 +73,19 @@ def test_work_grows_with_the_nodes(graph: str) -> None:
 
 def peak(proto: onnx.ModelProto, **options: Any) -> tuple[int, list[str]]:
     """The most bytes that an import takes, and the operations that it ends with."""
+    most, module = peak_of(lambda: Pipeline(*IMPORTED)(load_onnx(proto, **options)))
+    return most, kinds(module)
+
+
+Result = TypeVar("Result")
+
+
+def peak_of(work: Callable[[], Result]) -> tuple[int, Result]:
+    """The most bytes that a piece of work takes, and its result."""
     tracemalloc.start()
     try:
-        module = Pipeline(*IMPORTED)(load_onnx(proto, **options))
-        return tracemalloc.get_traced_memory()[1], kinds(module)
+        result = work()
+        return tracemalloc.get_traced_memory()[1], result
     finally:
         tracemalloc.stop()
 
@@ -91,6 +102,32 @@ def test_a_chain_of_concats_stays_within_the_budget() -> None:
     found = kinds(load_onnx(doublings(20), fold_budget=1 << 20))
     assert found == [*["nn.concat"] * 5, "nn.reduce_sum", "nn.reshape", "nn.add"]
     assert kinds(load_onnx(doublings(10), fold_budget=1 << 20)) == ["nn.add"]
+
+
+def test_simplifying_stays_within_the_same_budget(tmp_path: Path) -> None:
+    """The module says it, also in a file; without it all concats fall together."""
+    onnx.save(doublings(20), tmp_path / "net.onnx")
+    small = load(tmp_path / "net.onnx", fold_budget=1 << 20)
+    save(small, tmp_path / "net.mlir")
+    for module in (small, load(tmp_path / "net.mlir")):
+        assert "nn.concat" in kinds(Pipeline(*IMPORTED)(module))
+    for module in (load(tmp_path / "net.onnx"), load(tmp_path / "net.mlir", fold_budget=BUDGET // 2)):
+        assert kinds(Pipeline(*IMPORTED)(module)) == ["nn.add"]
+
+
+@pytest.mark.parametrize("budget", [0, BUDGET])
+def test_a_lack_of_memory_at_import_names_the_operation_and_the_budget(
+    budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where constants are computed, by the fold of an operator or by its operation."""
+
+    def lacks(*arguments: Any, **named: Any) -> Any:
+        raise MemoryError
+
+    proto = doublings(4)
+    monkeypatch.setattr(np, "concatenate", lacks)
+    with pytest.raises(NodeError, match=r"oncat.*needs more memory than there is.*--fold-budget"):
+        Pipeline(*IMPORTED)(load_onnx(proto, fold_budget=budget))
 
 
 def test_a_constant_of_one_value_stays_small() -> None:
@@ -140,8 +177,27 @@ def test_the_budget_is_for_all_constants_together() -> None:
 
 
 def test_a_computed_constant_is_not_copied_into_the_network() -> None:
-    """A chain of 16 MiB in all, whose last constant of 8 MiB the network holds."""
-    proto = model([node("Concat", f"c{i} c{i}", f"c{i + 1}", axis=0) for i in range(19)], {}, {"c0": floats(4)},
-                  outputs=["c19"])  # fmt: skip
-    most, _ = peak(proto)
+    most, _ = peak(concats())
     assert most < 20 << 20
+
+
+def concats() -> onnx.ModelProto:
+    """A chain of 16 MiB in all, whose last constant of 8 MiB the network holds."""
+    nodes = [node("Concat", f"c{i} c{i}", f"c{i + 1}", axis=0) for i in range(19)]
+    return model(nodes, {}, {"c0": floats(4)}, outputs=["c19"])
+
+
+def test_weights_are_written_without_a_copy_of_them(tmp_path: Path) -> None:
+    module = Pipeline(*IMPORTED)(load_onnx(concats()))
+    most, _ = peak_of(lambda: save(module, tmp_path / "net.mlir"))
+    assert (tmp_path / "net.safetensors").stat().st_size > 8 << 20
+    assert most < 1 << 20
+
+
+def test_functions_of_constants_are_computed_in_blocks() -> None:
+    """A correctly rounded sine holds a dozen arrays of 64 bits; those of 4 MiB at once took 170 MB."""
+    nodes = [node("Expand", "c s", "e"), node("Sin", "e")]
+    proto = model(nodes, {}, {"c": floats(2048, 1), "s": np.array([1, 512])})
+    most, found = peak(proto)
+    assert found == []
+    assert most < 24 << 20

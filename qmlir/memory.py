@@ -1,0 +1,56 @@
+"""What is said of an operation for which memory has no room: which one it is, and how much it needs."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
+
+from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import NodeError
+from qmlir.rewriting import node_name
+
+
+@contextmanager
+def within_memory(op: Operation) -> Generator[None]:
+    """Evaluates an operation inside the block.
+
+    Raises:
+        NodeError: Memory has no room for it.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise shortage(op.name, node_name(op), _bytes(op)) from None
+
+
+def shortage(kind: str, name: str, size: int | None = None) -> NodeError:
+    """The error of a node or an operation for which memory has no room.
+
+    Args:
+        kind: Its kind.
+        name: What it is called.
+        size: The bytes of its operands and results, if that is known.
+    """
+    return NodeError(
+        kind,
+        name,
+        "needs more memory than there is, of which constants computed at import take up to --fold-budget bytes",
+        got=None if size is None else f"operands and results of {size} bytes",
+        remedy="give the process more memory",
+    )
+
+
+def _bytes(op: Operation) -> int:
+    """The bytes of the tensors that an operation reads and writes."""
+    total = 0
+    for value in dict.fromkeys((*op.operands, *op.results)):
+        if not isinstance(value.type, TensorType):
+            continue
+        element = element_of(value)
+        dtype = element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
+        total += prod(shape_of(value)) * dtype.itemsize
+    return total

@@ -1,0 +1,69 @@
+"""The pass `fold-slices`: a slice of a concatenation reads only the operands that it takes elements of.
+
+Enters and leaves: nn. A concatenation has one scale for all its operands. A slice of it that lies in one operand, such
+as the state that a causal convolution passes on, would be rounded by the steps of the widest of the others.
+"""
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.nn import ConcatOp, SliceOp
+from qmlir.rewriting import replace, rewrite
+
+
+class NarrowConcat(RewritePattern):
+    """slice(concat(a, b, c)) → slice(b), or slice(concat(b, c)), where no element of the others is taken."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SliceOp, rewriter: PatternRewriter) -> None:
+        concat = op.x.owner
+        if not isinstance(concat, ConcatOp) or 0 in op.sizes.get_values():
+            return
+        axis = concat.axis.value.data
+        offset, size, stride = op.steps()[axis]
+        first, last = sorted((offset, offset + (size - 1) * stride))
+        ends = list(accumulate(shape_of(x)[axis] for x in concat.inputs))
+        starts = [0, *ends[:-1]]
+        read = [i for i, (start, end) in enumerate(zip(starts, ends, strict=True)) if start <= last and first < end]
+        if len(read) == len(concat.inputs):
+            return
+        operands, new = [concat.inputs[i] for i in read], list[Operation]()
+        if len(operands) > 1:
+            new.append(ConcatOp.make([operands], {"axis": concat.axis}))
+            operands = [new[-1].results[0]]
+        offsets = list(op.offsets.get_values())
+        offsets[axis] -= starts[read[0]]
+        properties = op.properties | {"offsets": DenseArrayBase.from_list(i64, offsets)}
+        replace(rewriter, op, [*new, SliceOp.make(operands, properties)])
+
+
+def fold_slices(module: ModuleOp) -> bool:
+    """Narrows the concatenations that slices read; whether there were any."""
+    return rewrite(module, [NarrowConcat()])
+
+
+@dataclass(frozen=True)
+class FoldSlicesPass(ModulePass):
+    """Lets a slice of a concatenation read only the operands that it takes elements of.
+
+    ```mlir
+    %c = nn.concat %a, %b {axis = 1 : i64} : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x8xf32>
+    %y = nn.slice %c {offsets = array<i64: 0, 5>, sizes = array<i64: 1, 3>, strides = array<i64: 1, 1>}
+         : tensor<1x8xf32> -> tensor<1x3xf32>
+    // becomes
+    %y = nn.slice %b {offsets = array<i64: 0, 1>, sizes = array<i64: 1, 3>, strides = array<i64: 1, 1>}
+         : tensor<1x4xf32> -> tensor<1x3xf32>
+    ```
+    """
+
+    name = "fold-slices"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        fold_slices(op)

@@ -1,0 +1,82 @@
+"""Every text of a remedy in the package is carried out by a table or a test, or stands here with the reason why not."""
+
+from collections.abc import Callable
+
+from qmlir.ledger import REMEDIES
+from tests.cli import test_remedies as commands
+from tests.remedies import test_decisions, test_exports, test_files, test_host, test_lowerings, test_quantizing
+from tests.remedies.texts import remedies
+
+TABLES = (
+    *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES),
+    {REMEDIES[code]: case for code, case in test_decisions.CASES.items()},
+)
+
+ELSEWHERE: dict[str, Callable[..., None]] = {
+    REMEDIES["no-range"]: commands.test_a_range_in_the_policy_is_one,
+    REMEDIES["precision"]: commands.test_another_precision_is_advised_where_it_helps,
+    REMEDIES["accumulator"]: commands.test_a_lower_precision_makes_sums_fit,
+    REMEDIES["factor"]: commands.test_a_range_in_the_policy_brings_scales_together,
+    REMEDIES["bias"]: commands.test_a_bias_fits_once_it_is_constant_and_its_input_wide,
+    REMEDIES["policy"]: commands.test_the_policys_rule_can_be_dropped,
+    REMEDIES["neighbours"]: commands.test_movement_is_quantized_with_either_neighbour,
+    REMEDIES["host"]: test_host.test_the_key_that_the_sentence_ends_with_is_the_one_to_change,
+    "use int8": commands.test_remedies_of_commands,
+}
+"""Remedies that tests of their own carry out."""
+
+NOT_CARRIED_OUT = {
+    "parts of other texts": ("-", "--", ", or ", ".tflite", "loc"),
+    "another program is needed": (
+        "pip install 'qmlir[images]'",
+        "install a newer onnx",
+        "convert the model again",
+    ),
+    "another machine is needed": ("give the process more memory",),
+    "says that nothing helps": ("there is none",),
+    "only modules written by hand meet it": (
+        "call functions by name",
+        "run npu-cascade",
+        "run qint-to-npu",
+        "select the values before",
+        "take it from the buffer itself",
+        "quantize per tensor or per axis",
+        "quantize per axis",
+        "requantize to it",
+        "requantize to signed storage",
+        "widen its range",
+        "quantize the float network with schema symmetric_with_power2_scale, or drop the promise",
+        "the scales of input and output are too far apart; profile on representative data",
+    ),
+    "only quantized models of other tools meet it": (
+        REMEDIES["blocked"],
+        REMEDIES["shared"],
+        REMEDIES["runtime"],
+        "follow other numerics, or export as onnx-qdq",
+        "export as onnx-qdq",
+    ),
+    "only tensors of more than five dimensions meet it": ("reshape before and behind it",),
+    "only a device of more than twelve queues or memories meets it": ("add it",),
+}
+"""Reason → the remedies that no test carries out."""
+
+
+def named() -> set[str]:
+    """The texts that stand in a table or a list."""
+    carried_out = {text for table in TABLES for text in table} | set(ELSEWHERE)
+    return carried_out | {text for texts in NOT_CARRIED_OUT.values() for text in texts}
+
+
+def test_every_remedy_is_carried_out_or_excused() -> None:
+    """A new text with a remedy needs a row in a table."""
+    missing = [f"{place}: {text!r}" for text, place in remedies().items() if text not in named()]
+    assert not missing, "no row has the text:\n" + "\n".join(missing)
+
+
+def test_every_row_is_about_a_remedy_that_there_is() -> None:
+    assert not named() - set(remedies())
+
+
+def test_most_remedies_are_carried_out() -> None:
+    excused = sum(map(len, NOT_CARRIED_OUT.values()))
+    assert excused < 0.15 * len(remedies())
