@@ -115,7 +115,6 @@ def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mappi
     Raises:
         QmlirError: They have no tensor in common, or there is no sample.
     """
-    module, quantized = loaded(module, simplified=False), loaded(quantized, simplified=False)
     compared = Comparison(module, quantized)
     sums = _Sums({n: Distance() for n in compared.shared}, {n: Distance() for n in compared.outputs})
     for exact, found, alone in compared.over(samples):
@@ -123,7 +122,7 @@ def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mappi
             distance.update(exact[name], found[name])
         for name, values in alone.items():
             sums.isolated[name].update(exact[name], values)
-    return _rows(sums, quantized)
+    return _rows(sums, compared.quantized)
 
 
 Tensors = Mapping[str, Array]
@@ -133,12 +132,15 @@ Tensors = Mapping[str, Array]
 class Comparison:
     """A float network, and what was quantized from it, ready to run side by side.
 
-    shared    the names of the tensors that both have, in program order
-    outputs   of these the ones that an operation on quantized types makes
+    quantized  the quantized network
+    shared     the names of the tensors that both have, in program order
+    outputs    of these the ones that an operation on quantized types makes
     """
 
-    def __init__(self, module: ModuleOp, quantized: ModuleOp):
-        """Compiles both; see `analyze` for arguments and errors."""
+    def __init__(self, module: Network, quantized: Network):
+        """Loads and compiles both; see `analyze` for arguments and errors."""
+        module, quantized = loaded(module, simplified=False), loaded(quantized, simplified=False)
+        self.quantized = quantized
         for network, name in ((module, "the float network"), (quantized, "the quantized network")):
             refuse_opaque(network, name)
         origin = _origin(module, quantized)

@@ -34,6 +34,16 @@ def bias_constant(op: WeightedOp) -> ConstantOp | None:
     return owner if isinstance(owner, ConstantOp) else None
 
 
+def bias_numbers(op: WeightedOp) -> Float64s | None:
+    """The real numbers that a constant bias stands for; None of a computed one, or of none."""
+    constant = bias_constant(op)
+    if constant is None or op.b is None:
+        return None
+    stored = constant.value.array
+    back = op.b.owner
+    return np.asarray(back.evaluate(stored)[0] if isinstance(back, DequantizeCastOp) else stored, np.float64)
+
+
 def bias_in_steps(op: WeightedOp) -> Float64s | None:
     """What the bias adds, in steps of the sums and before it is rounded to these; None of a computed one, or of none.
 

@@ -25,6 +25,7 @@ from qmlir.frontends.opaque import refuse_opaque
 from qmlir.pipeline import Pipeline, configured_pass
 from qmlir.runtimes import follow
 from qmlir.signature import main_function
+from qmlir.transforms.nn.module_budget import limit
 from qmlir.verify import require_module, verify
 
 if TYPE_CHECKING:
@@ -90,17 +91,16 @@ def load(
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
-            `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`; by default what an .mlir file
-            says.
+            `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`; by default as in the file.
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
-        fold_budget: Bytes that constants may take which are computed from smaller ones at import.
+        fold_budget: Bytes that constants may take which the import, or a later simplification, computes.
     """
     key = None if signature is None else arguments.text_given("signature", signature)
-    runtime = None if numerics is None else arguments.text_given("numerics", numerics)
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
     module = _load(path_of(path), sizes, arrays, key, arguments.integer_given("fold_budget", fold_budget))
-    if runtime is not None:
-        follow(module, runtime)
+    limit(module, fold_budget)
+    if numerics is not None:
+        follow(module, arguments.text_given("numerics", numerics))
     return module
 
 

@@ -23,6 +23,7 @@ from qmlir.verify import require_module
 CODES = {
     "integer": "computed in integers",
     "moved": "moves integers without arithmetic",
+    "compared": "compares integers",
     "no-range": "a tensor it reads or writes has no range",
     "target": "the target has no integer form of the operation",
     "precision": "the target has an integer form of the operation on other types",

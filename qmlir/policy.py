@@ -27,7 +27,7 @@ from qmlir.errors import FileError, OptionError, QmlirError
 from qmlir.files import path_of
 from qmlir.near_misses import near_misses
 from qmlir.recipe import Recipe, Settings
-from qmlir.yaml_files import Dumper, Key, YamlFile, read_yaml
+from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 REMEDY = "see the README for what a policy may say"
 
@@ -296,19 +296,11 @@ def _value_of(name: str, value: Any, hint: Any, keys: Sequence[Key]) -> Any:
         if not isinstance(value, bool):
             raise Misstep("must be true or false", *keys, got=_inline(value))
         return value
-    numbers = [_number(n) for n in cast(list[Any], value)] if isinstance(value, list | tuple) else []
+    numbers: list[Any] = [number_of(n) for n in cast(list[Any], value)] if isinstance(value, list | tuple) else []
     if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         need = "must be [lowest, highest]" if name == "range" else "must be [scale, zero point]"
         raise Misstep(need, *keys, got=_inline(value))
     return _range_of(numbers, keys) if name == "range" else _parameters_of(numbers, keys)
-
-
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-
-
-def _number(value: Any) -> Any:
-    """The number that a value spells, such as `6e2` and `-.5`, which YAML 1.1 takes for text; else the value itself."""
-    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
 
 def _range_of(numbers: Sequence[float], keys: Sequence[Key]) -> tuple[float, float]:

@@ -5,6 +5,7 @@ Plain questions without a judgement and without a target; legality.py and runtim
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Operation, SSAValue
 
@@ -12,6 +13,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.types import UniformType
 
@@ -58,3 +60,11 @@ def widest(element: UniformType) -> int:
 def chooses_integers(op: nn.MaximumOp | nn.MinimumOp) -> bool:
     """Whether the greater or lesser number is that of the stored integers: all are of one type."""
     return uniform(op.lhs) == uniform(op.rhs) == uniform(op.y)
+
+
+def domain_bounds(op: FunctionOp, element: UniformType) -> tuple[float | None, float | None]:
+    """The ends of a function's domain, each None unless stored integers of a type stand for numbers beyond it."""
+    low, high = op.DOMAIN
+    scales, points = np.array(element.scales), np.array(element.zero_points)
+    least, most = ((q - points) * scales for q in (element.storage_min, element.storage_max))
+    return low if least.min() < low else None, high if most.max() > high else None

@@ -23,7 +23,7 @@ from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, 
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
 from qmlir.dialects.names import Names
-from qmlir.dialects.qmlir import INTEGER_OPERATOR, NAME, ON_FLOATS, NameAttr, names_of
+from qmlir.dialects.qmlir import INTEGER_OPERATOR, NAME, ON_FLOATS, POWER, NameAttr, names_of
 from qmlir.dialects.quant.ops import QUANTIZATION
 
 
@@ -99,7 +99,7 @@ def replace(
         rewriter.erase(absorbed)
 
 
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, QUANTIZATION)
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION)
 """The attribute keys that say how the source model computes an operation."""
 
 

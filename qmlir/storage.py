@@ -13,7 +13,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qmlir.dialects.dtypes import bits_dtype, is_numpys_own
+from qmlir.dialects.side_file import write_side_file
 from qmlir.dialects.weights import Array, WeightsMode, WeightsPrinter
 from qmlir.errors import QmlirError
 from qmlir.files import write_together
@@ -57,7 +57,7 @@ def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> No
     text = written.of(modules)
     writers: dict[Path, Callable[[Path], object]] = {path: lambda to: to.write_text(text, encoding="utf-8")}
     if written.side_arrays:
-        writers[side] = lambda to: _write_arrays(written.side_arrays, to)
+        writers[side] = lambda to: write_side_file(written.side_arrays, to)
     write_together(writers)
 
 
@@ -110,11 +110,3 @@ class _Text:
 
 def _key(op: Operation | None) -> str:
     return tensor_name(op.results[0]) if op is not None and op.results else ""
-
-
-def _write_arrays(arrays: dict[str, Array], path: Path) -> None:
-    # Only those who write large weights wait for this import. Its own save_file makes files that only their owner
-    # may read.
-    from safetensors.numpy import save
-
-    path.write_bytes(save({k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}))

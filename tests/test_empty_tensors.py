@@ -103,3 +103,14 @@ def test_what_has_no_elements_stays_float(schema: str) -> None:
         qmlir.compile(quantized).run(samples[0]), qmlir.reference(quantized).run(samples[0]), strict=True
     ):
         np.testing.assert_array_equal(ours, expected)
+
+
+def test_a_network_that_computes_no_elements_is_quantized_with_data() -> None:
+    text = """
+func.func @main(%x: tensor<2x4xf32>) -> tensor<3x0xf32> {
+  %y = nn.constant <tensor<3x0xf32>, "0x"> : tensor<3x0xf32>
+  func.return %y : tensor<3x0xf32>
+}"""
+    module, samples = parsed(text), [np.ones((2, 4), np.float32)]
+    quantized = qmlir.quantize(module, qmlir.profile(module, samples), data=samples)
+    assert qmlir.reference(quantized)(samples[0]).shape == (3, 0)

@@ -47,12 +47,20 @@ BLOCK = "qmlir.block"
 NUMERICS = "qmlir.numerics"
 """The attribute key, on a module, of the runtime whose rounding it follows (runtimes.py)."""
 
+FOLD_BUDGET = "qmlir.fold_budget"
+"""The attribute key, on a module, of the bytes that constants may take which a simplification computes."""
+
 INTEGER_OPERATOR = "qmlir.integer_operator"
 """The attribute key on an operation that an operator on integers, such as QLinearConv, computes in the source model."""
 
 ON_FLOATS = "qmlir.on_floats"
 """The attribute key on a cast that an operator on floats reads or feeds in the source model, such as TFLite's QUANTIZE;
 and on an operation of quantized types that the source model computes on floats between such casts."""
+
+POWER = "qmlir.power"
+"""The attribute key, on a step of an operator that sums powers, of their exponent: a square has twice the digits of
+what it is the square of. The source model has no tensors between the steps, so the quantizer chooses their precision
+(recipes.py)."""
 
 UNSIGNED = "qmlir.unsigned"
 """The attribute key, on an operation, of how much larger its stored integers were before they became signed."""

@@ -45,5 +45,7 @@ func.func @div(%x: tensor<2x3xi16>, %y: tensor<3xi8>) {
   %0 = qint.div %x, %y {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<2x3xi16>, tensor<3xi8> -> tensor<2x3xi16>
   // CHECK: qint.div %y, %y {lhs_zero_point = 3 : i32, rhs_zero_point = -4 : i32, multiplier = 1073741824 : i32, shift = 3 : i32, zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
   %1 = qint.div %y, %y {lhs_zero_point = 3 : i32, rhs_zero_point = -4 : i32, multiplier = 1073741824 : i32, shift = 3 : i32, zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  // CHECK: qint.div %y, %y {multiplier = 1073741824 : i32, shift = 3 : i32, wraps = true, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
+  %2 = qint.div %y, %y {multiplier = 1073741824 : i32, shift = 3 : i32, wraps = true, min = -128 : i32, max = 127 : i32} : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>
   func.return
 }

@@ -56,6 +56,21 @@ func.func @storage_casts(%x: tensor<4xi8>) -> tensor<4xi8> {
 
 // -----
 
+// A change of scale of a concatenation may leave the stored integers as they are, as LiteRT does: it is not undone.
+!q = !quant.uniform<i16:f32, 0.5>
+!r = !quant.uniform<i16:f32, 0.0625>
+
+// CHECK-LABEL: func.func @of_a_concatenation
+// CHECK-NEXT: nn.requantize %x {qmlir.integer_operator}
+// CHECK-NEXT: nn.requantize
+func.func @of_a_concatenation(%x: tensor<4x!q>) -> tensor<4x!q> {
+  %0 = nn.requantize %x {qmlir.integer_operator} : tensor<4x!q> -> tensor<4x!r>
+  %1 = nn.requantize %0 : tensor<4x!r> -> tensor<4x!q>
+  func.return %1 : tensor<4x!q>
+}
+
+// -----
+
 // Left alone: integers read as another type, quantization of a float, and scales for each channel.
 !q = !quant.uniform<i8:f32, 0.5>
 !r = !quant.uniform<i8:f32, 0.25>

@@ -244,3 +244,33 @@ func.func @own_cast(%x: tensor<4xf32>) -> (tensor<4x!q>, tensor<4xf32>) {
   calib.observe %2 {name = "a", range = [0.0, 2.0]} : tensor<4xf32>
   func.return %1, %2 : tensor<4x!q>, tensor<4xf32>
 }
+
+// -----
+
+// A concatenation's type would cost a narrow operand that something else reads all but 3 bits: the sum reads it through
+// a type of its own, the concatenation through its result's, rounded once. An operand that nothing else reads is tied,
+// however narrow, and so is one that loses no more than a bit.
+// CHECK-LABEL: func.func @narrow_operand
+// CHECK: quant.qcast %x : tensor<1x2xf32> to tensor<1x2x!quant.uniform<i8:f32, 0.062745101749897003>>
+// CHECK-NEXT: %[[OWN:.*]] = quant.dcast
+// CHECK-NEXT: quant.qcast %x : tensor<1x2xf32> to tensor<1x2x!quant.uniform<i8:f32, 2.000000e+00:-1>>
+// CHECK-NEXT: %[[VIEW:.*]] = quant.dcast
+// CHECK: nn.add %[[OWN]], %[[OWN]]
+// CHECK: %[[N:.*]] = nn.abs %[[OWN]]
+// CHECK: quant.qcast %[[N]] : tensor<1x2xf32> to tensor<1x2x!quant.uniform<i8:f32, 2.000000e+00:-1>>
+// CHECK: nn.concat %[[VIEW]], %
+// CHECK-NEXT: quant.qcast %{{.*}} : tensor<1x8xf32> to tensor<1x8x!quant.uniform<i8:f32, 2.000000e+00:-1>>
+func.func @narrow_operand(%x: tensor<1x2xf32>, %w: tensor<1x2xf32>, %h: tensor<1x2xf32>) -> (tensor<1x2xf32>, tensor<1x8xf32>, tensor<1x2xf32>) {
+  calib.observe %x {name = "x", range = [-8.0, 8.0]} : tensor<1x2xf32>
+  calib.observe %w {name = "w", range = [-254.0, 256.0]} : tensor<1x2xf32>
+  calib.observe %h {name = "h", range = [-130.0, 130.0]} : tensor<1x2xf32>
+  %0 = nn.add %x, %x : tensor<1x2xf32>, tensor<1x2xf32> -> tensor<1x2xf32>
+  calib.observe %0 {name = "s", range = [-16.0, 16.0]} : tensor<1x2xf32>
+  %1 = nn.abs %x : tensor<1x2xf32> -> tensor<1x2xf32>
+  calib.observe %1 {name = "n", range = [0.0, 8.0]} : tensor<1x2xf32>
+  %2 = nn.concat %x, %w, %h, %1 {axis = 1 : i64} : tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2xf32> -> tensor<1x8xf32>
+  calib.observe %2 {name = "c", range = [-254.0, 256.0]} : tensor<1x8xf32>
+  %3 = nn.neg %h : tensor<1x2xf32> -> tensor<1x2xf32>
+  calib.observe %3 {name = "m", range = [-130.0, 130.0]} : tensor<1x2xf32>
+  func.return %0, %2, %3 : tensor<1x2xf32>, tensor<1x8xf32>, tensor<1x2xf32>
+}

@@ -71,6 +71,21 @@ func.func @average(%x: tensor<1x2x2x1x!x>) -> (tensor<1x1x1x1x!y>, tensor<1x3x3x
 
 // -----
 
+!x = !quant.uniform<i8:f32, 0.5:3>
+!y = !quant.uniform<i8:f32, 0.25>
+
+// 1/3 is rounded to float32, as a model file stores it: between two steps a sum goes the same way in both.
+// CHECK-LABEL: func.func @average_of_three
+// CHECK: nn.constant <tensor<1x3x1x1xi8>, [1, 1, 1]> : tensor<1x3x1x1x!quant.uniform<i8:f32, 0.3333333432674408>>
+func.func @average_of_three(%x: tensor<1x3x1x1x!x>) -> tensor<1x1x1x1x!y> {
+  %0 = quant.dcast %x : tensor<1x3x1x1x!x> to tensor<1x3x1x1xf32>
+  %1 = nn.average_pool2d %0 {window = array<i64: 3, 1>} : tensor<1x3x1x1xf32> -> tensor<1x1x1x1xf32>
+  %2 = quant.qcast %1 : tensor<1x1x1x1xf32> to tensor<1x1x1x1x!y>
+  func.return %2 : tensor<1x1x1x1x!y>
+}
+
+// -----
+
 !x = !quant.uniform<i8:f32, 0.5>
 
 // What has no integer form stays between its casts, with the reason: blocked weights, no range, none on this target.
@@ -140,4 +155,89 @@ func.func @weights_of_another_axis(%x: tensor<2x2x!x>) -> tensor<2x2x!x> {
   %d = nn.add %b, %c : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
   %y = quant.qcast %d : tensor<2x2xf32> to tensor<2x2x!x>
   func.return %y : tensor<2x2x!x>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5>
+!y = !quant.uniform<i8:f32, 0.25>
+
+// Functions that a model spells out are one operation; the factor 1 of a swish may be left out.
+// CHECK-LABEL: func.func @functions
+// CHECK-NEXT: %[[A:.*]] = nn.swish %x {qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">, alpha = 1.500000e+00 : f32}
+// CHECK-NEXT: %[[B:.*]] = nn.swish %x {qmlir.decision = {{.*}}, alpha = 1.000000e+00 : f32}
+// CHECK-NEXT: %[[C:.*]] = nn.rsqrt %x
+// CHECK-NEXT: %[[D:.*]] = nn.squared_difference %x, %w
+// CHECK-NEXT: %[[E:.*]] = nn.prelu %x, %w
+// CHECK-NEXT: func.return %[[A]], %[[B]], %[[C]], %[[D]], %[[E]]
+func.func @functions(%x: tensor<4x!x>, %w: tensor<2x4x!x>) -> (
+    tensor<4x!y>, tensor<4x!y>, tensor<4x!y>, tensor<2x4x!y>, tensor<2x4x!y>) {
+  %alpha = nn.constant <tensor<f32>, [1.5]> : tensor<f32>
+  %zero = nn.constant <tensor<f32>, [0.0]> : tensor<f32>
+  %0 = quant.dcast %x : tensor<4x!x> to tensor<4xf32>
+  %1 = quant.dcast %w : tensor<2x4x!x> to tensor<2x4xf32>
+  %a = nn.mul %0, %alpha : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+  %b = nn.sigmoid %a : tensor<4xf32> -> tensor<4xf32>
+  %c = nn.mul %0, %b : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %qc = quant.qcast %c : tensor<4xf32> to tensor<4x!y>
+  %d = nn.sigmoid %0 : tensor<4xf32> -> tensor<4xf32>
+  %e = nn.mul %d, %0 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %qe = quant.qcast %e : tensor<4xf32> to tensor<4x!y>
+  %f = nn.sqrt %0 : tensor<4xf32> -> tensor<4xf32>
+  %g = nn.reciprocal %f : tensor<4xf32> -> tensor<4xf32>
+  %qg = quant.qcast %g : tensor<4xf32> to tensor<4x!y>
+  %h = nn.sub %0, %1 : tensor<4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %i = nn.mul %h, %h : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %qi = quant.qcast %i : tensor<2x4xf32> to tensor<2x4x!y>
+  %j = nn.less %0, %zero : tensor<4xf32>, tensor<f32> -> tensor<4xi1>
+  %k = nn.mul %0, %1 : tensor<4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %l = nn.where %j, %k, %0 : tensor<4xi1>, tensor<2x4xf32>, tensor<4xf32> -> tensor<2x4xf32>
+  %ql = quant.qcast %l : tensor<2x4xf32> to tensor<2x4x!y>
+  func.return %qc, %qe, %qg, %qi, %ql : tensor<4x!y>, tensor<4x!y>, tensor<4x!y>, tensor<2x4x!y>, tensor<2x4x!y>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5>
+
+// A sigmoid of something else, one that others read too, and a factor for each element make no swish.
+// CHECK-LABEL: func.func @no_swish
+// CHECK-NOT: nn.swish
+// CHECK: func.return
+func.func @no_swish(%x: tensor<4x!x>, %w: tensor<4x!x>) -> (tensor<4x!x>, tensor<4x!x>, tensor<4xf32>, tensor<4x!x>) {
+  %factors = nn.constant <tensor<4xf32>, [1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  %0 = quant.dcast %x : tensor<4x!x> to tensor<4xf32>
+  %1 = quant.dcast %w : tensor<4x!x> to tensor<4xf32>
+  %a = nn.sigmoid %1 : tensor<4xf32> -> tensor<4xf32>
+  %b = nn.mul %0, %a : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %qb = quant.qcast %b : tensor<4xf32> to tensor<4x!x>
+  %c = nn.sigmoid %0 : tensor<4xf32> -> tensor<4xf32>
+  %d = nn.mul %0, %c : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %qd = quant.qcast %d : tensor<4xf32> to tensor<4x!x>
+  %e = nn.mul %0, %factors : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %f = nn.sigmoid %e : tensor<4xf32> -> tensor<4xf32>
+  %g = nn.mul %0, %f : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %qg = quant.qcast %g : tensor<4xf32> to tensor<4x!x>
+  func.return %qb, %qd, %c, %qg : tensor<4x!x>, tensor<4x!x>, tensor<4xf32>, tensor<4x!x>
+}
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5>
+!y = !quant.uniform<i8:f32, 0.25>
+
+// What is read as floats is not rounded: an average, a padding between two steps, a concat of two types.
+// CHECK-LABEL: func.func @unrounded
+// CHECK: nn.pad %x {{.*}}value = 5.000000e-01{{.*}} -> tensor<1x3x2x1x!quant.uniform<i8:f32, 5.000000e-01>>
+// CHECK: nn.pad {{.*}}value = 2.500000e-01{{.*}} -> tensor<1x3x2x1xf32>
+// CHECK: nn.average_pool2d {{.*}} -> tensor<1x1x1x1xf32>
+// CHECK: nn.concat {{.*}} -> tensor<1x2x2x2xf32>
+func.func @unrounded(%x: tensor<1x2x2x1x!x>, %z: tensor<1x2x2x1x!y>) -> (tensor<1x3x2x1xf32>, tensor<1x3x2x1xf32>, tensor<1x1x1x1xf32>, tensor<1x2x2x2xf32>) {
+  %0 = quant.dcast %x : tensor<1x2x2x1x!x> to tensor<1x2x2x1xf32>
+  %1 = quant.dcast %z : tensor<1x2x2x1x!y> to tensor<1x2x2x1xf32>
+  %2 = nn.pad %0 {low = array<i64: 0, 1, 0, 0>, high = array<i64: 0, 0, 0, 0>, value = 0.5 : f32} : tensor<1x2x2x1xf32> -> tensor<1x3x2x1xf32>
+  %3 = nn.pad %0 {low = array<i64: 0, 1, 0, 0>, high = array<i64: 0, 0, 0, 0>, value = 0.25 : f32} : tensor<1x2x2x1xf32> -> tensor<1x3x2x1xf32>
+  %4 = nn.average_pool2d %0 {window = array<i64: 2, 2>} : tensor<1x2x2x1xf32> -> tensor<1x1x1x1xf32>
+  %5 = nn.concat %0, %1 {axis = 3 : i64} : tensor<1x2x2x1xf32>, tensor<1x2x2x1xf32> -> tensor<1x2x2x2xf32>
+  func.return %2, %3, %4, %5 : tensor<1x3x2x1xf32>, tensor<1x3x2x1xf32>, tensor<1x1x1x1xf32>, tensor<1x2x2x2xf32>
 }

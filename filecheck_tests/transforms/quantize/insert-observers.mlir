@@ -56,3 +56,23 @@ func.func @untapped(%q: tensor<2x2x!q>, %i: tensor<4xi32>) -> (tensor<4xf32>, te
   %3 = nn.reshape %i {shape = array<i64: 2, 2>} : tensor<4xi32> -> tensor<2x2xi32>
   func.return %1, %2, %3 : tensor<4xf32>, tensor<4x!q>, tensor<2x2xi32>
 }
+
+// -----
+
+// Slices of a function that has one scale for all of its results are tapped, after what has names; those of others not.
+// CHECK-LABEL: func.func @slices
+// CHECK: %[[S:.*]] = nn.sigmoid
+// CHECK-NEXT: calib.observe %[[S]] {name = "s"}
+// CHECK-NEXT: %[[P:.*]] = nn.slice %[[S]]
+// CHECK-NEXT: calib.observe %[[P]] {name = "s.slice.1"}
+// CHECK-NEXT: %[[R:.*]] = nn.relu %[[P]]
+// CHECK-NEXT: calib.observe %[[R]] {name = "s.slice"}
+// CHECK-NEXT: nn.slice %[[R]]
+// CHECK-NEXT: func.return
+func.func @slices(%x: tensor<4xf32>) -> tensor<1xf32> {
+  %0 = nn.sigmoid %x {qmlir.name = #qmlir.name<tensors ["s"]>} : tensor<4xf32> -> tensor<4xf32>
+  %1 = nn.slice %0 {offsets = array<i64: 0>, sizes = array<i64: 2>, strides = array<i64: 1>} : tensor<4xf32> -> tensor<2xf32>
+  %2 = nn.relu %1 {qmlir.name = #qmlir.name<tensors ["s.slice"]>} : tensor<2xf32> -> tensor<2xf32>
+  %3 = nn.slice %2 {offsets = array<i64: 1>, sizes = array<i64: 1>, strides = array<i64: 1>} : tensor<2xf32> -> tensor<1xf32>
+  func.return %3 : tensor<1xf32>
+}

@@ -212,3 +212,50 @@ func.func @not_followed(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
   func.return %3 : tensor<1x2x!y>
 }
 }
+
+// -----
+
+// A clamp of stored integers to a function's domain is part of the function.
+// CHECK-LABEL: func.func @domain
+// CHECK-NEXT: %[[A:.*]] = nn.asin %x {{.*}}#qmlir.decision<quantized, "integer", "i8 activations">{{.*}} : tensor<4x!quant.uniform<i8:f32, 1.562500e-02>> ->
+// CHECK-NEXT: func.return %[[A]]
+!x = !quant.uniform<i8:f32, 1.562500e-02>
+!y = !quant.uniform<i8:f32, 1.250000e-02>
+func.func @domain(%x: tensor<4x!x>) -> tensor<4x!y> {
+  %0 = quant.dcast %x : tensor<4x!x> to tensor<4xf32>
+  %1 = nn.clamp %0 {min = -1.0 : f32, max = 1.0 : f32} : tensor<4xf32> -> tensor<4xf32>
+  %2 = nn.asin %1 : tensor<4xf32> -> tensor<4xf32>
+  %3 = quant.qcast %2 : tensor<4xf32> to tensor<4x!y>
+  func.return %3 : tensor<4x!y>
+}
+
+// -----
+
+// Another clamp is not.
+// CHECK-LABEL: func.func @inside
+// CHECK: nn.clamp
+// CHECK: nn.asin {{.*}} : tensor<4xf32> -> tensor<4xf32>
+!x = !quant.uniform<i8:f32, 1.562500e-02>
+!y = !quant.uniform<i8:f32, 1.250000e-02>
+func.func @inside(%x: tensor<4x!x>) -> tensor<4x!y> {
+  %0 = quant.dcast %x : tensor<4x!x> to tensor<4xf32>
+  %1 = nn.clamp %0 {min = -0.5 : f32, max = 1.0 : f32} : tensor<4xf32> -> tensor<4xf32>
+  %2 = nn.asin %1 : tensor<4xf32> -> tensor<4xf32>
+  %3 = quant.qcast %2 : tensor<4xf32> to tensor<4x!y>
+  func.return %3 : tensor<4x!y>
+}
+
+// -----
+
+// A stored constant on another scale is rounded once, half to even, as the same casts of floats are.
+// CHECK-LABEL: func.func @constant
+// CHECK-NEXT: %[[C:.*]] = nn.constant <tensor<4xi8>, [0, 2, 2, -2]> : tensor<4x!quant.uniform<i8:f32, 1.000000e+00>>
+// CHECK-NEXT: func.return %[[C]]
+!x = !quant.uniform<u8:f32, 0.5:3>
+!y = !quant.uniform<i8:f32, 1.0>
+func.func @constant() -> tensor<4x!y> {
+  %c = nn.constant <tensor<4xui8>, [4, 6, 8, 0]> : tensor<4x!x>
+  %0 = quant.dcast %c : tensor<4x!x> to tensor<4xf32>
+  %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!y>
+  func.return %1 : tensor<4x!y>
+}

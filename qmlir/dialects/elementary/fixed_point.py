@@ -24,6 +24,16 @@ def half_away(x: N, bits: N | int) -> N:
     return (x >> bits) + (threshold - rest).logical_shift(63)
 
 
+def half_away_by_processor(x: N, bits: N) -> N:
+    """`half_away` of 32 bits as compiled code has it, which shifts by `bits` modulo 32, whatever their sign.
+
+    Where the sixth bit of `bits` is set, the mask of the bits that are shifted out is −1. What is left of x is then one
+    more for x ≥ 0. C++ leaves shifts by 32 and more open; processors of x86-64 and AArch64 shift so.
+    """
+    near = bits & 31
+    return (bits & 32).equals(0).choose(half_away(x, near), (x >> near) + ((x >> 63) + 1))
+
+
 def saturated(x: N) -> N:
     """x as 32 bits hold it."""
     return x.maximum(-(1 << 31)).minimum(ONE)
@@ -56,18 +66,23 @@ def reciprocal_of_sum(total: N, integer_bits: int) -> tuple[N, N]:
     return reciprocal_of_one_plus(fraction), integer_bits - zeros
 
 
-def quotient(x: N, y: N, multiplier: int, shift: int) -> N:
+def quotient(x: N, y: N, multiplier: int, shift: int, *, wraps: bool = False) -> N:
     """x / y · M for 32-bit integers and M = multiplier · 2^(shift − 31): 1 / y by three steps of Newton's method.
 
     x is moved left as far as it goes; its product with 1 / y is rounded half up, and so is that one's with the
     multiplier; what is left of the shifts rounds half away from zero. By 0 it is ±2^31 with the sign of x, and 0 of 0.
+
+    With `wraps` the last shift is a processor's: quotients below a half may then be anything, 0 among them.
     """
     dividend = y.less(0).choose(x.negative(), x)
     inverse, bits = reciprocal_of_sum(y.magnitude().maximum(1), 31)
     spare = leading_zeros((dividend ^ (dividend >> 63)) * 2 + 1)
     scaled = product(product(dividend << spare, inverse), multiplier)
     down = spare + bits - shift
-    found = half_away(scaled, down.maximum(0).minimum(62)) << down.negative().maximum(0).minimum(31)
+    if wraps:
+        found = half_away_by_processor(scaled, down)
+    else:
+        found = half_away(scaled, down.maximum(0).minimum(62)) << down.negative().maximum(0).minimum(31)
     return y.equals(0).choose(x.maximum(-1).minimum(1) << 31, found)
 
 

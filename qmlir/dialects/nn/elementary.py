@@ -1,6 +1,7 @@
 """Elementary functions of one element: signs and roundings, roots, exponentials, angles."""
 
 import abc
+import math
 from typing import ClassVar
 
 from xdsl.dialects.builtin import AnyFloat
@@ -124,6 +125,8 @@ class SqrtOp(FreeFunctionOp):
 
     name = "nn.sqrt"
 
+    DOMAIN: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
     def function(self, x: N) -> N:
         return x.square_root()
 
@@ -140,9 +143,11 @@ class ReciprocalOp(FreeFunctionOp):
 
 @irdl_op_definition
 class RsqrtOp(FreeFunctionOp):
-    """1 / √x; NaN below 0."""
+    """1 / √x; ∞ of 0, NaN below."""
 
     name = "nn.rsqrt"
+
+    DOMAIN: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def function(self, x: N) -> N:
         return 1.0 / x.square_root()
@@ -164,6 +169,8 @@ class LogOp(FreeFunctionOp):
 
     name = "nn.log"
 
+    DOMAIN: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
     def function(self, x: N) -> N:
         return exponential.log(x)
 
@@ -184,6 +191,8 @@ class AsinOp(FreeFunctionOp):
 
     name = "nn.asin"
 
+    DOMAIN: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+
     def function(self, x: N) -> N:
         return trigonometric.asin(x)
 
@@ -193,6 +202,8 @@ class AcosOp(FreeFunctionOp):
     """The arc cosine; NaN beyond ±1."""
 
     name = "nn.acos"
+
+    DOMAIN: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def function(self, x: N) -> N:
         return trigonometric.acos(x)
@@ -244,6 +255,8 @@ class AcoshOp(FreeFunctionOp):
 
     name = "nn.acosh"
 
+    DOMAIN: ClassVar[tuple[float, float]] = (1.0, math.inf)
+
     def function(self, x: N) -> N:
         return exponential.acosh(x)
 
@@ -253,6 +266,8 @@ class AtanhOp(FreeFunctionOp):
     """log((1 + x)/(1 − x)) / 2; ±∞ at ±1, NaN beyond."""
 
     name = "nn.atanh"
+
+    DOMAIN: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def function(self, x: N) -> N:
         return exponential.atanh(x)

@@ -216,7 +216,7 @@ class DivOp(NarrowingOp):
 
     M = multiplier · 2^(shift − 31). The quotient has 31 bits, each product is rounded, and the last bits half away from
     zero (`quotient` of dialects/elementary/fixed_point.py). By 0 it is the greatest or the least with the sign of lhs,
-    and 0 of 0.
+    and 0 of 0. With `wraps`, shifts by 32 bits and more are those of a processor, as LiteRT's kernels have them.
 
     (R1) min ≤ max, and both fit the result's element type
     (R3) the multiplier is 0 or in [2^29, 2^31), the shift in [−31, 30]
@@ -231,6 +231,7 @@ class DivOp(NarrowingOp):
     rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
     multiplier = prop_def(IntegerAttr.constr(i32))
     shift = prop_def(IntegerAttr.constr(i32))
+    wraps = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
@@ -240,7 +241,7 @@ class DivOp(NarrowingOp):
     def quotient(self, lhs: N, rhs: N) -> N:
         """The result for stored i64 operands, without zero point and clamp."""
         x, y = lhs - self.lhs_zero_point.value.data, rhs - self.rhs_zero_point.value.data
-        return quotient(x, y, self.multiplier.value.data, self.shift.value.data)
+        return quotient(x, y, self.multiplier.value.data, self.shift.value.data, wraps=bool(self.wraps))
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs, rhs = np.broadcast_arrays(*(x.astype(np.int64) for x in inputs))

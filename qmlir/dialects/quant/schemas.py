@@ -40,10 +40,10 @@ RANGES: dict[StoredPrecision, tuple[int, int]] = {**STORAGE_RANGES, "int32": (-(
 """Those, and Glow's of int32: a quarter, so that an integer minus its zero point always fits 32 bits."""
 
 ZERO_RANGE_SCALE = float(np.float32(0.1))
-"""The scale of a range that is only 0: any would do; this is Glow's."""
+"""The scale of a range that is only 0, unless a bias beside it needs a smaller one: any would do; this is Glow's."""
 
 ZERO_WEIGHTS_SCALE = 2.0**-7
-"""The scale of weights that are all 0: small enough for a bias beside them to keep its precision, a power of two."""
+"""The scale of a layer whose weights are all 0, unless its bias needs a smaller one; a power of two."""
 
 SMALLEST_SCALE = 2.0**-126
 """The least scale that is chosen: float32's smallest normal number."""
@@ -155,7 +155,7 @@ def _checked_range(lo: float, hi: float, where: str | None) -> tuple[float, floa
             "a range must be two finite float32 numbers",
             where=where,
             got=f"[{lo}, {hi}]",
-            remedy="look for NaN or infinity in the profile",
+            remedy="write a range that float32 holds, or profile again",
         )
     if lo > hi:
         raise QuantizationError("a range must be in order, lowest first", where=where, got=f"[{lo}, {hi}]")
@@ -239,7 +239,7 @@ def choose_weight_quantization(
         scale = max(−min w / 128, max w / 127)                                             not narrow, Glow's
 
     rounded to float32, or up to a power of two. A channel whose weights are all 0 takes the largest scale of the
-    others: any stores it exactly, and the bias beside it, stored in steps of s_x · scale, keeps its precision.
+    others: any stores it exactly. A bias beside it, stored in steps of s_x · scale, may need a smaller one.
 
     Scales that are `searched` have the least square error among smaller ones too, under which the largest weights
     saturate: powers of two, which may waste a bit otherwise, and those of less than 8 bits.

@@ -37,17 +37,21 @@ KNOTS = 513
 SEGMENT_BITS = 7
 
 
-def interpolated(table: Array, x: Array) -> Array:
+def interpolated(table: Array, x: Array, *, wraps: bool = False) -> Array:
     """t[k] + ((t[k+1] − t[k])·f + 2^6 >> 7) for x + 2^15 = 2^7·k + f: lines between the knots of a table, half up.
 
     Args:
         table: [KNOTS], int16.
         x: int16 of any shape.
+        wraps: Whether the difference of two knots is taken modulo 2^16, as LiteRT does: where it does not fit 16 bits,
+            its line leads the other way.
     """
     place = x.astype(np.int64) + (1 << 15)
     knot, offset = place >> SEGMENT_BITS, place & (1 << SEGMENT_BITS) - 1
     wide = table.astype(np.int64)
-    line = (wide[knot + 1] - wide[knot]) * offset + (1 << SEGMENT_BITS - 1) >> SEGMENT_BITS
+    slope = wide[knot + 1] - wide[knot]
+    slope = slope.astype(np.int16).astype(np.int64) if wraps else slope
+    line = slope * offset + (1 << SEGMENT_BITS - 1) >> SEGMENT_BITS
     return (wide[knot] + line).astype(np.int16)
 
 

@@ -38,7 +38,7 @@ from qmlir.recipe import POLICY, Recipe, Settings, policy_attribute, recipe_of, 
 from qmlir.rewriting import node_name
 from qmlir.target import Target
 from qmlir.transforms.quantize.named_network import NamedNetwork
-from qmlir.transforms.quantize.scale_groups import storage_type
+from qmlir.transforms.quantize.scale_group import storage_type
 
 WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding")
 """Settings of operations with weights."""

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
+from qmlir.dialects.nn import SliceOp
 from qmlir.errors import OptionError, ProfileError
 from qmlir.passes import option
 from qmlir.profiles import Profile, TensorProfile
@@ -68,7 +69,7 @@ def apply_profile(
     if not any(t.count for t in profile.tensors.values()):
         raise ProfileError(source, "must hold at least one sample", got="an empty profile", remedy="profile on data")
     matches = _matches(module, profile, by_name)
-    missing = [m for m in matches if m.tensor is None]
+    missing = [m for m in matches if m.tensor is None and not _may_lack(m.observer)]
     if missing and not (partial and len(missing) < len(matches)):
         raise ProfileError(
             source,
@@ -81,6 +82,11 @@ def apply_profile(
         if match.tensor is not None:
             _observe(match.observer, match.tensor)
     return report_of(matches, profile)
+
+
+def _may_lack(observer: ObserveOp) -> bool:
+    """Whether a tensor has a scale without a range of its own: a slice has the scale of what it is a slice of."""
+    return isinstance(observer.value.owner, SliceOp)
 
 
 def _observe(observer: ObserveOp, tensor: TensorProfile) -> None:

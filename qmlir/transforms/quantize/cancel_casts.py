@@ -2,7 +2,7 @@
 
 `qcast(dcast(q))` is q, or a requantization where the two types differ (by a table, where the followed runtime does it
 on floats); `scast(scast(i))` is i. A requantization to a finer type and back is none at all: it gives every integer
-back, whatever contract rounds.
+back, whatever contract rounds; but for those of a file's concatenation, which may not be changes of scale at all.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.dialects.nn import RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import target_of
@@ -69,6 +70,8 @@ def _undone(change: RequantizeOp) -> SSAValue | None:
     """The value that a requantization restores after another one; None if it restores none."""
     inner = change.x.owner
     if not isinstance(inner, RequantizeOp) or inner.x.type != change.y.type or not is_quantized(inner.x):
+        return None
+    if INTEGER_OPERATOR in change.attributes or INTEGER_OPERATOR in inner.attributes:
         return None
     return inner.x if _holds(uniform(inner.y), uniform(inner.x)) else None
 

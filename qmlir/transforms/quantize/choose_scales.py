@@ -21,16 +21,19 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from qmlir.bias import bias_numbers
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, WIDENED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.schemas import (
+    SMALLEST_SCALE,
     STORAGE_RANGES,
     Calibration,
     Precision,
@@ -51,9 +54,10 @@ from qmlir.passes import option
 from qmlir.quantized_values import data_operands, data_values, is_weight
 from qmlir.recipe import BiasPrecision, Recipe
 from qmlir.target import Target
+from qmlir.transforms.quantize.domains import clamp_to_domain
 from qmlir.transforms.quantize.reasons import EMPTY, Reason, called, no_range
 from qmlir.transforms.quantize.recipes import Recipes
-from qmlir.transforms.quantize.scale_groups import ScaleGroups
+from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """What is added to sums of so many bits stays within this: half of the range is for the products."""
@@ -219,10 +223,12 @@ class _Chooser:
         for use in readers:
             if use.operation is not quantized:
                 use.operation.operands[use.index] = back.result
+            if isinstance(use.operation, FunctionOp) and use.operation not in able:
+                clamp_to_domain(use.operation)
         self._cast_for_others(value, back.result, able, InsertPoint.after(back))
 
     def _cast_for_others(self, value: SSAValue, seen: SSAValue, able: set[Operation], where: InsertPoint) -> None:
-        """Sends integer readers of another schema or precision through a type of theirs.
+        """Sends integer readers of another schema or precision, or scale, through a type of theirs.
 
         `seen` is what readers of `value` read. A value that integers compute has no more digits than its type; any
         other one is rounded once, to what its reader wants.
@@ -243,7 +249,8 @@ class _Chooser:
     def _type_for(self, value: SSAValue, reader: Operation) -> UniformType:
         """The type through which an operation reads a value: its result's, if it has one for both."""
         recipe = self.recipes.of(reader)
-        own = keeps_scale(reader) and recipe.format != self.recipes.of_value(value).format
+        other_format = keeps_scale(reader) and recipe.format != self.recipes.of_value(value).format
+        own = other_format or self.groups.leaves_out(reader, value)
         element = self.groups.type_of(reader.results[0]) if own else self.groups.type_of(value, recipe.format)
         assert element is not None
         return element
@@ -279,6 +286,7 @@ class _Chooser:
         scales = choose_weight_quantization(
             weights, axis, recipe.schema, precision, narrow=narrow, searched=searched, where=where
         )
+        scales = self._fine_without_weights(op, scales)
         scales = [float(s) for s in self._room_for_shift(op, self._room_for_bias(op, scales))]
         low, high = weight_range(precision, narrow=narrow)
         storage = IntegerType(weight_bits(precision))  # signed, also beside unsigned activations
@@ -291,13 +299,29 @@ class _Chooser:
         Rewriter.insert_op([quantized, back], InsertPoint.before(op))
         op.operands[1] = back.result
 
+    def _fine_without_weights(self, op: WeightedOp, scales: Array) -> Array:
+        """Narrows the scale of weights that are all 0 where the bias beside them, the whole result, would be coarse."""
+        recipe = self.recipes.of(op)
+        data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
+        assert isinstance(op.w.owner, ConstantOp)
+        weights = op.w.owner.value.array
+        others = tuple(i for i in range(weights.ndim) if len(scales) == 1 or i != op.CHANNEL_AXIS)
+        if recipe.glow_exact or op.b is None or data is None or result is None or weights.any(axis=others).all():
+            return scales
+        finest = max(FINE * result.scale / data.scale, SMALLEST_SCALE)
+        if recipe.schema == "symmetric_with_power2_scale":
+            finest = power_of_two_above(finest / 2)
+        finest = float(np.float32(finest))
+        return np.where(weights.any(axis=others), scales, np.minimum(scales, finest))
+
     def _room_for_bias(self, op: WeightedOp, scales: Array) -> Array:
         """Widens a channel's weight scale where its bias would not fit the accumulator in units of s_x·s_w."""
         recipe = self.recipes.of(op)
         data = self.groups.type_of(op.x, recipe.format)
         if op.b is None or not is_float(op.b) or data is None:
             return scales
-        assert isinstance(op.b.owner, ConstantOp)
+        numbers = bias_numbers(op)
+        assert numbers is not None
         width = recipe.added_bias(data.storage_width, self.target.sum_bits)
         limit = min(BIAS_LIMITS[width], 2.0 ** (self.target.sum_bits - 2))
         result = self.groups.type_of(op.y, recipe.format)
@@ -305,7 +329,7 @@ class _Chooser:
             # Moved left so far that a step of the bias is at most one of the result in the loudest channel.
             steps = float(np.max(scales)) * data.scale / result.scale
             limit = min(limit, STORAGE_RANGES[recipe.bias][1] * max(1.0, 2.0 ** -math.ceil(math.log2(steps))))
-        least = np.abs(op.b.owner.value.array.astype(np.float64)) / (data.scale * limit)
+        least = np.abs(numbers) / (data.scale * limit)
         if len(scales) == 1:
             least = least.max(keepdims=True, initial=0.0)
         return self._widened(op, scales, least)

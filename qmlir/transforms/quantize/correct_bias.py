@@ -9,6 +9,10 @@ over calibration data, before the activation. Layer by layer: what a layer reads
 it corrects its own error and what the layers before it left. All layers at once, each for itself, diverges on deep
 networks.
 
+Behind an activation the shift may do harm: sums that a clamp hides for the most part have a mean that says little of
+the few that pass, and a channel that is 0 on all data may come alive. A channel whose results would be twice as far
+off keeps its bias. (The limit is no narrower, as errors of one sign add up in the layers behind, while others cancel.)
+
 Enters and leaves: a float network with the casts of `choose-scales`, both of whose readings are evaluated
 (side_by_side.py).
 """
@@ -30,6 +34,9 @@ from qmlir.passes import option
 from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of, samples_given
 
 Array = npt.NDArray[Any]
+
+HARM = 2.0
+"""How much larger a channel's square error behind the activation may get by a correction of its bias."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +73,14 @@ def correct_bias(module: ModuleOp, inputs: Sequence[Sequence[Array]]) -> int:
 
 def correct(layer: Layer) -> bool:
     """Gives a contraction the bias that brings the means of its sums back; whether that is another one."""
-    pairs = zip(layer.exact_sums(), layer.sums(), strict=True)
-    shifts = [(exact.astype(np.float64) - sums).reshape(-1, sums.shape[-1]).mean(axis=0) for exact, sums in pairs]
+    exact, read = layer.exact_sums(), layer.sums()
+    shifts = [
+        (x.astype(np.float64) - y).reshape(-1, x.shape[-1]).mean(axis=0) for x, y in zip(exact, read, strict=True)
+    ]
     corrected = (layer.bias + np.mean(shifts, axis=0)).astype(np.float32)
+    if layer.op.bounds() != (None, None):
+        before, after = (_error_behind_clamp(layer, exact, read, bias) for bias in (layer.bias, corrected))
+        corrected = np.where(after > HARM * before, layer.bias, corrected)
     if not np.isfinite(corrected).all() or (corrected == layer.bias).all():
         return False
     layer.corrected = corrected
@@ -79,3 +91,12 @@ def correct(layer: Layer) -> bool:
     constant.y.name_hint = op.b.name_hint if op.b is not None else None
     op.operands = [op.x, op.w, constant.y]
     return True
+
+
+def _error_behind_clamp(layer: Layer, exact: Sequence[Array], read: Sequence[Array], bias: Array) -> Array:
+    """The square error of each channel of what a contraction writes under a bias, summed over all samples."""
+    found = np.zeros(len(bias))
+    for x, y in zip(exact, read, strict=True):
+        apart = layer.op.clamp(x + layer.bias) - layer.op.clamp(y + bias)
+        found += np.square(apart, dtype=np.float64).reshape(-1, len(bias)).sum(axis=0)
+    return found

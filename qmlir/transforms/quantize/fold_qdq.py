@@ -22,15 +22,17 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ledger import decisions
 from qmlir.rewriting import replace, rewrite
-from qmlir.runtimes import runtime_of
+from qmlir.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
+from qmlir.transforms.quantize.composed_functions import COMPOSED, OF_COMPOSED
 from qmlir.transforms.quantize.interpolations import JoinInterpolations, NameInterpolation
 from qmlir.transforms.quantize.move_casts import move_casts
 from qmlir.transforms.quantize.on_floats import computes_on_floats
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
+from qmlir.transforms.quantize.spelled_functions import SPELLED
 
 
 @dataclass(frozen=True)
@@ -69,19 +71,21 @@ def is_as_imported(module: ModuleOp) -> bool:
 def gather_casts(module: ModuleOp) -> None:
     """Brings the casts of an imported network next to what computes."""
     simplify(module)
-    if runtime_of(module) == "default":  # a runtime computes on floats what the model has on floats
-        rewrite(module, (NameInterpolation(), JoinInterpolations()))
+    if not follows_litert(runtime_of(module)):  # which computes on floats what the model has on floats
+        rewrite(module, (NameInterpolation(), JoinInterpolations(), *SPELLED, *COMPOSED))
+        rewrite(module, OF_COMPOSED)
     # Transposes sink through casts until they cancel; then casts leave what is left of them.
     move_casts(module)
     cancel_transposes(module)
-    rewrite(module, (TurnAverageIntoConvolution(),))
     move_casts(module)
+    rewrite(module, (TurnAverageIntoConvolution(),))
 
 
 class TurnAverageIntoConvolution(RewritePattern):
     """qcast(average_pool(dcast(q))) of two types → a depthwise convolution with weights 1 of scale 1/n.
 
-    n, the divisor, is the same everywhere; padded elements count as zeros in both.
+    n, the divisor, is the same everywhere; padded elements count as zeros in both. 1/n is rounded to float32, as every
+    scale of a model file is: a file that this convolution is written to has the same scale.
     """
 
     @op_type_rewrite_pattern
@@ -94,7 +98,7 @@ class TurnAverageIntoConvolution(RewritePattern):
         if all(element_of(c.result) == element_of(source.input) for c in casts):
             return
         ones = np.ones((1, *op.window_values(), shape_of(op.x)[3]), np.int8)
-        type = TensorType(UniformType.per_tensor(i8, 1.0 / float(counts[0])), ones.shape)
+        type = TensorType(UniformType.per_tensor(i8, float(np.float32(1.0 / counts[0]))), ones.shape)
         constant = ConstantOp(ones, type)
         weights = DequantizeCastOp(constant.y, TensorType(element_of(op.x), ones.shape))
         kept = {k: v for k, v in op.properties.items() if k in ("strides", "padding", "dilations")}

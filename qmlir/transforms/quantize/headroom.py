@@ -42,6 +42,11 @@ WIDE = 2.0
 """How much larger than the observed range that of 16-bit data is."""
 
 
+def leaves_room(recipe: Recipe) -> bool:
+    """Whether the ranges of a recipe go further than what was observed."""
+    return recipe.calibration == "auto" and not recipe.glow_exact
+
+
 def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
     """What to expect of a tensor of which something was observed.
 
@@ -50,9 +55,8 @@ def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
         seen: The observation; of a tensor without a histogram the range is what somebody said it is.
         recipe: The options in effect for it.
     """
-    roomy = recipe.calibration == "auto" and not recipe.glow_exact
     lo, hi = seen.bounds
-    if not roomy or seen.histogram is None or argument_of(value) is not None or lo == hi:
+    if not leaves_room(recipe) or seen.histogram is None or argument_of(value) is not None or lo == hi:
         return seen
     low, high = (lo * WIDE, hi * WIDE) if recipe.precision == "int16" else _of_more_samples(seen)
     least, most = value.owner.bounds() if isinstance(value.owner, Clamped) else (None, None)

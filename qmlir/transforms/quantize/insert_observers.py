@@ -16,12 +16,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import TensorOp, shape_of
-from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn import ConstantOp, SliceOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.errors import ProfileError
 from qmlir.rewriting import node_name, tensor_name
 from qmlir.transforms.quantize.inputs import argument_of
+from qmlir.transforms.quantize.separate_slices import sliced_function
 
 Array = npt.NDArray[Any]
 
@@ -30,8 +31,9 @@ Array = npt.NDArray[Any]
 class InsertObserversPass(ModulePass):
     """Puts a `calib.observe` after each f32 activation: arguments and results of operations that compute.
 
-    Data movement keeps the values of its operand and is not tapped. A value without a name is called after the
-    operation that makes it.
+    Data movement keeps the values of its operand and is not tapped, but for slices of functions that have one scale
+    for all of their results: the range of a slice tells whether the scale suits the slice (separate_slices.py). A value
+    without a name is called after the operation that makes it.
 
     ```mlir
     %0 = nn.relu %x {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<4xf32> -> tensor<4xf32>
@@ -78,6 +80,10 @@ def _observe_block(block: Block, taken: set[str]) -> None:
             argument = argument_of(result)
             fallback = node_name(operation) if argument is None else tensor_name(argument) or _argument_name(argument)
             observe(result, fallback, InsertPoint.after(operation))
+    for operation in [o for o in block.ops if isinstance(o, SliceOp)]:
+        if (function := sliced_function(operation)) is not None:
+            fallback = f"{tensor_name(function.y) or node_name(function)}.slice"
+            observe(operation.y, fallback, InsertPoint.after(operation))
 
 
 def _argument_name(argument: BlockArgument) -> str:

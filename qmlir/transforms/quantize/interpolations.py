@@ -82,15 +82,32 @@ def _interpolation(op: AddOp) -> tuple[tuple[SSAValue, int, Array, Array] | None
     """The operand, axis, taps and weights, [O, T], of the interpolation that a sum is, and what else computes it."""
     terms, sums = _terms(op)
     axes = {t.axis for t in terms if t.axis is not None}
-    if len({t.x for t in terms}) != 1 or len(axes) != 1 or all(t.weights is None for t in terms):
+    if len({t.x for t in terms}) != 1 or all(t.weights is None for t in terms):
         return None, []
-    x, (axis,) = terms[0].x, axes
+    x = terms[0].x
+    axes = axes or _of_one_element(op, x, [t.weights for t in terms])
+    if len(axes) != 1:
+        return None, []
+    (axis,) = axes
     weights = [w for t in terms if (w := _along(t.weights, axis, shape_of(op.y))) is not None]
     if len(weights) < len(terms):
         return None, []
     itself = np.arange(shape_of(x)[axis])
     taps = np.stack([itself if t.taps is None else t.taps for t in terms], axis=1)
     return (x, axis, taps, np.stack(weights, axis=1)), [*(o for t in terms for o in t.operations), *sums]
+
+
+def _of_one_element(op: AddOp, x: SSAValue, weights: Sequence[Array | None]) -> set[int]:
+    """An axis of one element, whose neighbours are all that element: nothing is taken, the parts sum up to 1.
+
+    Any such axis gives the same numbers, but an interpolation has only one table for each.
+    """
+    parts = [np.ones(1) if w is None else w.astype(np.float64) for w in weights]
+    if any(p.size != 1 for p in parts) or abs(sum(float(p.reshape(())) for p in parts) - 1) > 1e-6:
+        return set()
+    around = [x.owner, *(use.operation for use in op.y.uses)]
+    taken = [axis for other in around if isinstance(other, ResizeOp) for axis, _, _ in other.tables()]
+    return set([axis for axis, length in enumerate(shape_of(x)) if length == 1 and axis not in taken][:1])
 
 
 def _terms(op: AddOp) -> tuple[list[_Term], list[AddOp]]:
@@ -104,8 +121,9 @@ def _terms(op: AddOp) -> tuple[list[_Term], list[AddOp]]:
         terms.insert(0, term)
         sums.insert(0, add)
         total = add.lhs
-    first = _term(total)
-    return ([first, *terms], sums[:-1]) if first is not None and terms else ([], [])
+    # The first neighbour may be the element itself, all of it.
+    first = _term(total) or _Term(total, None, None, None, [])
+    return ([first, *terms], sums[:-1]) if terms else ([], [])
 
 
 def _term(value: SSAValue) -> _Term | None:

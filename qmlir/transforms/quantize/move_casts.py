@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -72,7 +72,7 @@ def _on(op: Operation, data: Sequence[SSAValue], element: UniformType) -> Operat
     return op.create(operands=[*data, *rest], result_types=[result], properties=dict(op.properties))
 
 
-def _holds_padding(op: Operation, element: UniformType) -> bool:
+def holds_padding(op: Operation, element: UniformType) -> bool:
     """Whether what an operation pads with, if it does, is one of the values of a type."""
     if not isinstance(op, PadOp) or not isinstance(op.value, FloatAttr):
         return True
@@ -81,6 +81,13 @@ def _holds_padding(op: Operation, element: UniformType) -> bool:
         np.array(real), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
     )
     return float(numerics.dequantize(stored, element.scale, element.zero_point)) == real
+
+
+def _as_cast(value: FloatAttr[AnyFloat], cast: QuantizeCastOp, element: UniformType) -> FloatAttr[AnyFloat]:
+    """What a pad fills with, as a cast rounds it, which may divide in float32 and has an integer for NaN."""
+    (stored,) = cast.evaluate(np.array(value.value.data, np.float32))
+    real = numerics.dequantize(stored.astype(np.int64), element.scale, element.zero_point)
+    return FloatAttr(float(real), value.type)
 
 
 class DropCastPair(RewritePattern):
@@ -105,7 +112,7 @@ class SinkDequantizeBelowMovement(RewritePattern):
         if len(sources) < len(data) or len(kinds) != 1:
             return
         (element,) = kinds
-        if not isinstance(element, UniformType) or element.is_per_axis or not _holds_padding(op, element):
+        if not isinstance(element, UniformType) or element.is_per_axis or not holds_padding(op, element):
             return
         moved = _on(op, sources, element)
         back = DequantizeCastOp(moved.results[0], op.results[0].type)
@@ -128,6 +135,8 @@ class RaiseQuantizeAboveMovement(RewritePattern):
             return
         casts = [QuantizeCastOp(v, TensorType(element, shape_of(v))) for v in data_operands(mover)]
         moved = _on(mover, [c.result for c in casts], element)
+        if isinstance(mover, PadOp) and isinstance(mover.value, FloatAttr):
+            moved.properties["value"] = _as_cast(mover.value, op, element)
         for observer in [u.operation for u in op.input.uses if isinstance(u.operation, ObserveOp)]:
             rewriter.erase(observer)
         # Every other cast of the value is this one.

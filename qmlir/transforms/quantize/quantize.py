@@ -1,10 +1,12 @@
 """`quantize`: from a float network with ranges to one on quantized types."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ContainerType, ModuleOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.quant.ops import QuantizeCastOp
@@ -16,6 +18,7 @@ from qmlir.legality import target_of
 from qmlir.passes import option
 from qmlir.policy import Policy, conflicts
 from qmlir.recipe import POLICY, BiasPrecision, Recipe, Rounding
+from qmlir.rewriting import node_name
 from qmlir.transforms.quantize.align_scales import align_scales
 from qmlir.transforms.quantize.apply_policy import apply_policy, policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
@@ -32,12 +35,15 @@ from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
 from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.round_weights import WeightRounding
 from qmlir.transforms.quantize.search_inputs import search_inputs
+from qmlir.transforms.quantize.separate_slices import separate_slices
 from qmlir.transforms.quantize.side_by_side import Samples, SideBySide, network_of, some_samples
 
 
 @dataclass(frozen=True)
 class QuantizePass(ModulePass):
-    """Quantizes a network whose observers hold ranges: choose-scales, quantize-ops, quantize-bias, cancel-casts.
+    """Quantizes a network whose observers hold ranges.
+
+    The passes are separate-slices, choose-scales, quantize-ops, quantize-bias, cancel-casts.
 
     What is quantized already stays as it is.
 
@@ -109,6 +115,7 @@ def quantize_by(
         )
     if is_as_imported(module):
         gather_casts(module)
+    separate_slices(module, recipe, target_of(ctx))
     choose = {name: value for name, value in settings.items() if name in ChooseScalesPass.__dataclass_fields__}
     samples = some_samples(module, data) if data is not None else []
     if data is not None:
@@ -116,7 +123,7 @@ def quantize_by(
         recipes = Recipes(network.body.block, recipe, target_of(ctx))
         keep_integers(network, samples, recipes)
         if recipe.per_channel and not recipe.glow_exact:
-            equalize_channels(network, samples)
+            equalize_channels(network, samples, recipes)
         if recipe.searches_exponents:
             search_inputs(network, samples, recipes)
             align_scales(network, samples, recipe)
@@ -129,10 +136,27 @@ def quantize_by(
     for step in (QuantizeOpsPass(), biases, CancelCastsPass()):
         step.apply(ctx, module)
     refuse_unhonoured(applied, module)
-    if options.fail_on_float and (left := [e for e in decisions(module) if e.outcome == "float"]):
-        listed = "; ".join(f'{e.operation} "{e.node}": {e.reason}' for e in left)
-        remedies = ", or ".join(dict.fromkeys(e.remedy for e in left))
+    if options.fail_on_float and (left := [*_floats(module)]):
+        listed = "; ".join(text for text, _ in left)
+        remedies = ", or ".join(dict.fromkeys(remedy for _, remedy in left))
         raise PipelineError("quantize", "must leave no operation float", got=f"{len(left)} ({listed})", remedy=remedies)
+
+
+def _floats(module: ModuleOp) -> Iterator[tuple[str, str]]:
+    """Each operation that stays float with its reason, and the remedy; also the operations of foreign dialects."""
+    for e in decisions(module):
+        if e.outcome == "float":
+            yield f'{e.operation} "{e.node}": {e.reason}', e.remedy
+    for op in module.walk():
+        foreign = op.name.partition(".")[0] not in {*_NETWORK, "func"} and op.operands and op.results
+        if foreign and any(_is_float(v.type) for v in (*op.operands, *op.results)):
+            remedy = "express it in operations of nn"
+            yield f'{op.name} "{node_name(op)}": it is no operation of nn', remedy
+
+
+def _is_float(type: Attribute) -> bool:
+    """Whether a type is a float, or a tensor of floats."""
+    return isinstance(type.get_element_type() if isinstance(type, ContainerType) else type, AnyFloat)
 
 
 _NETWORK = frozenset(("nn", "quant", "calib", "qmlir"))

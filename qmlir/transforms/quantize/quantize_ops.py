@@ -31,8 +31,17 @@ from qmlir.ledger import decide, deciding_operations, decision_of
 from qmlir.legality import NoIntegerForm, lost_sums, require_integer_form, target_of
 from qmlir.quantized_values import computed_storage, data_operands, data_values, storage_name, uniform
 from qmlir.rewriting import replace
-from qmlir.runtime_kernels import followed_runtime, lacking
+from qmlir.runtime_kernels import (
+    compared_storage,
+    depending_on_library,
+    followed_runtime,
+    rounded_as_default,
+    stores_signed,
+)
+from qmlir.runtimes import runtime_of
 from qmlir.target import Target
+from qmlir.transforms.quantize.domains import argument_of, domain_clamp
+from qmlir.transforms.quantize.move_casts import holds_padding
 from qmlir.transforms.quantize.on_floats import computes_on_floats, follows, has_table, moves_numbers
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_ON_FLOATS,
@@ -69,6 +78,8 @@ class QuantizeOpsPass(ModulePass):
         _erase_unused(op)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
             _decide_other_floats(function.body.block)
+            if stores_signed(function, runtime_of(op)):
+                _decide_as_signed(function.body.block)
 
 
 def decide_quantized(op: Operation, target: Target) -> None:
@@ -81,7 +92,15 @@ def decide_quantized(op: Operation, target: Target) -> None:
         _record_quantized(op)
 
 
-def _record_quantized(op: Operation) -> None:
+def _decide_as_signed(block: Block) -> None:
+    """Records again what is computed in integers, once it is known that unsigned bytes are stored as signed ones."""
+    for op in block.ops:
+        decision = decision_of(op)
+        if decision is not None and (decision.outcome.data, decision.code.data) == ("quantized", "integer"):
+            _record_quantized(op, signed=True)
+
+
+def _record_quantized(op: Operation, *, signed: bool = False) -> None:
     storage, runtime = storage_name(uniform(op.results[0]).storage), followed_runtime(op)
     if isinstance(op, MovementOp):
         decide(op, "quantized", "moved", f"moves {storage} values")
@@ -94,8 +113,10 @@ def _record_quantized(op: Operation) -> None:
             text += ", a constant factor per tensor: it has a matrix for each of a batch"
         if ON_FLOATS in op.attributes:
             text += ", a table of what the model computes on floats"
-        elif lacks := lacking(op, runtime):
-            text += f", rounded as by default: LiteRT has no kernel for {lacks}"
+        elif why := rounded_as_default(op, runtime, signed=signed):
+            text += f", rounded as by default: {why}"
+        elif why := depending_on_library(op, runtime):
+            text += f"; {why}"
         elif runtime != "default" and (lost := lost_sums(op)):
             text += f"; {lost} in {runtime}, where they become 0"
         decide(op, "quantized", "integer", text)
@@ -137,14 +158,28 @@ class _Folding:
             self._fold_constant(cast)
 
     def _fold_constant(self, cast: QuantizeCastOp) -> None:
-        """A quantize cast of a constant becomes a constant of the quantized type."""
+        """A quantize cast of a constant, of floats or dequantized, becomes a constant of the quantized type."""
         constant = cast.input.owner
-        if isinstance(constant, ConstantOp):
+        if isinstance(constant, DequantizeCastOp) and isinstance(constant.input.owner, ConstantOp):
+            self._fold_dequantized(cast, constant, constant.input.owner)
+        elif isinstance(constant, ConstantOp):
             (stored,) = cast.evaluate(constant.value.array)
             attributes = {key: value for key, value in constant.attributes.items() if key != UNROUNDED}
             new = ConstantOp(stored, tensor_type(cast.result), attributes)
             replace(PatternRewriter(cast), cast, new)
             self.folded[new.y] = constant.y
+
+    def _fold_dequantized(self, cast: QuantizeCastOp, back: DequantizeCastOp, constant: ConstantOp) -> None:
+        """A stored constant on another scale is rounded here, as floats are, and not by a requantization at run time.
+
+        A model file that has the two casts is folded by the same arithmetic when it is read.
+        """
+        (floats,) = back.evaluate(constant.value.array)
+        (stored,) = cast.evaluate(floats)
+        new = ConstantOp(stored, tensor_type(cast.result), constant.attributes)
+        replace(PatternRewriter(cast), cast, new)
+        if ON_FLOATS not in back.attributes:
+            self.folded[new.y] = back.result
 
     def decide(self, op: Operation) -> None:
         """Quantizes an operation if it can be, and records what was decided."""
@@ -156,10 +191,15 @@ class _Folding:
             decide_quantized(op, self.target)
 
     def _decide_float(self, op: Operation) -> None:
+        if sources := compared_storage(op, followed_runtime(op)):
+            decide(
+                op, "quantized", "compared", f"compares {storage_name(uniform(sources[0]).storage)} values as LiteRT"
+            )
+            return
         if (reason := blocked(op)) is not None:
             decide(op, "float", *reason)
             return
-        sources = [_quantized_source(v) for v in data_operands(op)]
+        sources = [_quantized_source(argument_of(op, v)) for v in data_operands(op)]
         result = _wanted_result(op, sources)
         known = [s for s in sources if s is not None]
         if result is None or len(known) < len(sources):
@@ -167,7 +207,7 @@ class _Folding:
             if (decision := decision_of(op)) is None or decision.outcome.data != "float":
                 decide(op, "float", *self._why_without_casts(op, sources, result))
             return
-        if not keeps_scale(op) and not _is_read_as(op.results[0], result):
+        if not _is_read_as(op.results[0], result) and not _keeps_numbers(op, known):
             decide(op, "float", *SHARED)
             return
         new = _quantized_form(op, known, result)
@@ -209,7 +249,8 @@ class _Folding:
         if computes_on_floats(op, self.folded):
             back.attributes[ON_FLOATS] = UnitAttr()
         casts = [u.operation for u in op.results[0].uses if isinstance(u.operation, QuantizeCastOp)]
-        replace(PatternRewriter(op), op, [*new, back], doing=quantized)
+        clamp = domain_clamp(op)
+        replace(PatternRewriter(op), op, [*new, back], absorbing=[] if clamp is None else [clamp], doing=quantized)
         for made in new:
             _record_quantized(made)
         for cast in casts:
@@ -267,11 +308,22 @@ def _quantized_source(value: SSAValue) -> SSAValue | None:
 
 
 def _wanted_result(op: Operation, sources: Sequence[SSAValue | None]) -> UniformType | None:
-    """The quantized type the readers of a result ask for; an operation of one scale keeps its operand's."""
+    """The quantized type the readers of a result ask for; an operation that computes nothing keeps its operand's."""
     for use in op.results[0].uses:
         if isinstance(use.operation, QuantizeCastOp):
             return uniform(use.operation.result)
-    return uniform(sources[0]) if keeps_scale(op) and sources[0] is not None else None
+    known = [s for s in sources if s is not None]
+    return uniform(known[0]) if known and _keeps_numbers(op, known) else None
+
+
+def _keeps_numbers(op: Operation, sources: Sequence[SSAValue]) -> bool:
+    """Whether an operation gives the numbers that its quantized operands stand for, none of them rounded.
+
+    An average of integers is rounded, operands of several types are brought to one, and what a pad fills with need not
+    be a number of the type.
+    """
+    types = {uniform(s) for s in sources}
+    return keeps_scale(op) and moves_numbers(op) and len(types) == 1 and holds_padding(op, *types)
 
 
 def _is_read_as(value: SSAValue, type: UniformType) -> bool:

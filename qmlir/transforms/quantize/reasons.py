@@ -31,6 +31,8 @@ COMPUTED_ON_FLOATS: Reason = (
     "the model computes it on floats between casts, as LiteRT does; its integer form rounds otherwise",
 )
 
+HIGH_POWERS: Reason = ("target", "its powers have more digits than integers of 16 bits hold")
+
 KEPT_FLOAT: Reason = ("policy", "the policy keeps it in floats")
 
 EMPTY: Reason = ("empty", "it has a tensor without elements, of which there is nothing to quantize")

@@ -11,12 +11,18 @@ A tensor that no operation in integers makes (an input of the network, a constan
 likewise has the schema and the precision of the operations that read it, if they agree. So a layer in 16 bits reads 16
 bits where there are 16 to read, and nothing takes a detour through 8.
 
+A step of an operator that sums squares (`qmlir.power`) has 16 bits where the recipe has fewer, unless its own policy
+names a format: a square has twice the digits of what it is the square of, and so has the sum whose root is taken. In
+8 bits all that is below a twentieth of the largest element would be 0. Higher powers stay float: they would need more
+than 16 bits, and have no integer form anyway.
+
 The recipes are settled once, before casts come into the graph.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.bias import bias_constant
@@ -25,9 +31,10 @@ from qmlir.dialects.nn import ConstantOp, DivOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.qmlir import POWER
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
-from qmlir.dialects.quant.schemas import weight_bits
+from qmlir.dialects.quant.schemas import is_symmetric, weight_bits
 from qmlir.quantized_values import computed_storage, data_operands, data_values, is_weight
 from qmlir.recipe import POLICY, Format, Recipe, recipe_of, settings_of
 from qmlir.target import Target
@@ -36,11 +43,12 @@ from qmlir.transforms.quantize.reasons import (
     COMPUTED_BIAS,
     COMPUTED_DIVISOR,
     COMPUTED_WEIGHTS,
+    HIGH_POWERS,
     Reason,
     blocked,
     source_of,
 )
-from qmlir.transforms.quantize.scale_groups import storage_type
+from qmlir.transforms.quantize.scale_group import storage_type
 
 
 class Recipes:
@@ -71,7 +79,7 @@ class Recipes:
 
     def of(self, op: Operation) -> Recipe:
         """The recipe of an operation."""
-        return self._operations.get(op) or recipe_of(op, self.default)
+        return self._operations.get(op) or self._own(op)
 
     def of_value(self, value: SSAValue) -> Recipe:
         """The recipe of a tensor: what its observer says, over what the operation that makes it says."""
@@ -82,6 +90,16 @@ class Recipes:
     def why_float(self, op: Operation) -> Reason | None:
         """Why an operation stays float whatever is known of its tensors; None if it may become integer."""
         return _why_float(op, self.of(op), self._target)
+
+    def _own(self, op: Operation) -> Recipe:
+        """The recipe that an operation has by itself: with 16 bits for squares, where its target computes on these."""
+        own = recipe_of(op, self.default)
+        if _power(op, own) != 2 or _names_format(op) or weight_bits(own.precision) > 8:
+            return own
+        # The schema is one in which files of every format have 16 bits.
+        schema = own.schema if is_symmetric(own.schema) else "symmetric"
+        wide = replace(own, schema=schema, precision="int16", weight_precision=own.stored_weights)
+        return own if _lacks(op, wide, self._target) else wide
 
     # Settling them.
 
@@ -94,7 +112,7 @@ class Recipes:
     def _follow_operands(self, op: Operation) -> None:
         """Settles the recipe of an operation by what it reads, or leaves it to what reads its result."""
         if not keeps_scale(op) or _names_format(op):
-            self._operations[op] = recipe_of(op, self.default)
+            self._operations[op] = self._own(op)
             if self.why_float(op) is not None:
                 self._leave_to_readers(op.results)
             return
@@ -169,9 +187,17 @@ def _lacks(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     return target.refusal(op.name, computed_storage(storage_type(recipe.precision)))
 
 
+def _power(op: Operation, recipe: Recipe) -> int:
+    """The exponent of the powers that an operation is a step of; 1 for others, and where parameters are Glow's."""
+    exponent = op.attributes.get(POWER)
+    return exponent.value.data if isinstance(exponent, IntegerAttr) and not recipe.glow_exact else 1
+
+
 def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     if (reason := _lacks(op, recipe, target)) is not None:
         return reason
+    if _power(op, recipe) > 2 and not _names_format(op):
+        return HIGH_POWERS
     if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
         return COMPUTED_WEIGHTS
     if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):

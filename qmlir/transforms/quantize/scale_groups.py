@@ -17,80 +17,64 @@ others; two different things are a contradiction, and so is a range that lacks w
 Each value has a recipe (recipe.py). Values of different schemas or precisions are in no group together, and a reader
 with another recipe than its operand's sees that operand through a type of its own.
 
+A concatenation leaves out an operand that others read too, moved or not, and that its type would cost more than a
+bit: these read it through a type of its own, and the concatenation through its result's. What the policy or a cast says
+of one of its tensors, and Glow's parameters, tie all of them.
+
+A group of which nothing but 0 was observed has any scale that suits its readers: a bias is added in steps of s_x · s_w,
+so contractions ask for one under which these are much finer than their result's.
+
 What follows from something of unknown range has none either, and is tied to nothing: in a group it would be clipped
 to the range of the others.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import FloatAttr, IntegerType, Signedness
-from xdsl.ir import Operation, OpResult, SSAValue
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.calib import Observation
+from qmlir.dialects.calib import Observation, ObserveOp
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn import ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.calibration import calibrated_range, choose_quantization
 from qmlir.dialects.quant.histograms import Histogram
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
-from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision, QuantizationError, quantization_of_range
+from qmlir.dialects.quant.schemas import (
+    SMALLEST_SCALE,
+    STORAGE_RANGES,
+    QuantizationError,
+    Schema,
+    power_of_two_above,
+    quantization_of_range,
+    weight_range,
+)
 from qmlir.dialects.quant.types import UniformType
 from qmlir.quantized_values import data_operands, data_values, is_weight
 from qmlir.recipe import Format, Recipe
 from qmlir.transforms.quantize.headroom import expected
 from qmlir.transforms.quantize.reasons import called
+from qmlir.transforms.quantize.scale_group import (
+    Bounds,
+    Group,
+    fixed_scale_of,
+    hull_of,
+    is_zero,
+    real_range,
+    refuse_contradictions,
+    storage_type,
+    uniform_type,
+    width_of,
+)
 
-Bounds = tuple[float, float]
+MUCH_NARROWER = 0.5
+"""The share of a concatenation's step below which an operand that others read too has one of its own."""
 
-
-@dataclass
-class Group:
-    """Tensors of one type.
-
-    recipe   of its first value
-    seen     what was observed of its values, by value
-    moved    what was observed of the same values in another shape, for want of anything better
-    held     ranges that it must hold besides, of constants, with what to call these
-    fixed    types that casts or the policy give to some of its tensors, with what to call these
-    bounded  results of functions with a range of their own, with what to call these
-    wanted   types that quantizations in the graph ask for
-    demanded types whose parameters the policy gives, with the tensors it gives them for
-    ranges   those that the policy gives, with the tensors it gives them for
-    free     whether something enters whose type is for us to choose
-    padding  constants that pads put between its values
-    name     what to call it in an error
-    """
-
-    recipe: Recipe
-    seen: dict[SSAValue, Observation] = field(default_factory=dict[SSAValue, Observation])
-    moved: dict[SSAValue, Observation] = field(default_factory=dict[SSAValue, Observation])
-    held: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
-    fixed: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
-    bounded: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
-    wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
-    demanded: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
-    ranges: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
-    free: bool = False
-    padding: list[float] = field(default_factory=list[float])
-    name: str = ""
-
-    def take_in(self, other: "Group") -> None:
-        """Makes the type wide enough for the values of another group, under its own recipe."""
-        if other is self:
-            return
-        given = {**dict.fromkeys(other.wanted, "a cast of the model"), **other.demanded}
-        stated = {**{_real_range(type): name for type, name in given.items()}, **other.ranges}
-        if not stated:
-            self.seen.update(other.seen)
-            self.moved.update(other.moved)
-            self.bounded.update(other.bounded)
-            stated = {_real_range(type): name for type, name in other.fixed.items()}
-        elif self.ranges:
-            stated = {}  # the policy says where this one saturates
-        self.held.update({**stated, **other.held})
-        self.padding += other.padding
-        self.free = True
+FINE = 2.0**-4
+"""Steps of sums that have nothing to hold but a bias, in steps of the result."""
 
 
 class ScaleGroups:
@@ -109,7 +93,15 @@ class ScaleGroups:
         self._types: dict[tuple[SSAValue, Format], UniformType] = {}
         self._ranged: set[SSAValue] = set()
         self._constraints: dict[SSAValue, set[UniformType]] = {}
+        self._hulls: dict[SSAValue, Bounds] = {}
+        self._left_out: dict[Operation, set[SSAValue]] = {}
         self._following: list[Operation] = []
+        # Weights are constants now; casts stand between them and their readers before the last type is chosen.
+        self._biased = {
+            o: float(np.abs(o.w.owner.value.array).max(initial=0.0))
+            for o in operations
+            if isinstance(o, WeightedOp) and o.b and isinstance(o.w.owner, ConstantOp)
+        }
         self._tied = self._tie(operations)
         for value in dict.fromkeys(v for o in operations for v in data_values(o) if not is_weight(v, o)):
             if value in self._ranged:
@@ -145,6 +137,10 @@ class ScaleGroups:
             self._types[key] = self._choose(group) if recipe == group.recipe else self._type_of_values(group, recipe)
         return self._types[key]
 
+    def leaves_out(self, op: Operation, value: SSAValue) -> bool:
+        """Whether a concatenation has an operand that is not tied to its result, as its type would cost it bits."""
+        return value in self._left_out.get(op, ())
+
     def has_range(self, value: SSAValue) -> bool:
         """Whether the range of an activation is known."""
         return value in self._ranged
@@ -161,7 +157,9 @@ class ScaleGroups:
                 continue
             self._ranged.update(op.results)
             format = self._recipe(op.results[0]).format
-            alike = [v for v in data_values(op) if self._recipe(v).format == format]
+            if left_out := self._much_narrower(op):
+                self._left_out[op] = left_out
+            alike = [v for v in data_values(op) if self._recipe(v).format == format and v not in left_out]
             contradictory = self._contradict(alike)
             if not contradictory:
                 for value in alike:
@@ -180,7 +178,51 @@ class ScaleGroups:
 
     def _join(self, one: SSAValue, other: SSAValue) -> None:
         if self.root(one) is not self.root(other):
+            hulls = [hull for v in (one, other) if (hull := self._hull(v)) is not None]
             self._above[self.root(other)] = self.root(one)
+            if hulls:
+                self._hulls[self.root(one)] = hull_of(hulls)
+
+    def _much_narrower(self, op: Operation) -> set[SSAValue]:
+        """The operands of a concatenation that others read too, and whose steps its type would more than double."""
+        operands = dict.fromkeys(data_operands(op))
+        if len(operands) == 1 or any(self._is_stated(v) for v in data_values(op)):
+            return set()
+        hulls = {v: hull for v in operands if (hull := self._hull(v)) is not None}
+        schema, _ = self._recipe(op.results[0]).format
+        widths = {v: width_of(hull, schema) for v, hull in hulls.items()}
+        whole = width_of(hull_of(hulls.values()), schema) if hulls else 0.0
+        return {v for v, own in widths.items() if 0 < own < MUCH_NARROWER * whole and self._others_read(v, op)}
+
+    def _others_read(self, value: SSAValue, reader: Operation) -> bool:
+        """Whether anything but one operation reads a value, or what it is moved from."""
+        if any(u.operation is not reader and not isinstance(u.operation, ObserveOp) for u in value.uses):
+            return True
+        mover = value.owner
+        if not isinstance(mover, Operation) or not keeps_scale(mover):
+            return False
+        left_out = self._left_out.get(mover, ())
+        return any(self._others_read(v, mover) for v in dict.fromkeys(data_operands(mover)) if v not in left_out)
+
+    def _is_stated(self, value: SSAValue) -> bool:
+        """Whether something other than what was observed decides about the type of a value."""
+        recipe = self._recipe(value)
+        return recipe.glow_exact or recipe.range is not None or self._imposed(value) is not None
+
+    def _hull(self, value: SSAValue) -> Bounds | None:
+        """The range of what is tied to a value so far; None where nothing is known of it by itself."""
+        return self._hulls.get(self.root(value)) or self._own_bounds(value)
+
+    def _own_bounds(self, value: SSAValue) -> Bounds | None:
+        """The range that a value has by itself."""
+        format = self._recipe(value).format
+        if (rule := self._own_scale(value, format)) is not None:
+            return real_range(uniform_type(self._recipe(value), *rule.result_parameters(*format)))
+        if isinstance(value.owner, ConstantOp):
+            array = value.owner.value.array
+            return (float(array.min()), float(array.max())) if array.size else None
+        seen = self._observed_as(value)
+        return None if seen is None else seen.bounds
 
     def _contradict(self, values: Sequence[SSAValue]) -> bool:
         """Whether the types that some values must have are several."""
@@ -195,7 +237,7 @@ class ScaleGroups:
     def _range_is_given(self, value: SSAValue) -> bool:
         """Whether a value's range is known without looking at what makes it."""
         known = isinstance(value.owner, ConstantOp) or self._is_observed(value)
-        return known or self._imposed(value) is not None or _fixed_scale(value) is not None
+        return known or self._imposed(value) is not None or fixed_scale_of(value) is not None
 
     def _enter(self, value: SSAValue) -> None:
         recipe, name = self._recipe(value), f"{called(value)} of {_maker(value)}"
@@ -210,7 +252,7 @@ class ScaleGroups:
         if (wanted := quantized_as(value)) is not None:
             group.wanted[wanted] = None
         if recipe.parameters is not None:
-            group.demanded.setdefault(_type(recipe, *recipe.parameters), name)
+            group.demanded.setdefault(uniform_type(recipe, *recipe.parameters), name)
         if (type := self._imposed(value)) is not None:
             group.fixed.setdefault(type, name)
         elif self._own_scale(value, recipe.format) is not None:
@@ -231,13 +273,13 @@ class ScaleGroups:
         elif casts:
             type = element_of(casts[0].result)
         else:
-            return None if recipe.parameters is None else _type(recipe, *recipe.parameters)
+            return None if recipe.parameters is None else uniform_type(recipe, *recipe.parameters)
         assert isinstance(type, UniformType)
         return type if not type.is_per_axis else None
 
     def _own_scale(self, value: SSAValue, format: Format) -> FixedScale | None:
         """The rule of the function that makes a value, if its own range decides about a format."""
-        rule, seen = _fixed_scale(value), self._observed.get(value)
+        rule, seen = fixed_scale_of(value), self._observed.get(value)
         if rule is None or self._recipe(value).range is not None:
             return None
         return rule if seen is None or rule.suits(*seen.bounds, *format) else None
@@ -258,7 +300,7 @@ class ScaleGroups:
     # Choosing.
 
     def _choose(self, group: Group) -> UniformType:
-        _refuse_contradictions(group, self._fixed(group, group.recipe))
+        refuse_contradictions(group, self._fixed(group, group.recipe))
         if group.demanded:
             return next(iter(group.demanded))
         if group.wanted:
@@ -270,7 +312,7 @@ class ScaleGroups:
         fixed = dict(group.fixed)
         for value, name in group.bounded.items():
             if (rule := self._own_scale(value, recipe.format)) is not None:
-                fixed.setdefault(_type(recipe, *rule.result_parameters(*recipe.format)), name)
+                fixed.setdefault(uniform_type(recipe, *rule.result_parameters(*recipe.format)), name)
         return fixed
 
     def _type_of_values(self, group: Group, recipe: Recipe) -> UniformType:
@@ -278,7 +320,7 @@ class ScaleGroups:
         fixed = self._fixed(group, recipe)
         if len(fixed) == 1 and not group.free:
             (only,) = fixed
-            lo, hi = _real_range(only)
+            lo, hi = real_range(only)
             if only.storage == storage_type(recipe.precision) and all(lo <= p <= hi for p in group.padding):
                 return only
         return self._type_of_range(group, recipe, fixed)
@@ -289,12 +331,19 @@ class ScaleGroups:
         exact, where = recipe.glow_exact, group.name
         if group.ranges:
             (lo, hi), *_ = group.ranges
-            return _type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
-        kept = [*group.held, *map(_real_range, fixed), *((p, p) for p in group.padding)]
+            return uniform_type(
+                recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where)
+            )
+        if not exact and is_zero(group):
+            # Of 16 bits Glow's 0.1 reaches to 3277, over which LiteRT's tables have 513 values.
+            far = 1.0 if precision == "int16" else 0.0
+            scale, zero_point = quantization_of_range(-far, far, schema, precision, where=where)
+            return uniform_type(recipe, min(scale, self._coarsest_scale(group, schema)), zero_point)
+        kept = [*group.held, *map(real_range, fixed), *((p, p) for p in group.padding)]
         observed = group.seen if group.seen or kept else group.moved
         seen = [expected(v, o, self._recipe(v).in_format(recipe.format)) for v, o in observed.items()]
         low, high = STORAGE_RANGES[precision]
-        rules = [rule for v in group.seen if (rule := _fixed_scale(v)) is not None]
+        rules = [rule for v in group.seen if (rule := fixed_scale_of(v)) is not None]
         kept += [(0.0, rule.least_scale * (high - low)) for rule in rules if rule.least_scale]
         if seen and recipe.calibration == "moving_average":
             kept += [_average(each, where) for each in seen]
@@ -302,64 +351,24 @@ class ScaleGroups:
             (lo, hi), histogram = _together(seen)
             given = schema, precision, histogram, recipe.calibration
             if not kept:
-                return _type(recipe, *choose_quantization(lo, hi, *given, glow_exact=exact, where=where))
+                return uniform_type(recipe, *choose_quantization(lo, hi, *given, glow_exact=exact, where=where))
             kept.append(calibrated_range(lo, hi, *given, glow_exact=exact, where=where))
         lo, hi = min(r[0] for r in kept), max(r[1] for r in kept)
-        return _type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
+        return uniform_type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
 
-
-def _refuse_contradictions(group: Group, fixed: Mapping[UniformType, str]) -> None:
-    """Refuses several things that the policy says of one group, and a range that lacks what it must hold besides.
-
-    Raises:
-        QuantizationError: Names the tensors, and the operations that make them.
-    """
-    if not group.demanded and not group.ranges:
-        return
-    given = {**dict.fromkeys(group.wanted, "a cast of the model"), **group.demanded}
-    said = [f"{name}: {type}" for type, name in given.items()]
-    said += [f"{name}: {_shown(bounds)}" for bounds, name in group.ranges.items()]
-    if len(said) > 1:
-        raise QuantizationError(
-            "tensors of one type, as pools and concats have them, cannot have several ranges or parameters",
-            where=group.name,
-            got="; ".join(said),
-            remedy="give one of them, or the same for all",
-        )
-    besides = {**group.held, **{_real_range(type): name for type, name in fixed.items()}}
-    besides |= {(p, p): "padding" for p in group.padding}
-    lacking = [f"{name}: {_shown(bounds)}" for bounds, name in besides.items() if not _within(bounds, group.ranges)]
-    if lacking:
-        raise QuantizationError(
-            "a fixed range must hold what constants and functions bring into tensors of its type",
-            where=group.name,
-            got="; ".join(said + lacking),
-            remedy="widen it, or drop it",
-        )
-
-
-def _within(bounds: Bounds, ranges: Iterable[Bounds]) -> bool:
-    """Whether each of some ranges, with 0, holds one."""
-    return all(min(lo, 0.0) <= bounds[0] and bounds[1] <= max(hi, 0.0) for lo, hi in ranges)
-
-
-def _shown(bounds: Bounds) -> str:
-    return f"[{bounds[0]:g}, {bounds[1]:g}]"
-
-
-def storage_type(precision: Precision) -> IntegerType:
-    """The storage type of a precision: int8 → i8, uint8 → ui8."""
-    width = int(precision.removeprefix("u").removeprefix("int"))
-    return IntegerType(width, Signedness.UNSIGNED if precision.startswith("u") else Signedness.SIGNLESS)
-
-
-def _type(recipe: Recipe, scale: float, zero_point: int) -> UniformType:
-    return UniformType.per_tensor(storage_type(recipe.precision), scale, zero_point)
-
-
-def _fixed_scale(value: SSAValue) -> FixedScale | None:
-    """The rule of a function with a range of its own that makes a value."""
-    return next(iter(value.op.get_traits_of_type(FixedScale)), None) if isinstance(value, OpResult) else None
+    def _coarsest_scale(self, group: Group, schema: Schema) -> float:
+        """The scale under which contractions of zeros, which have their biases as results, round these far below it."""
+        coarsest = math.inf
+        for op, largest_weight in self._biased.items():
+            result = self._groups.get(self.root(op.y))
+            if self._groups.get(self.root(op.x)) is not group or result is None or is_zero(result):
+                continue
+            largest = largest_weight / weight_range(self._recipe(op.y).stored_weights)[1]
+            if (type := self.type_of(op.y)) is not None and largest > 0:
+                coarsest = min(coarsest, max(type.scale * FINE / largest, SMALLEST_SCALE))
+        if schema == "symmetric_with_power2_scale" and math.isfinite(coarsest):
+            return power_of_two_above(coarsest / 2)
+        return float(np.float32(coarsest))
 
 
 def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:
@@ -388,7 +397,3 @@ def quantized_as(value: SSAValue) -> UniformType | None:
     types = {element_of(u.operation.result) for u in value.uses if isinstance(u.operation, QuantizeCastOp)}
     only = next(iter(types)) if len(types) == 1 else None
     return only if isinstance(only, UniformType) and not only.is_per_axis else None
-
-
-def _real_range(type: UniformType) -> Bounds:
-    return (type.storage_min - type.zero_point) * type.scale, (type.storage_max - type.zero_point) * type.scale

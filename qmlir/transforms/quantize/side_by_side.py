@@ -6,6 +6,8 @@ and its bias, and what follows reads what they left. So each layer is adjusted t
 """
 
 import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,7 +27,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
 from qmlir.profiles import require_finite
-from qmlir.signature import signature_of
+from qmlir.signature import Signature, signature_of
 from qmlir.transforms.quantize.one_thread import on_one_thread
 
 Array = npt.NDArray[Any]
@@ -74,19 +76,17 @@ Step = Callable[[Layer], bool]
 """Adjusts a contraction; whether anything changed."""
 
 
-def _samples_in(path: Path) -> Iterator[Array | dict[str, Array]]:
-    """The samples of a file: the first axis counts them, and stays on each as its batch dimension of 1."""
+def _samples_in(path: Path, signature: Signature) -> Iterator[Array | dict[str, Array]]:
+    """The samples of a file: the first axis counts them, before the batch dimension of 1 or in its place."""
     try:
         held: Any = np.load(path)
-    except (OSError, ValueError) as error:
+        arrays: dict[str, Array] = {"": held} if isinstance(held, np.ndarray) else dict(held)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise FileError(path, "must be a .npy or an .npz file", got=" ".join(str(error).split())) from None
-    if isinstance(held, np.ndarray):
-        array = cast(Array, held)
-        yield from (array[i : i + 1] for i in range(len(array)))
-        return
-    arrays: dict[str, Array] = dict(held)
+    ranks = {spec.name: len(spec.shape) for spec in signature.inputs} | {"": len(signature.inputs[0].shape)}
     for i in range(min(map(len, arrays.values()), default=0)):
-        yield {name: array[i : i + 1] for name, array in arrays.items()}
+        sample = {n: a[i] if a.ndim == ranks.get(n, a.ndim) + 1 else a[i : i + 1] for n, a in arrays.items()}
+        yield sample[""] if "" in sample else sample
 
 
 def samples_given(module: ModuleOp, name: str, file: str) -> list[list[Array]]:
@@ -98,12 +98,13 @@ def samples_given(module: ModuleOp, name: str, file: str) -> list[list[Array]]:
     """
     if not file:
         raise OptionError(name, "needs data", remedy=f'give some: --{name}="data=samples.npy"')
-    return some_samples(module, _samples_in(Path(file)))
+    return some_samples(module, _samples_in(Path(file), signature_of(network_of(module))))
 
 
 def samples_at_once(module: ModuleOp) -> int:
     """How many samples of a network can be evaluated at once, 1 or more."""
-    return max(1, MEMORY // _live_bytes(network_of(module).body.block))
+    live = max(1, _live_bytes(network_of(module).body.block))  # tensors without elements take no bytes
+    return max(1, MEMORY // live)
 
 
 def warn_of_fewer(module: ModuleOp, used: int, given: int | None) -> None:

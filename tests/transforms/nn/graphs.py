@@ -28,6 +28,7 @@ from qmlir.dialects.nn import (
     ReluOp,
     ReshapeOp,
     SigmoidOp,
+    SliceOp,
     SoftmaxOp,
     TransposeOp,
 )
@@ -105,7 +106,7 @@ class RandomGraph:
         steps = (
             self.convolution, self.convolution, self.depthwise, self.pool, self.activation, self.activation,
             self.with_constant, self.with_constant, self.two_values, self.two_values, self.batch_norm, self.concat,
-            self.pad, self.permutation, self.reshape, self.softmax, self.dense, self.constants,
+            self.part, self.pad, self.permutation, self.reshape, self.softmax, self.dense, self.constants,
         )  # fmt: skip
         result = steps[self.rng.integers(len(steps))]()
         if result is not None and math.prod(shape_of(result)) <= LARGEST and len(shape_of(result)) <= 6:
@@ -184,6 +185,15 @@ class RandomGraph:
         rest = [v for v in self.values if _rest(shape_of(v), axis) == _rest(shape_of(x), axis)]
         others = [rest[i] for i in self.rng.integers(len(rest), size=self.pick([0, 1, 2]))]
         return self.do(ConcatOp, [[x, *others]], axis=IntegerAttr(axis, i64))
+
+    def part(self) -> SSAValue:
+        """Every second element, or each, of a part of a value: more often than not of a concatenation."""
+        x = self.concat() if self.rng.random() < 0.7 else self.value()
+        sizes = [int(self.rng.integers(1, n + 1)) for n in shape_of(x)]
+        offsets = [int(self.rng.integers(n - size + 1)) for n, size in zip(shape_of(x), sizes, strict=True)]
+        strides = [self.pick([1, 1, 2]) for _ in sizes]
+        counts = [(size - 1) // stride + 1 for size, stride in zip(sizes, strides, strict=True)]
+        return self.do(SliceOp, [x], offsets=ints(offsets), sizes=ints(counts), strides=ints(strides))
 
     def pad(self) -> SSAValue:
         x = self.value()

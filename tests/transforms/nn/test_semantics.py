@@ -11,6 +11,7 @@ from qmlir.dialects.nn import FullyConnectedOp
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
 from qmlir.transforms.nn.fold_constants import fold_constants
+from qmlir.transforms.nn.fold_slices import fold_slices
 from qmlir.transforms.nn.fuse_activation import fuse_activation
 from qmlir.transforms.nn.fuse_bias import fuse_bias
 from qmlir.transforms.nn.global_pools import name_global_pools
@@ -19,7 +20,7 @@ from qmlir.verify import verify
 from tests.transforms.nn.graphs import RandomGraph, function_of, inputs_of
 
 SEEDS = range(60)
-EXACT = (fold_constants, fuse_activation, cancel_transposes)
+EXACT = (fold_constants, fold_slices, fuse_activation, cancel_transposes)
 ROUNDED = (fold_batch_norm, fuse_bias, name_global_pools, simplify)
 
 

@@ -8,7 +8,7 @@ import qmlir
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.errors import InputError, PipelineError
 from qmlir.transforms.quantize.correct_bias import correct_bias
-from tests.transforms.quantize.calibrated import Array, learnt, parsed
+from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 from tests.transforms.quantize.test_schemas import values
 
 RNG = np.random.default_rng(3)
@@ -51,6 +51,39 @@ def test_means_come_back(samples: list[Array], weights: str) -> None:
     assert shift(module, after, samples) < shift(module, before, samples) / 3
     biases = [op.b is not None for op in after.walk() if isinstance(op, WeightedOp)]
     assert biases == [True] * 3
+
+
+def behind_relu(bias: float) -> str:
+    """Sums of one product; of two weights with one scale the second is rounded."""
+    return f"""
+func.func @main(%x: tensor<1x1xf32>) -> tensor<1x2xf32> {{
+  %w = nn.constant <tensor<2x1xf32>, [1.5, 0.33]> : tensor<2x1xf32>
+  %b = nn.constant <tensor<2xf32>, [0.0, {bias}]> : tensor<2xf32>
+  %y = nn.fully_connected %x, %w, %b {{min = 0.0 : f32}}
+    : tensor<1x1xf32>, tensor<2x1xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  func.return %y : tensor<1x2xf32>
+}}
+"""
+
+
+def second_channel(bias: float) -> tuple[Array, Array]:
+    """What floats and integers give of the second channel on data that are negative for the most part."""
+    module, data = parsed(behind_relu(bias)), [np.full((1, 1), x, np.float32) for x in [-6.0] * 9 + [0.5, 0.8]]
+    options = {"weight_precision": "int4", "per_channel": False, "calibration": "minmax"}
+    quantized_module = qmlir.quantize(module, learnt(module, data), data=data, **options)
+    truth, got = (np.stack([qmlir.reference(m)(x)[0, 1] for x in data]) for m in (module, quantized_module))
+    return truth, got
+
+
+def test_values_that_a_clamp_lets_pass_are_not_shifted_by_those_it_hides() -> None:
+    truth, got = second_channel(0.0)
+    assert sqnr(truth, got) > 10
+
+
+def test_a_channel_that_is_always_0_stays_0() -> None:
+    truth, got = second_channel(-0.4)
+    assert not truth.any()
+    assert not got.any()
 
 
 def test_a_network_without_casts_is_left_alone(samples: list[Array]) -> None:

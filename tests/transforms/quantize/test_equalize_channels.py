@@ -1,14 +1,21 @@
 """Equalized channels: the same function, tensors of one height, nothing touched that somebody spoke for."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.quant.schemas import Schema
 from qmlir.errors import ProfileError
+from qmlir.recipe import Recipe
+from qmlir.target import load_target
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.equalize_channels import equalize_channels
+from qmlir.transforms.quantize.recipes import Recipes
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 
 HEIGHTS = np.array([1.0, 0.02, 5.0, 0.3], np.float32)
@@ -55,11 +62,18 @@ def samples() -> list[Array]:
     return [rng.standard_normal((1, 8, 8, 3)).astype(np.float32) for _ in range(40)]
 
 
+def equalized(module: ModuleOp, samples: Sequence[Array], recipe: Recipe | None = None) -> int:
+    """Between how many pairs of contractions channels are equalized under a recipe."""
+    network = main_function(module)
+    recipes = Recipes(network.body.block, recipe or Recipe(), load_target())
+    return equalize_channels(network, [[x] for x in samples], recipes)
+
+
 def test_the_function_stays_and_channels_grow(samples: list[Array]) -> None:
     module = parsed(network())
     apply_profile(module, learnt(module, samples))
     equal = module.clone()
-    assert equalize_channels(main_function(equal), [[x] for x in samples]) == 2
+    assert equalized(equal, samples) == 2
     for x in samples[:5]:
         before, after = qmlir.reference(module)(x), qmlir.reference(equal)(x)
         np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4 * np.abs(before).max())
@@ -97,7 +111,43 @@ def test_what_stays_as_it_is(samples: list[Array], policy: str, clamp: str, pair
     """What the policy says a word about, and what a clamp from above keeps from scaling."""
     module = parsed(network(policy, clamp))
     apply_profile(module, learnt(module, samples))
-    assert equalize_channels(main_function(module), [[x] for x in samples[:3]]) == pairs
+    assert equalized(module, samples[:3]) == pairs
+
+
+@pytest.mark.parametrize(
+    ("recipe", "pairs"),
+    [
+        (Recipe(calibration="minmax"), 2),
+        (Recipe(precision="int16"), 2),
+        (Recipe(precision="int16", weight_precision="int8"), 0),
+        (Recipe(precision="int16", calibration="minmax"), 0),
+    ],
+)
+def test_data_of_16_bits_get_room_and_weights_as_fine_or_stay_as_they_are(
+    samples: list[Array], recipe: Recipe, pairs: int
+) -> None:
+    module = parsed(network())
+    apply_profile(module, learnt(module, samples))
+    assert equalized(module, samples[:3], recipe) == pairs
+
+
+@pytest.mark.parametrize("schema", ["symmetric", "symmetric_with_power2_scale"])
+def test_scales_per_channel_lose_nothing_on_data_beyond_the_ranges(schema: Schema) -> None:
+    """A channel of small values has room in a range that minmax ends at the largest of all channels."""
+    rng = np.random.default_rng(10)
+    seen = [rng.uniform(-1, 1, (1, 8, 8, 3)).astype(np.float32) for _ in range(8)]
+    unseen = [np.sign(x) for x in seen]  # no larger than what was seen, but their sums are
+    module = parsed(network())
+    profile = learnt(module, seen)
+    truth = np.concatenate([qmlir.reference(module)(x) for x in unseen])
+    tensor, channel = (
+        qmlir.quantize(
+            module, profile, data=seen, precision="int16", calibration="minmax", schema=schema, per_channel=each
+        )
+        for each in (False, True)
+    )
+    found = [sqnr(truth, np.concatenate([qmlir.reference(q)(x) for x in unseen])) for q in (tensor, channel)]
+    assert found[1] > found[0] - 0.1, found
 
 
 def layers(between: str, shape: str, observed: str = "") -> str:

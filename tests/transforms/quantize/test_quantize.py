@@ -253,6 +253,27 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<8x1xf32> {
     quantized(parsed(fully_connected("[1.0, 2.0, 3.0, 4.0]")), fail_on_float=True)
 
 
+SUM = """
+func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {{
+  calib.observe %x {{name = "x", range = [-4.0, 4.0]}} : tensor<1x8xf32>
+  %0 = {sum}
+  calib.observe %0 {{name = "s", range = [-8.0, 8.0]}} : tensor<1x8xf32>
+  %1 = nn.relu %0 : tensor<1x8xf32> -> tensor<1x8xf32>
+  calib.observe %1 {{name = "r", range = [0.0, 4.0]}} : tensor<1x8xf32>
+  func.return %1 : tensor<1x8xf32>
+}}
+"""
+
+
+def test_operations_of_other_dialects_stay_float_too() -> None:
+    foreign, ours = "arith.addf %x, %x : tensor<1x8xf32>", "nn.add %x, %x : {0}, {0} -> {0}".format("tensor<1x8xf32>")
+    with pytest.raises(
+        PipelineError, match=r"arith.addf .*: it is no operation of nn\); express it in operations of nn"
+    ):
+        quantized(parsed(SUM.format(sum=foreign)), fail_on_float=True)
+    quantized(parsed(SUM.format(sum=ours)), fail_on_float=True)
+
+
 def test_a_rule_that_holds_for_some_of_what_it_matches_is_a_warning() -> None:
     module = parsed("""
 func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {

@@ -1,0 +1,146 @@
+"""What is known of tensors that share one quantized type, and what contradicts itself there."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import OpResult, SSAValue
+
+from qmlir.dialects.calib import Observation
+from qmlir.dialects.quant.rules import FixedScale
+from qmlir.dialects.quant.schemas import Precision, QuantizationError, Schema, is_centred
+from qmlir.dialects.quant.types import UniformType
+from qmlir.recipe import Recipe
+
+Bounds = tuple[float, float]
+
+
+@dataclass
+class Group:
+    """Tensors of one type.
+
+    recipe   of its first value
+    seen     what was observed of its values, by value
+    moved    what was observed of the same values in another shape, for want of anything better
+    held     ranges that it must hold besides, of constants, with what to call these
+    fixed    types that casts or the policy give to some of its tensors, with what to call these
+    bounded  results of functions with a range of their own, with what to call these
+    wanted   types that quantizations in the graph ask for
+    demanded types whose parameters the policy gives, with the tensors it gives them for
+    ranges   those that the policy gives, with the tensors it gives them for
+    free     whether something enters whose type is for us to choose
+    padding  constants that pads put between its values
+    name     what to call it in an error
+    """
+
+    recipe: Recipe
+    seen: dict[SSAValue, Observation] = field(default_factory=dict[SSAValue, Observation])
+    moved: dict[SSAValue, Observation] = field(default_factory=dict[SSAValue, Observation])
+    held: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
+    fixed: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
+    bounded: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
+    demanded: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
+    ranges: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
+    free: bool = False
+    padding: list[float] = field(default_factory=list[float])
+    name: str = ""
+
+    def take_in(self, other: "Group") -> None:
+        """Makes the type wide enough for the values of another group, under its own recipe."""
+        if other is self:
+            return
+        given = {**dict.fromkeys(other.wanted, "a cast of the model"), **other.demanded}
+        stated = {**{real_range(type): name for type, name in given.items()}, **other.ranges}
+        if not stated:
+            self.seen.update(other.seen)
+            self.moved.update(other.moved)
+            self.bounded.update(other.bounded)
+            stated = {real_range(type): name for type, name in other.fixed.items()}
+        elif self.ranges:
+            stated = {}  # the policy says where this one saturates
+        self.held.update({**stated, **other.held})
+        self.padding += other.padding
+        self.free = True
+
+
+def is_zero(group: Group) -> bool:
+    """Whether nothing but 0 is known to enter a group, and nothing says which type it has."""
+    if group.fixed or group.wanted or group.demanded or group.ranges or group.bounded:
+        return False
+    if any(fixed_scale_of(value) is not None for value in group.seen):
+        return False
+    known = [*group.held, *((p, p) for p in group.padding), *(s.bounds for s in (group.seen or group.moved).values())]
+    return bool(known) and all(bounds == (0.0, 0.0) for bounds in known)
+
+
+def refuse_contradictions(group: Group, fixed: Mapping[UniformType, str]) -> None:
+    """Refuses several things that the policy says of one group, and a range that lacks what it must hold besides.
+
+    Raises:
+        QuantizationError: Names the tensors, and the operations that make them.
+    """
+    if not group.demanded and not group.ranges:
+        return
+    given = {**dict.fromkeys(group.wanted, "a cast of the model"), **group.demanded}
+    said = [f"{name}: {type}" for type, name in given.items()]
+    said += [f"{name}: {_shown(bounds)}" for bounds, name in group.ranges.items()]
+    if len(said) > 1:
+        raise QuantizationError(
+            "tensors of one type, as pools and concats have them, cannot have several ranges or parameters",
+            where=group.name,
+            got="; ".join(said),
+            remedy="give one of them, or the same for all",
+        )
+    besides = {**group.held, **{real_range(type): name for type, name in fixed.items()}}
+    besides |= {(p, p): "padding" for p in group.padding}
+    lacking = [f"{name}: {_shown(bounds)}" for bounds, name in besides.items() if not _within(bounds, group.ranges)]
+    if lacking:
+        raise QuantizationError(
+            "a fixed range must hold what constants and functions bring into tensors of its type",
+            where=group.name,
+            got="; ".join(said + lacking),
+            remedy="widen it, or drop it",
+        )
+
+
+def _within(bounds: Bounds, ranges: Iterable[Bounds]) -> bool:
+    """Whether each of some ranges, with 0, holds one."""
+    return all(min(lo, 0.0) <= bounds[0] and bounds[1] <= max(hi, 0.0) for lo, hi in ranges)
+
+
+def _shown(bounds: Bounds) -> str:
+    return f"[{bounds[0]:g}, {bounds[1]:g}]"
+
+
+def storage_type(precision: Precision) -> IntegerType:
+    """The storage type of a precision: int8 → i8, uint8 → ui8."""
+    width = int(precision.removeprefix("u").removeprefix("int"))
+    return IntegerType(width, Signedness.UNSIGNED if precision.startswith("u") else Signedness.SIGNLESS)
+
+
+def uniform_type(recipe: Recipe, scale: float, zero_point: int) -> UniformType:
+    """The type of a recipe's precision with a scale and a zero point."""
+    return UniformType.per_tensor(storage_type(recipe.precision), scale, zero_point)
+
+
+def fixed_scale_of(value: SSAValue) -> FixedScale | None:
+    """The rule of a function with a range of its own that makes a value."""
+    return next(iter(value.op.get_traits_of_type(FixedScale)), None) if isinstance(value, OpResult) else None
+
+
+def real_range(type: UniformType) -> Bounds:
+    """The least and the greatest number that a type stores."""
+    return (type.storage_min - type.zero_point) * type.scale, (type.storage_max - type.zero_point) * type.scale
+
+
+def hull_of(bounds: Iterable[Bounds]) -> Bounds:
+    """The narrowest range that holds several."""
+    lows, highs = zip(*bounds, strict=True)
+    return min(lows), max(highs)
+
+
+def width_of(bounds: Bounds, schema: Schema) -> float:
+    """The width of what a schema stores for a range: a measure of its steps, in one format."""
+    lo, hi = min(bounds[0], 0.0), max(bounds[1], 0.0)
+    return 2 * max(-lo, hi) if is_centred(lo, schema) else hi - lo
