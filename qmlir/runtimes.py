@@ -3,7 +3,10 @@
 A module says so in its attribute `qmlir.numerics`; without one the target's own contract holds everywhere. What is
 listed for onnxruntime was measured against its CPU provider: a contraction's accumulator is converted to float32,
 multiplied by x_scale · w_scale / y_scale in float32, rounded half to even, and then the zero point is added; a product
-adds it before; a sum is made of two fused multiply-adds; quantization divides in float32.
+adds it before; a sum is made of two fused multiply-adds; quantization divides in float32. A softmax of bytes is rounded
+correctly. An average pool sums dequantized numbers one by one in float32, divides them by their count and by the scale,
+adds the zero point and rounds half to even, so that at a tie its rounding errors decide: that is not followed, nor are
+operations that onnxruntime has on floats only. They round as under `default`, which the ledger says.
 
 Its operators on integers, QLinearConv and the like, saturate where u8 meets s8 on processors without VNNI, and models
 were published with what they then give: `onnxruntime` does so too, `onnxruntime-vnni` computes the sums exactly. A
@@ -13,20 +16,27 @@ LiteRT computes one model in three ways, and what is listed was measured against
 reference kernels (`litert-reference`: BUILTIN_REF), with XNNPACK as it does by default (`litert-xnnpack`), and with its
 optimized kernels (`litert-builtin`: BUILTIN_WITHOUT_DEFAULT_DELEGATES). Of a convolution, also a transposed one, the
 reference rounds twice, half up and then half away from zero; the optimized kernels twice half up; XNNPACK once, half to
-even, in float32. A fully connected layer the reference rounds once, halves away from zero. On unsigned integers the
-optimized depthwise convolution rounds as the reference. A quantization divides in float32 and rounds halves away from
-zero in the reference; elsewhere it multiplies by the reciprocal in float32 and rounds half to even. Average pools all
-round halves away from zero, of stored integers without regard to their zero point. Means round as `double` by a
-multiplier that the count divides, truncated; XNNPACK multiplies the sum of stored bytes and adds what the zero points
-make of it, in float32, and then rounds; the optimized kernel for means of images multiplies the sum of stored bytes,
-twice half up, and adds a rounded zero point (of channels beyond the last 16, as `double`: that is not followed). Sums
-round as `double` in the reference, once elsewhere; of signed integers the reference adds what is stored and wraps
-around: neither is that. Quotients by the root of a sum of squares round as `double`, of unsigned integers after they
-were moved left by 7 bits. Logarithms of a softmax the reference takes in fixed point and rounds half away from zero;
-elsewhere they are float32 ones, which the exact ones are but for 1 in 10,000. A sum's operands are each moved left by
-20 bits, 15 where they have 16, brought to one scale and rounded, then added and rounded again; XNNPACK has multipliers
-of 21 bits and rounds once. Of 16 bits it takes no sums and products, and no matrix products whose right side has a zero
-point.
+even, in float32. A fully connected layer the reference rounds once, halves away from zero, by a factor in float64 of
+which 31 bits are followed: of scales in simple ratios 1 of 10,000 may differ. On unsigned integers the optimized
+depthwise convolution rounds as the reference; on signed ones it does so of the last channels, fewer than eight, which
+is not followed. A quantization divides in float32 and rounds halves away from zero in the reference; elsewhere it
+multiplies by the reciprocal in float32 and rounds half to even. Average pools all round halves away from zero, of
+stored integers without regard to their zero point. Means round as `double` by a multiplier that the count divides,
+truncated; XNNPACK multiplies the sum of stored bytes and adds what the zero points make of it, in float32, and then
+rounds; the optimized kernel for means of images multiplies the sum of stored bytes, twice half up, and adds a rounded
+zero point (of channels beyond the last 16, as `double`: that is not followed). The last shift of a quotient of two
+tensors may be 32 bits and more, which C++ leaves open: quotients of less than half a step, and 0, come out as
+processors make them that shift modulo 32, such as those of x86-64. Sums round as `double` in the reference, once
+elsewhere; of signed integers the reference adds what is stored and wraps around: neither is that. Sums of unsigned
+bytes are multiplied by the ratio of scales in float32 elsewhere and rounded half away from zero, which is not followed,
+as the ledger says: beside a tie they may go the other way. Quotients by the root of a sum of squares round as `double`,
+of unsigned integers after they were moved left by 7 bits. Logarithms of a softmax the reference takes in fixed point
+and rounds half away from zero; elsewhere they are float32 ones, which the exact ones are but for 1 in 10,000. A sum's
+operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and rounded
+again; XNNPACK has multipliers of 21 bits and rounds once. What a concatenation brings to its result's scale it
+multiplies in float32 if it is of unsigned bytes, rounded half away from zero after the zero point's part is added, and
+does not change at all if it is of 16 bits. Of 16 bits it takes no sums and products, and no matrix products whose right
+side has a zero point.
 
 Of 16-bit data LiteRT sums products in 64 bits in all three ways: beside an int64 bias or none, but for the optimized
 fully connected layer, which needs the bias for that. Convolutions and matrix products then round by the upper half of
@@ -36,14 +46,31 @@ round as those of 8 bits do. If the file does not say so, convolutions and the r
 the int32 bias as int64, past its end: what they yield then is no number of the model, and is not followed. A transposed
 convolution beside one rounds the last channels, fewer than eight, as the reference in all three ways: not followed.
 
+The bounds of a clamp LiteRT divides by the scale in float32 and rounds half away from zero. XNNPACK, which fuses clamps
+of bytes into the operation before, adds the zero point and then rounds half to even; here that holds of those that the
+file fuses, but not of pools.
+
+Not followed either are, of the optimized kernels, sums of bytes that are broadcast, and changes of scale between bytes
+of the last elements, fewer than sixteen. Where operands and results must have one scale and a file gives them several,
+LiteRT moves, chooses or interpolates stored integers all the same; of maxima, minima and resizes the numbers that they
+stand for are taken here, and PAD writes the zero point of what it reads, not that of its result. A softmax of unsigned
+bytes the reference yields in steps of 1/256 whatever the file says.
+
+Bytes LiteRT compares in rounded steps of 1/256, so that numbers closer than that may be equal; so it sees whether
+integers of 16 bits are equal, and which is less of these as they are stored. A scale of 1 and more makes it shift by
+too much, which C++ leaves open: then signs alone compare, as on processors that shift modulo 32.
+
 LiteRT has these kernels for some ways of storing data only, for 16 bits only without zero points, and for the results
 of sigmoid, tanh, softmax and normalizations at one scale only. Where it has none it refuses the operation or computes
 it on floats; here it then rounds as under `default`, which the ledger says (runtime_kernels.py). What LiteRT computes
 on floats, between a DEQUANTIZE and a QUANTIZE of the file, is followed as such: by a table of just that, or on floats.
 
 Of 16-bit data exponential, logarithm, gelu and 1 / √x are lines between 513 knots, sigmoid and tanh lines between 256
-values of the sigmoid; but for data in steps of 2^−12 (tanh 2^−11 too) the optimized kernels have an algorithm of their
-own, up to 12 steps off, which is not followed.
+values of the sigmoid. Differences of knots are taken modulo 2^16, so that a line over 2^15 steps and more leads the
+other way. The knots of gelu come from the C library's erfc and tanh of float32, which are correctly rounded here and in
+glibc from version 2.41 on: where they are not, about one knot of 10,000 is one step off. A scale within 0.07 % of 2^−12
+(tanh 2^−11 too) counts as that power; for such data the optimized kernels have an algorithm of their own, up to 12
+steps off, which is not followed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,7 +143,7 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.depthwise_conv2d": FLOAT,
     "nn.fully_connected": PAIRS,
     "nn.matmul": FLOAT,
-    "nn.global_average_pool": FLOAT,
+    **dict.fromkeys(("nn.global_average_pool", "nn.reduce_mean"), FLOAT),
     "nn.add": FLOAT,
     "nn.mul": Rounding("float_sum", float32=True),
     "quant.qcast": Rounding("float32"),
@@ -151,6 +178,7 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **_on(["i16 by i8"], FIXED_POINT, "prelu"),
     **_on(["i8"], FIXED_POINT, "rsqrt", "squared_difference"),
     **_on(["operator"], FIXED_POINT, "neg"),
+    **_on(["operator"], replace(DOUBLE_FLOAT, function="joined"), "requantize"),
     **_on(BYTES, AWAY, "sigmoid", "tanh", "gelu"),
     **_on(["i8"], AWAY, "exp", "log", "elu"),
     **_on(["i16"], FIXED_POINT, "sigmoid", "tanh"),
@@ -183,7 +211,7 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     "nn.depthwise_conv2d": DOUBLE,
     "nn.conv2d/u8": replace(DOUBLE, product32=True),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
-    "nn.fully_connected": Rounding("away", product32=True),
+    "nn.fully_connected": Rounding("away"),
     "nn.matmul/i8": DOUBLE,
     "nn.add": THRICE,
     "nn.sub": THRICE,
@@ -219,7 +247,7 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.global_average_pool/i16": MEAN,
     "nn.reduce_mean": replace(FLOAT, contract="float_sum", stored=True),
     "nn.reduce_mean/i16": MEAN,
-    "nn.reduce_sum": SINGLE,
+    **_on(SIGNED, SINGLE, "reduce_sum"),
     "nn.requantize": Rounding("single", function="fixed_point_short", otherwise=UPUP),
     "nn.requantize/mixed": UPUP,
     "nn.requantize/i16": DOUBLE,
@@ -245,7 +273,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.global_average_pool": Rounding("upup", float32=True, stored=True),
     "nn.global_average_pool/i16": MEAN,
     "nn.reduce_mean": MEAN,
-    "nn.reduce_sum": SINGLE,
+    **_on(SIGNED, SINGLE, "reduce_sum"),
     "nn.requantize": UPUP,
     "nn.requantize/i16": DOUBLE,
     "quant.qcast": Rounding("float32_reciprocal"),
@@ -284,6 +312,20 @@ RESULTS: Mapping[str, Results] = {
 
 EXACT = frozenset(f"nn.{operation}/{storage}" for operation in ("softmax", "log_softmax") for storage in BYTES)
 """What LiteRT rounds correctly where its table says nothing, or as good as correctly, as the target does too."""
+
+_FLOAT_SUMS = {"nn.reduce_sum/u8": "LiteRT scales sums of unsigned bytes in float32"}
+
+NOT_FOLLOWED: Mapping[str, Mapping[str, str]] = {"litert-xnnpack": _FLOAT_SUMS, "litert-builtin": _FLOAT_SUMS}
+"""Runtime → `operation/storage` that it rounds in a way that is known and not followed → how, in words."""
+
+LIBRARY_FUNCTIONS: Mapping[str, str] = {"nn.gelu/i16": "LiteRT's C library decides one step now and then"}
+"""`operation/storage` of which LiteRT's results depend on the library beneath it → how, in words.
+
+Of bytes no result was seen to do so.
+"""
+
+ONNXRUNTIME_EXACT = frozenset(f"nn.softmax/{storage}" for storage in BYTES)
+"""What onnxruntime rounds correctly where its table says nothing."""
 
 
 def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8") -> Rounding:

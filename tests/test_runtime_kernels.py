@@ -8,7 +8,7 @@ from qmlir.compiler import main_function
 from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.lowering.nn_to_qint.storage import sign_storage
-from qmlir.runtime_kernels import lacking, rounding_for
+from qmlir.runtime_kernels import depending_on_library, lacking, rounded_as_default, rounding_for
 from qmlir.runtimes import Rounding
 from tests.backends.quantized_text import I8, I16, U8, network, unary
 
@@ -61,6 +61,51 @@ def test_what_litert_lacks_rounds_as_by_default(words: str) -> None:
     sign_storage(main_function(module).body.block)
     assert lacking(op, REFERENCE) == words
     assert rounding_for(op, REFERENCE, "single") == Rounding("single")
+
+
+ONNXRUNTIME = {
+    "average_pool2d": "onnxruntime computes average_pool2d in float32",
+    "max_pool2d": "",
+    "global_average_pool": "",
+}
+
+
+@pytest.mark.parametrize("name", ONNXRUNTIME)
+def test_what_onnxruntime_sums_in_float32(name: str) -> None:
+    """It has operators on integers for all of these."""
+    window = "" if name.startswith("global") else "{window = array<i64: 2, 2>}"
+    x, y = f"tensor<1x4x4x2x{U8}>", f"tensor<1x{'1x1' if name.startswith('global') else '3x3'}x2x{U8}>"
+    op = operation(
+        network(f"func.func @main(%x: {x}) -> {y} {{ %y = nn.{name} %x {window} : {x} -> {y} func.return %y : {y} }}")
+    )
+    assert rounded_as_default(op, "onnxruntime") == ONNXRUNTIME[name]
+    assert rounded_as_default(op, "default") == ""
+
+
+@pytest.mark.parametrize("runtime", ["litert-xnnpack", "litert-builtin", REFERENCE])
+@pytest.mark.parametrize("storage", ["u8", "i8"])
+def test_sums_of_unsigned_bytes_are_not_followed(storage: str, runtime: str) -> None:
+    """Nor of signed ones as they are stored beside others: LiteRT has a kernel for the file that is written of them."""
+    x, y = (f"tensor<{shape}x!quant.uniform<{storage}:f32, 0.5>>" for shape in ("2x4", "2x1"))
+    op = operation(
+        network(
+            f"func.func @main(%x: {x}) -> {y} "
+            f"{{ %y = nn.reduce_sum %x {{axes = array<i64: 1>}} : {x} -> {y} func.return %y : {y} }}"
+        )
+    )
+    follows = storage == "i8" or runtime == REFERENCE
+    assert rounded_as_default(op, runtime) == ("" if follows else "LiteRT scales sums of unsigned bytes in float32")
+    assert rounded_as_default(op, runtime, signed=True) == ""
+
+
+@pytest.mark.parametrize("name", ["nn.gelu", "nn.exp"])
+@pytest.mark.parametrize("stored", [I8, I16])
+def test_what_the_c_library_decides(stored: str, name: str) -> None:
+    op = operation(unary(stored, name))
+    depends = (stored, name) == (I16, "nn.gelu")
+    words = "LiteRT's C library decides one step now and then"
+    assert depending_on_library(op, REFERENCE) == (words if depends else "")
+    assert depending_on_library(op, "default") == ""
 
 
 def test_a_choice_between_scales() -> None:

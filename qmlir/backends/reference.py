@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import LoweringError
+from qmlir.memory import within_memory
 from qmlir.rewriting import node_name
 from qmlir.signature import signature_of
 
@@ -44,7 +45,8 @@ def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], 
         if not isinstance(op, Evaluates):
             remedy = "run inline first" if isinstance(op, func.CallOp) else "see `qmlir import` for the list"
             raise LoweringError(op.name, node_name(op), "has no meaning that can be evaluated", remedy=remedy)
-        results = cast(Evaluates, op).evaluate(*(values[o] for o in op.operands))
+        with within_memory(op):
+            results = cast(Evaluates, op).evaluate(*(values[o] for o in op.operands))
         # Of arrays without dimensions numpy makes numbers, which are no arrays.
         values.update(zip(op.results, map(np.asarray, results), strict=True))
     raise LoweringError("func.func", function.sym_name.data, "must end with func.return")

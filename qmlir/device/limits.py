@@ -72,7 +72,7 @@ def refusals(op: Operation, device: Device) -> list[str]:
     if kind is None:
         return [f"no device file has a key for {op.name}"]
     if getattr(device.ops, kind) is None:
-        return [f"{device.name} has no {kind}"]
+        return [f"{device.name} has no {kind} (ops.{kind})"]
     return [
         f"{limit.text(wanted)}, got {_text(got)} ({limit.key.replace('*', kind)})"
         for limit, wanted in limits_of(device, kind)

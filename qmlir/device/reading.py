@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
@@ -67,8 +67,11 @@ _LONG_KEY = re.compile(r"(?:^|[\[{,])[ \t]*+(?:[^\s.=\[\]{},#]++[ \t]*+\.[ \t]*+
 """A key such as `a.b.c` of very many words, for which tomllib takes memory by the square of their number."""
 
 
+@lru_cache(maxsize=16)
 def parse_device(text: str, source: str) -> Device:
     """The device that a TOML text describes.
+
+    A device cannot be changed, and a compilation asks for it many times: the same text gives the same object.
 
     Raises:
         FileError: It is not TOML or breaks the schema; `source` names it.

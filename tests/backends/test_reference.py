@@ -6,7 +6,7 @@ import pytest
 import qmlir
 from qmlir.backends.reference import Reference, evaluate, trace
 from qmlir.compiler import main_function
-from qmlir.errors import InputError, LoweringError
+from qmlir.errors import InputError, LoweringError, NodeError
 from tests.transforms.quantize.calibrated import parsed
 
 X = np.array([[-1.0, 0.5, 2.0, 3.0]], np.float32)
@@ -96,3 +96,17 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 """)
     with pytest.raises(LoweringError, match=r"func\.call .* has no meaning that can be evaluated; run inline first"):
         Reference(main_function(module)).run(np.zeros(4, np.float32))
+
+
+def test_an_operation_for_which_there_is_no_memory_is_named() -> None:
+    """2^46 numbers: more than any address space has."""
+    shape = f"tensor<{1 << 46}xf32>"
+    function = main_function(
+        parsed(f"""
+      func.func @main(%x: tensor<1xf32>) -> {shape} {{
+        %0 = nn.broadcast %x {{shape = array<i64: {1 << 46}>}} : tensor<1xf32> -> {shape}
+        func.return %0 : {shape}
+      }}""")
+    )
+    with pytest.raises(NodeError, match=r"nn.broadcast.*more memory than there is.*--fold-budget.*281474976710660"):
+        evaluate(function, [X[0, :1]])

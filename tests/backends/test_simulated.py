@@ -157,7 +157,7 @@ def test_where_each_operation_runs_is_recorded(
     executable = qmlir.compile(qmlir.quantize(module, profile, target=without), target=without)
     (pool,) = (e for e in executable.ledger if e.operation == "qint.max_pool2d")
     assert pool.code == "host"
-    assert pool.reason.endswith("the host computes it: sixth has no maxpool")
+    assert pool.reason.endswith("the host computes it: sixth has no maxpool (ops.maxpool)")
     calls = [c for c in executable.program.commands if isinstance(c, Host)]
     assert pool.crossing in [500 + max(-(-(c.read + c.written + c.constants) // 4), -(-c.work // 16)) for c in calls]
     assert pool.as_dict()["crossing"] == pool.crossing

@@ -1,5 +1,7 @@
 """Device files: what ships is whole, and what is wrong is named with its key, its unit and the nearest name."""
 
+import difflib
+import re
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,42 @@ def test_what_is_wrong_is_named(text: str, instead: str, message: str | None) ->
         parse_device(changed, "mine.toml")
     assert str(error.value).startswith("mine.toml: ")
     assert message in str(error.value)
+
+
+PROPOSED = re.compile(r"did you mean ([\w-]+)\?")
+MISNAMED = [(text, instead, message) for text, instead, message in REJECTED if message and PROPOSED.search(message)]
+
+
+def complaint(text: str) -> str:
+    """What is wrong with a device file; empty where nothing is."""
+    try:
+        parse_device(text, "mine.toml")
+    except FileError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(("text", "instead", "message"), MISNAMED)
+def test_the_name_that_is_proposed_is_accepted(text: str, instead: str, message: str) -> None:
+    """The word of the file that is most like the proposed name is the wrong one; other rules may stay broken."""
+    (name,) = PROPOSED.findall(complaint(NMP.replace(text, instead, 1)))
+    words = [word for word in re.findall(r"[\w-]+", instead) if word not in re.findall(r"[\w-]+", text)]
+    (wrong,) = difflib.get_close_matches(name, words, 1)
+    after = complaint(NMP.replace(text, instead.replace(wrong, name), 1))
+    assert not PROPOSED.search(after)
+    assert "there is no" not in after
+
+
+def test_a_file_is_parsed_once_until_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(NMP)
+    assert load_device(path) is load_device(path)
+    path.write_text(path.read_text() + "\n# changed\n")
+    assert load_device(path) == load_device("nmp")
+    path.write_text("broken")
+    for _ in range(2):
+        with pytest.raises(FileError, match="must be TOML"):
+            load_device(path)
 
 
 def test_every_problem_at_once() -> None:

@@ -47,8 +47,8 @@ def test_a_float_network(name: str) -> None:
         "qint.fully_connected": 10 * 1024,
     }
     refused = {v.operation: v.refusals for v in verdicts if v.refusals}
-    with_it = "qint.depthwise_conv2d, with which it runs, stays on the host: vta has no depthwise"
-    alone = {"qint.depthwise_conv2d": ("vta has no depthwise",), "qint.requantize": (with_it,)}
+    with_it = "qint.depthwise_conv2d, with which it runs, stays on the host: vta has no depthwise (ops.depthwise)"
+    alone = {"qint.depthwise_conv2d": ("vta has no depthwise (ops.depthwise)",), "qint.requantize": (with_it,)}
     assert refused == (alone if name == "vta" else {})
     taken = sum(macs.values()) - (macs["qint.depthwise_conv2d"] if name == "vta" else 0)
     assert share_on_device(verdicts) == taken / sum(macs.values())

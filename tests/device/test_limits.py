@@ -237,8 +237,8 @@ def test_every_limit_has_a_case() -> None:
 def test_operations_that_a_device_lacks() -> None:
     data = tomllib.loads((TARGETS / "vta.toml").read_text("utf-8"))
     vta = Device.model_validate(data)
-    assert refusals(depthwise().build(), vta) == ["vta has no depthwise"]
-    assert refusals(TABLE.build(), vta) == ["vta has no lut"]
+    assert refusals(depthwise().build(), vta) == ["vta has no depthwise (ops.depthwise)"]
+    assert refusals(TABLE.build(), vta) == ["vta has no lut (ops.lut)"]
     odd = Sample(qint.SaturatingFullyConnectedOp, "", (i(8, 3, 16), i(8, 5, 16))).build()
     assert kind_of(odd) is None
     assert refusals(odd, vta) == ["no device file has a key for qint.saturating_fully_connected"]

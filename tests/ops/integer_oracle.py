@@ -255,12 +255,15 @@ def div(op: qint.DivOp, lhs: Array, rhs: Array) -> Result:
     result: Result = {}
     for index in indexes(op.infer_shapes()[0]):
         x, y = broadcast(lhs, index) - left, broadcast(rhs, index) - right
-        result[index] = clamped(fixed_quotient(x, y, op.multiplier.value.data, op.shift.value.data), op)
+        result[index] = clamped(fixed_quotient(x, y, op.multiplier.value.data, op.shift.value.data, bool(op.wraps)), op)
     return result
 
 
-def fixed_quotient(x: int, y: int, multiplier: int, shift: int) -> int:
-    """x / y · multiplier · 2^(shift − 31), gemmlowp's way: a reciprocal of 31 bits, products of the upper halves."""
+def fixed_quotient(x: int, y: int, multiplier: int, shift: int, wraps: bool) -> int:
+    """x / y · multiplier · 2^(shift − 31), gemmlowp's way: a reciprocal of 31 bits, products of the upper halves.
+
+    With `wraps` a processor of 64 bits shifts the mask, and one of 32 bits the number.
+    """
     if y == 0:
         return (x > 0) - (x < 0) << 31
     x = -x if y < 0 else x
@@ -268,7 +271,11 @@ def fixed_quotient(x: int, y: int, multiplier: int, shift: int) -> int:
     inverse = fixed_reciprocal((abs(y) << zeros) - (1 << 31))
     spare = 31 - (x if x >= 0 else ~x).bit_length()
     scaled = high(high(x << spare, inverse), multiplier)
-    return half_away(scaled * Fraction(2) ** (shift - spare - (31 - zeros)))
+    down = spare + 31 - zeros - shift
+    if not wraps:
+        return half_away(scaled * Fraction(2) ** -down)
+    mask = int(np.int64((1 << down % 64) - 1).astype(np.int32))
+    return (scaled >> down % 32) + ((scaled & mask) > (mask >> 1) + (scaled < 0))
 
 
 def fixed_reciprocal(x: int) -> int:

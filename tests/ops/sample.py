@@ -9,6 +9,7 @@ import numpy.typing as npt
 from xdsl.dialects import test
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BoolAttr,
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
@@ -163,9 +164,9 @@ def scaled(multipliers: Sequence[int], shifts: Sequence[int], contract: str = "s
     return {"multiplier": int32s(multipliers), "shift": int32s(shifts), "contract": StringAttr(contract)}
 
 
-def quotients(multiplier: int, shift: int) -> dict[str, Any]:
-    """The factor of a quotient."""
-    return {"multiplier": int32(multiplier), "shift": int32(shift)}
+def quotients(multiplier: int, shift: int, *, wraps: bool = False) -> dict[str, Any]:
+    """The factor of a quotient, and how it is shifted."""
+    return {"multiplier": int32(multiplier), "shift": int32(shift), "wraps": BoolAttr.from_bool(wraps)}
 
 
 def summed(multipliers: Sequence[int], shift: int) -> dict[str, Any]:

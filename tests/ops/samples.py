@@ -336,6 +336,16 @@ QINT_SAMPLES = (
     Sample(
         qint.DivOp, "by small numbers", (i(16, 40, 1), i(16, 9, most=4)), quotients(1518500250, 12) | narrow(16), i16
     ),
+    Sample(
+        qint.DivOp, "shifts that wrap around", (i(8, 40, 1), i(8, 30)), quotients(HALF, 2, wraps=True) | narrow(8), i8
+    ),
+    Sample(
+        qint.DivOp,
+        "shifts beyond 64",
+        (i(16, 40, 1, most=3), i(16, 30)),
+        quotients(1518500250, -30, wraps=True) | narrow(16),
+        i16,
+    ),
     Sample(qint.SoftmaxOp, "exact", (i(8, 5, 7),), axis(1) | shares(FALLING, 256 << 12) | narrow(8, -128), i8),
     Sample(
         qint.SoftmaxOp, "of columns", (i(8, 2, 9, 3),), axis(1) | shares(FALLING, 1000003) | narrow(8, 5, -9, 90), i8

@@ -109,6 +109,7 @@ FLOAT_SAMPLES = (
     Sample(nn.SubOp, "same shape", (f(2, 3, 4), f(2, 3, 4, low=-0.2, high=0.1))),
     Sample(nn.SubOp, "channels and relu", (f(1, 3, 3, 4), f(4, low=0, high=3)), clamp(0, 1.5)),
     *(Sample(op, "f32", (f(2, 3, 4), f(3, 1, low=0.5, high=2))) for op in PAIRS),
+    Sample(nn.PReluOp, "wider slopes", (f(3, 1), f(2, 3, 4, low=-1, high=1))),
     Sample(nn.PowOp, "f32", (f(2, 3, 4, low=0.1, high=3), f(4, low=-2, high=3))),
     Sample(nn.ModOp, "f32", (f(40, low=-90, high=90), f(40, low=1, high=3)), {"truncated": TRUE}),
     *(Sample(op, "f32", (f(2, 3, 4), f(3, 4))) for op in COMPARISONS),

@@ -7,18 +7,22 @@ from xdsl.dialects.builtin import i16
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
 from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.legality import NoIntegerForm
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
-from qmlir.lowering.nn_to_qint.tables import between_casts, knots, linear_table, table
+from qmlir.lowering.nn_to_qint.tables import between_casts, joined_table, knots, linear_table, table
 from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 INTERPOLATION_STEPS = 1
 """How far an interpolated result may lie from the correctly rounded one; farther, and the table has all 65,536."""
+
+_EVERY_16 = np.arange(-(1 << 15), 1 << 15)
+"""Every integer of 16 bits."""
 
 
 def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
@@ -30,6 +34,8 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
         raise NoIntegerForm("target", f"32 bits by contract {rounding.contract} have no integer form")
     if rounding.function == "float32" and data.storage_width == 8:
         return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(linear_table(op))})]
+    if rounding.function == "joined":
+        return _join(op, operands)
     low, high = limits(op)
     if isinstance(op, nn.ReluOp):
         low = stored(0.0, uniform(op.y))
@@ -43,6 +49,14 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
     ]
 
 
+def _join(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
+    """A part of LiteRT's concatenations: bytes change their scale in float32, 16 bits stay whatever their scale is."""
+    if uniform(op.y).storage_width == 8:
+        return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(joined_table(op))})]
+    same = numerics.quantize_multiplier(1.0)
+    return [requantize(operands[0], op, Rounding("single"), multiplier=same, zero_point=0)]
+
+
 def _short_multiplier(data: UniformType, result: UniformType) -> tuple[int, int] | None:
     """s_x / s_y of bytes with 8 bits behind the point, computed in float32; None where it has not as many before it."""
     factor = np.float32(data.scale) / np.float32(result.scale)
@@ -54,14 +68,22 @@ def _short_multiplier(data: UniformType, result: UniformType) -> tuple[int, int]
 def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Any other function of one element: all its results, or knots of 16 bits where lines between them do as well."""
     if rounding.function == "interpolated" and uniform(op.x).storage == uniform(op.y).storage == i16:
-        return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(knots(op))})]
+        return _between_knots(operands[0], knots(op))
     entries = table(op, rounding)
     if rounding.function == "exact" and entries.shape == (1 << 16,) and entries.dtype == np.int16:
         lines = tables.interpolation_table(entries)
-        off = tables.interpolated(lines, np.arange(-(1 << 15), 1 << 15)) - entries.astype(np.int64)
+        off = tables.interpolated(lines, _EVERY_16) - entries.astype(np.int64)
         if np.abs(off).max() <= INTERPOLATION_STEPS:
             return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(lines)})]
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
+
+
+def _between_knots(x: SSAValue, lines: Array) -> list[Operation]:
+    """LiteRT's lines between knots; as all results where it takes a difference of two knots modulo 2^16."""
+    entries = tables.interpolated(lines, _EVERY_16, wraps=True)
+    if np.array_equal(entries, tables.interpolated(lines, _EVERY_16)):
+        return [qint.InterpolatedLookupOp.make([x], {"table": WeightsAttr(lines)})]
+    return [qint.LookupOp.make([x], {"table": WeightsAttr(entries)})]
 
 
 def lower_on_floats(op: UnaryOp, operands: Sequence[SSAValue], quantization: str) -> list[Operation]:

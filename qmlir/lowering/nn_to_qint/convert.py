@@ -23,6 +23,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.comparison import ComparisonOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.nn.shape import MovementOp
@@ -34,6 +35,7 @@ from qmlir.errors import LoweringError
 from qmlir.ledger import decide
 from qmlir.legality import NoIntegerForm, require_integer_form, target_of
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear, lower_on_floats
+from qmlir.lowering.nn_to_qint.comparison import lower_comparison
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_div, lower_mul, lower_pair, lower_prelu, lower_sum
 from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_normalization, lower_softmax
@@ -45,7 +47,7 @@ from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.lowering.nn_to_qint.storage import sign_storage
 from qmlir.quantized_values import data_operands, uniform
 from qmlir.rewriting import node_name
-from qmlir.runtime_kernels import rounding_for
+from qmlir.runtime_kernels import compared_storage, rounding_for, stores_signed
 from qmlir.runtimes import Rounding, quantization_of, runtime_of
 from qmlir.target import Target
 
@@ -109,7 +111,7 @@ class NNToQIntPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target, runtime = target_of(ctx), runtime_of(op)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
-            sign_storage(function.body.block)
+            sign_storage(function.body.block, marks=not stores_signed(function, runtime))
             _Converter(function, target, runtime).run()
 
 
@@ -133,6 +135,8 @@ class _Converter:
                 self._finish(op, [nn.ConstantOp(op.value, None, _kept(op))])
             elif any(map(is_quantized, data_operands(op))):
                 self._lower(op)
+            elif isinstance(op, ComparisonOp) and (sources := compared_storage(op, self.runtime)):
+                self._compare(op, sources)
             else:
                 self._restore_operands(op)
                 continue
@@ -156,6 +160,12 @@ class _Converter:
                 self._finish(op, lowering(op, operands, rounding_for(op, self.runtime, self.contract)))
         except NoIntegerForm as why:
             self._keep_float(op, why)
+
+    def _compare(self, op: ComparisonOp, sources: Sequence[SSAValue]) -> None:
+        """A comparison of dequantized integers that the followed runtime makes of the integers."""
+        new = lower_comparison(op, [uniform(s) for s in sources], [self._integers(s, op) for s in sources])
+        self._finish(op, new)
+        op.results[0].replace_all_uses_with(new[-1].results[0])
 
     def _finish(self, op: Operation, new: list[Operation]) -> None:
         """Inserts the integer form of `op`; its last operation carries names and decision."""

@@ -151,6 +151,7 @@ def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) ->
         "rhs_zero_point": int32(rhs.zero_point),
         "multiplier": int32(multiplier),
         "shift": int32(shift),
+        "wraps": BoolAttr.from_bool(rounding.function == "fixed_point"),
         "zero_point": int32(result.zero_point),
         "min": int32(low),
         "max": int32(high),

@@ -81,9 +81,18 @@ def _sigmoid_values() -> Array:
 _SIGMOID = _sigmoid_values()
 
 
+_SNAPPED: Mapping[type[FunctionOp], tuple[int, ...]] = {nn.SigmoidOp: (-12,), nn.TanhOp: (-12, -11)}
+"""The exponents of 2 that a scale is taken for which lies within 0.07 % of such a power."""
+
+
 def _in_table_steps(op: FunctionOp, x: Array) -> Array:
     """The argument in steps of 1 / (3 · 4096), by a multiplier of 15 bits that is truncated."""
-    factor, bits = float(np.float32(uniform(op.x).scale)) * 3 * 4096, 0
+    scale = np.float32(uniform(op.x).scale)
+    logarithm = np.log(scale) * (np.float32(1) / np.log(np.float32(2)))
+    exponent = int(np.rint(logarithm))
+    if exponent in _SNAPPED[type(op)] and abs(logarithm - np.float32(exponent)) < np.float32(1e-3):
+        return x * (3 << exponent + 12)
+    factor, bits = float(scale) * 3 * 4096, 0
     while factor <= 32767 / 2 and bits <= 30:
         factor, bits = 2 * factor, bits + 1
     return x * int(factor) + ((1 << bits) >> 1) >> bits
@@ -203,10 +212,10 @@ def _squared_difference(op: nn.SquaredDifferenceOp, x: Array, y: Array, contract
 
 
 def _quotient(op: nn.DivOp, x: Array, y: Array, contract: str) -> Array:
-    """x / y times the factor between the scales; results far below one step are 0 here, and others in LiteRT."""
+    """x / y times the factor between the scales."""
     lhs, rhs, result = (np.float32(uniform(v).scale) for v in (op.lhs, op.rhs, op.y))
     multiplier, shift = numerics.quantize_multiplier(float(lhs / (rhs * result)))
-    return fixed_point.quotient(Lanes(x), Lanes(y), multiplier, shift).array
+    return fixed_point.quotient(Lanes(x), Lanes(y), multiplier, shift, wraps=True).array
 
 
 FIXED_POINT_PAIRS: Mapping[type[OperandPairOp], Callable[..., Array]] = {

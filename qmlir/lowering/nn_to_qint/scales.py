@@ -20,6 +20,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import promises_powers_of_two
 from qmlir.legality import factors
 from qmlir.quantized_values import uniform
+from qmlir.runtime_kernels import bounds_rounding, followed_runtime
 from qmlir.runtimes import Rounding
 from qmlir.target import Target
 
@@ -31,16 +32,29 @@ def limits(op: Operation) -> Limits:
     result = uniform(op.results[0])
     low, high = result.storage_min, result.storage_max
     if isinstance(op, Clamped):
+        by, moved = bounds_rounding(op, followed_runtime(op)), displaced(op)
         lower, upper = op.bounds()
-        low = low if lower is None else stored(lower, result)
-        high = high if upper is None else stored(upper, result)
+        low = low if lower is None else stored(lower, result, by, moved)
+        high = high if upper is None else stored(upper, result, by, moved)
     return low, high
 
 
-def stored(real: float, element: UniformType) -> int:
-    """The stored integer nearest to a real number, within the storage range."""
+def stored(real: float, element: UniformType, by: str = "exact", moved: int = 0) -> int:
+    """The stored integer nearest to a real number, within the storage range.
+
+    Args:
+        real: The number.
+        element: How it is stored.
+        by: How it is rounded: a name in `numerics.QUANTIZATIONS`, or `float32_shifted`: the zero point is added first.
+        moved: How much larger stored integers were in the operation's source.
+    """
     low, high = element.storage_min, element.storage_max
-    return int(numerics.quantize(np.array(real), element.scale, element.zero_point, low, high, np.int64))
+    if by == "float32_shifted":
+        point = np.float32(element.zero_point + moved)
+        with np.errstate(over="ignore"):
+            steps = np.float32(real) / np.float32(element.scale) + point
+        return int(np.clip(np.rint(np.float64(steps)) - moved, low, high))
+    return int(numerics.quantize(np.array(real), element.scale, element.zero_point, low, high, np.int64, by))
 
 
 def contract_of(function: func.FuncOp, target: Target) -> str:

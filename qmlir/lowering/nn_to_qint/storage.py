@@ -21,7 +21,7 @@ from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import MIXED, UNSIGNED, UNSIGNED_WEIGHTS
+from qmlir.dialects.qmlir import INTEGER_OPERATOR, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.weights import WeightsAttr
@@ -53,19 +53,23 @@ Computing = NNOp | MovementOp | QuantizeCastOp | DequantizeCastOp | ConstantOp
 """What only cares for the real values; all else, a return or a storage cast, means the stored integers."""
 
 
-def sign_storage(block: Block) -> None:
-    """Gives the quantized types of a function signed storage of 8 or 16 bits."""
+def sign_storage(block: Block, *, marks: bool = True) -> None:
+    """Gives the quantized types of a function signed storage of 8 or 16 bits.
+
+    Args:
+        block: The function's.
+        marks: Whether operations say what was unsigned of their data, so that they round like kernels for such data;
+            else they round like those for signed data.
+    """
     others = [o for o in block.ops if not isinstance(o, Computing)]
     entering = [v for v in (*block.args, *(r for o in others for r in o.results)) if _changes(v)]
     leaving = [
         (o, i, v, quantized_element(v.type))
         for o in others for i, v in enumerate(o.operands) if _changes(v) and v not in entering
     ]  # fmt: skip
-    for op in [o for o in block.ops if isinstance(o, RequantizeOp) and _displacement(o.x) != _displacement(o.y)]:
-        op.attributes[MIXED] = UnitAttr()
     computing = [o for o in block.ops if isinstance(o, Computing)]
-    for op in filter(_computes, computing):
-        _mark_unsigned(op)
+    if marks:
+        _mark(computing)
     for op in computing:
         for result in [r for r in op.results if _changes(r)]:
             if isinstance(op, ConstantOp):
@@ -79,9 +83,20 @@ def sign_storage(block: Block) -> None:
         op.operands[index] = change.y
 
 
+def _mark(operations: Sequence[Operation]) -> None:
+    """Says on operations what was unsigned of their data."""
+    for op in operations:
+        if isinstance(op, RequantizeOp) and _displacement(op.x) != _displacement(op.y):
+            op.attributes[MIXED] = UnitAttr()
+        if _computes(op):
+            _mark_unsigned(op)
+
+
 def _computes(op: Operation) -> bool:
     """Whether an operation makes new numbers of its data, which a runtime may round."""
-    return isinstance(op, NNOp) and not isinstance(op, MovementOp | RequantizeOp | ConstantOp)
+    if isinstance(op, RequantizeOp):
+        return INTEGER_OPERATOR in op.attributes
+    return isinstance(op, NNOp) and not isinstance(op, MovementOp | ConstantOp)
 
 
 def _mark_unsigned(op: Operation) -> None:

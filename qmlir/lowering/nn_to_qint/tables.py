@@ -10,13 +10,18 @@ An entry is the stored result for one stored element, in the order of the elemen
     interpolated       of 16 bits, knots in float32 with lines between them: LiteRT. Of others as exact
     fixed_point        in integers, by the contract: what LiteRT has no float form of (fixed_point.py)
     fixed_point_short  the same with factors of 8 bits behind the point: XNNPACK
+    joined             of a change of scale in a concatenation: a product and a sum in float32, half away from zero; of
+                       16 bits none: LiteRT
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from qmlir.dialects import nn
+from qmlir.dialects.elementary.error_function import erfc
+from qmlir.dialects.elementary.exponential import tanh
 from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp, UnaryOp
@@ -70,8 +75,9 @@ def knots(op: FunctionOp) -> Array:
 
 
 def half_away(x: Array) -> Array:
-    """The nearest integers, halves away from zero."""
-    return np.trunc(x + np.copysign(x.dtype.type(0.5), x))
+    """The nearest integers, halves away from zero; x + 1/2 would round what is just less than 1/2 up to 1."""
+    whole = np.trunc(x)
+    return whole + np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x)
 
 
 def linear_table(op: UnaryOp) -> Array:
@@ -81,6 +87,15 @@ def linear_table(op: UnaryOp) -> Array:
     if isinstance(op, nn.ReluOp):
         low = stored(0.0, result)
     return numerics.quantize_in_float32(_real32(data), result.scale, result.zero_point, low, high, result.numpy_dtype)
+
+
+def joined_table(op: UnaryOp) -> Array:
+    """A change of scale in LiteRT's concatenations: a product and a sum in float32, rounded half away from zero."""
+    data, result, moved = uniform(op.x), uniform(op.y), displaced(op)
+    factor = np.float32(data.scale) * (np.float32(1) / np.float32(result.scale))
+    offset = np.float32(-data.zero_point - moved) * factor
+    steps = (_elements(data) + moved).astype(np.float32) * factor + offset
+    return np.clip(half_away(steps.astype(np.float64)) + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
 
 
 def _elements(data: UniformType) -> Array:
@@ -191,10 +206,21 @@ def _sigmoid(op: FunctionOp, x: Array) -> Array:
 
 
 def _gelu(op: nn.GeluOp, x: Array) -> Array:
+    half = np.float32(0.5) * x
     if bool(op.tanh):
-        return _nearest(op, x)
-    wide = np.where(x == 0, 1.0, x.astype(np.float64))
-    return np.float32(0.5) * x * (2 * op.scalar(wide) / wide).astype(np.float32)  # x/2 · 2Φ(x)
+        cube = np.float32(0.044715) * x * x * x
+        return half * (np.float32(1) + tanh_float32(np.float32(math.sqrt(2 / math.pi)) * (x + cube)))
+    return half * erfc_float32(np.float32(-math.sqrt(0.5)) * x)
+
+
+def erfc_float32(x: Array) -> Array:
+    """What LiteRT calls the C library for, correctly rounded, as glibc has it from version 2.41 on."""
+    return erfc(Lanes(x.astype(np.float64))).array.astype(np.float32)
+
+
+def tanh_float32(x: Array) -> Array:
+    """What LiteRT calls the C library for, correctly rounded, as glibc has it from version 2.41 on."""
+    return tanh(Lanes(x.astype(np.float64))).array.astype(np.float32)
 
 
 def _logarithm(op: FunctionOp, x: Array) -> Array:

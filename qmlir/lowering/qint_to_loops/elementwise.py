@@ -138,20 +138,22 @@ def _mul(state: MainLowering, op: MulOp) -> None:
 
 @dataclass(frozen=True)
 class Div:
-    """narrow((lhs − z_l) / (rhs − z_r) · M) in i64, one element at a time."""
+    """narrow((lhs − z_l) / (rhs − z_r) · M) in i64, one element at a time; `wraps` is the operation's own."""
 
     zero_points: tuple[int, int]
     factor: tuple[int, int]
+    wraps: bool
     narrow: Narrow
 
     def __call__(self, lhs: Value, rhs: Value) -> Value:
         x, y = (v.to(i64) - z for v, z in zip((lhs, rhs), self.zero_points, strict=True))
-        return self.narrow(quotient(x, y, *self.factor))
+        return self.narrow(quotient(x, y, *self.factor, wraps=self.wraps))
 
 
 def _div(state: MainLowering, op: DivOp) -> None:
     zero_points = (op.lhs_zero_point.value.data, op.rhs_zero_point.value.data)
-    formula = Div(zero_points, (op.multiplier.value.data, op.shift.value.data), narrowing(op))
+    factor = (op.multiplier.value.data, op.shift.value.data)
+    formula = Div(zero_points, factor, bool(op.wraps), narrowing(op))
     lower_elementwise(state, "qint_div", formula, [state.buffer(op.lhs), state.buffer(op.rhs)], op.y, widths=())
 
 

@@ -93,7 +93,8 @@ def _mul(code: TosaCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
 
 def _div(code: TosaCode, op: DivOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     code.refuse(
-        "multiplies by a reciprocal in 64 bits, and tosa has no integers so wide", remedy="quantize with precision=int8"
+        "multiplies by a reciprocal in 64 bits, and tosa has no integers so wide",
+        remedy="lower it with --qint-to-linalg",
     )
 
 

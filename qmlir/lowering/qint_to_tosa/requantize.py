@@ -108,7 +108,7 @@ def _within_reach(code: TosaCode, op: RequantizeOp, x: SSAValue, bits: np.ndarra
         code.refuse(
             f"needs accumulators below 2^{int(bits.min()) - 1} in tosa, which {element_of(x)} goes beyond",
             got=f"a result in [{low}, {high}] that shows it",
-            remedy="store the result in at most 16 bits",
+            remedy="store the result in at most 16 bits" if element_of(x) == i32 else "store the result more coarsely",
         )
     most = np.minimum(limits - 1, (1 << 31) - 1).astype(np.int32)
     least = np.maximum(-limits, -(1 << 31)).astype(np.int32)
