@@ -22,6 +22,7 @@ from qmlir.frontends.opaque import refuse_opaque
 from qmlir.frontends.tflite import load_tflite
 from qmlir.runtimes import Runtime, follow
 from tests.conformance.isolation import Died, isolated
+from tests.frontends.tflite.c_library import functions_of_the_c_library
 from tests.frontends.tflite.cases import CASES
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run
 from tests.frontends.tflite.networks import CONTRACTIONS, contraction
@@ -179,6 +180,7 @@ def _litert(data: bytes, numerics: str, inputs: Iterable[list[Array]]) -> list[l
         return None
 
 
+@functions_of_the_c_library()
 def _compared(
     data: bytes, numerics: str, inputs: Sequence[list[Array]], wanted: Sequence[list[Array]], *, machine: bool
 ) -> Finding:

@@ -13,6 +13,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
 from qmlir.legality import NoIntegerForm, stored_bias
+from qmlir.quantized_values import uniform
 from qmlir.rewriting import tensor_name
 
 IMAGES = channels_first(4)
@@ -86,7 +87,9 @@ def bias(op: WeightedOp, values: Values) -> Tensor | None:
         return values.real(op.b)
     storage = element.storage if isinstance(element, UniformType) else element
     if storage == i64:
-        raise NoForm("needs a bias of 32 bits", str(element), "quantize its activations to 8 bits")
+        wide = uniform(op.x).storage_width > 8
+        raise NoForm("needs a bias of 32 bits", "one of 64",
+                     "quantize its activations to 8 bits" if wide else "quantize it with bias=int32")  # fmt: skip
     narrow = isinstance(element, UniformType) and element.storage_width < 32
     if not narrow and element != i32:
         return values.real(op.b)

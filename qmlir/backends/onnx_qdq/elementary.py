@@ -1,12 +1,9 @@
 """Elementary functions of one element."""
 
-from functools import partial
-
 import numpy as np
 
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import Graph, Tensor
-from qmlir.backends.onnx_qdq.pointwise import several, unary
+from qmlir.backends.onnx_qdq.pointwise import unary, within_domain
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.pointwise import UnaryOp
@@ -46,11 +43,9 @@ def named(op: UnaryOp, values: Values) -> None:
 @exports(nn.RsqrtOp)
 def rsqrt(op: nn.RsqrtOp, values: Values) -> None:
     """Sqrt and Reciprocal."""
-    several(op, values, partial(_inverse_root, values.graph))
-
-
-def _inverse_root(graph: Graph, x: Tensor) -> Tensor:
-    return graph.node("Reciprocal", graph.node("Sqrt", x))
+    graph, order = values.graph, values.order(op.x)
+    x = within_domain(op, values, values.real(op.x, order))
+    values.define(op.y, graph.node("Reciprocal", graph.node("Sqrt", x)), order)
 
 
 @exports(nn.NegOp)

@@ -8,6 +8,7 @@ import numpy as np
 from qmlir.backends.onnx_qdq.exporters import exports
 from qmlir.backends.onnx_qdq.graph import BOOL, Graph, Tensor
 from qmlir.backends.onnx_qdq.pointwise import result_dtype, several
+from qmlir.backends.onnx_qdq.shape import WIDER
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
@@ -18,16 +19,32 @@ NAMED: dict[type[OperandPairOp], str] = {
     nn.SubOp: "Sub",
     nn.MulOp: "Mul",
     nn.PowOp: "Pow",
-    nn.MaximumOp: "Max",
-    nn.MinimumOp: "Min",
 }
 """Operation → ONNX's operator."""
+
+EXTREMES: dict[type[OperandPairOp], str] = {nn.MaximumOp: "Max", nn.MinimumOp: "Min"}
+"""Operation → ONNX's operator, which onnxruntime has on no integers of 16 bits."""
 
 
 @exports(*NAMED)
 def named(op: OperandPairOp, values: Values) -> None:
     """An operation that is one node."""
     several(op, values, lambda *x: values.graph.node(NAMED[type(op)], *x, dtype=result_dtype(op)))
+
+
+@exports(*EXTREMES)
+def extreme(op: OperandPairOp, values: Values) -> None:
+    """The greater or the lesser element; of integers of 16 bits in 32."""
+    graph = values.graph
+
+    def chosen(*tensors: Tensor) -> Tensor:
+        dtype = tensors[0].dtype
+        wide = WIDER.get(dtype)
+        if wide is None:
+            return graph.node(EXTREMES[type(op)], *tensors, dtype=dtype)
+        return graph.cast(graph.node(EXTREMES[type(op)], *(graph.cast(t, wide) for t in tensors), dtype=wide), dtype)
+
+    several(op, values, chosen)
 
 
 @exports(nn.DivOp)

@@ -93,6 +93,10 @@ class Graph:
         """A constant list of sizes, places or axes."""
         return self.constant(np.array(list(values), INDEX))
 
+    def cast(self, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+        """A tensor of another type; no node if it is of that."""
+        return x if x.dtype == dtype else self.node("Cast", x, to=tensor_type(dtype), dtype=dtype)
+
     def node(
         self,
         kind: str,

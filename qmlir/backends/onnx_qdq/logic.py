@@ -1,12 +1,10 @@
 """Operations on bits; those on i1 have other names in ONNX."""
 
-from typing import Any
-
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
 
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import BOOL, Graph, Tensor, tensor_type
+from qmlir.backends.onnx_qdq.graph import BOOL, Tensor
 from qmlir.backends.onnx_qdq.pointwise import several
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
@@ -36,11 +34,11 @@ def shift(op: nn.ShiftLeftOp | nn.ShiftRightOp, values: Values) -> None:
     def shifted(x: Tensor, count: Tensor) -> Tensor:
         unsigned = np.dtype(f"u{x.dtype.name.lstrip('u')}")
         zero = graph.constant(np.zeros((), unsigned))
-        count = _cast(graph, count, unsigned)
+        count = graph.cast(count, unsigned)
         inside = graph.node("Less", count, graph.constant(np.array(8 * unsigned.itemsize, unsigned)), dtype=BOOL)
         count = graph.node("Where", inside, count, zero, dtype=unsigned)
-        bits = graph.node("BitShift", _cast(graph, x, unsigned), count, direction="LEFT" if leftward else "RIGHT")
-        return _cast(graph, graph.node("Where", inside, bits, zero, dtype=unsigned), x.dtype)
+        bits = graph.node("BitShift", graph.cast(x, unsigned), count, direction="LEFT" if leftward else "RIGHT")
+        return graph.cast(graph.node("Where", inside, bits, zero, dtype=unsigned), x.dtype)
 
     def with_sign(x: Tensor, count: Tensor) -> Tensor:
         negative = graph.node("Less", x, graph.constant(np.zeros((), x.dtype)), dtype=BOOL)
@@ -49,7 +47,3 @@ def shift(op: nn.ShiftLeftOp | nn.ShiftRightOp, values: Values) -> None:
         return graph.node("Where", negative, graph.node("BitwiseNot", moved), moved, dtype=x.dtype)
 
     several(op, values, shifted if leftward or op.unsigned else with_sign)
-
-
-def _cast(graph: Graph, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    return x if x.dtype == dtype else graph.node("Cast", x, to=tensor_type(dtype), dtype=dtype)

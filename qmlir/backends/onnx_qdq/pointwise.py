@@ -10,8 +10,10 @@ from qmlir.backends.onnx_qdq.graph import Tensor
 from qmlir.backends.onnx_qdq.values import Permutation, Values, constant, identity
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Shape, element_of, shape_of
-from qmlir.dialects.nn.pointwise import PointwiseOp, UnaryOp
+from qmlir.dialects.nn.pointwise import FunctionOp, PointwiseOp, UnaryOp
+from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType
+from qmlir.quantized_values import domain_bounds
 
 
 def operands_in_order(values: Values, operands: Sequence[SSAValue], result: Shape) -> tuple[Permutation, list[Tensor]]:
@@ -31,7 +33,16 @@ def operands_in_order(values: Values, operands: Sequence[SSAValue], result: Shap
 def unary(kind: str, op: UnaryOp, values: Values, **attributes: Any) -> None:
     """An operation of one operand that is one node."""
     order = values.order(op.x)
-    values.define(op.y, values.graph.node(kind, values.real(op.x, order), dtype=result_dtype(op), **attributes), order)
+    x = within_domain(op, values, values.real(op.x, order))
+    values.define(op.y, values.graph.node(kind, x, dtype=result_dtype(op), **attributes), order)
+
+
+def within_domain(op: UnaryOp, values: Values, x: Tensor) -> Tensor:
+    """The argument of an operation; of a function of stored integers, clipped where these reach beyond its domain."""
+    element = element_of(op.x)
+    if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
+        return x
+    return values.clipped(x, *domain_bounds(op, element))
 
 
 def several(op: PointwiseOp, values: Values, form: Callable[..., Tensor]) -> None:

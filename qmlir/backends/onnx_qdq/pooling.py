@@ -6,19 +6,52 @@ from qmlir.backends.onnx_qdq.contraction import IMAGES, window_attributes
 from qmlir.backends.onnx_qdq.exporters import exports
 from qmlir.backends.onnx_qdq.graph import INDEX, Attributes
 from qmlir.backends.onnx_qdq.values import Values
-from qmlir.dialects import nn
+from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pooling import WindowPoolOp
 
 
-def _attributes(op: WindowPoolOp) -> Attributes:
-    return {"kernel_shape": list(op.window_values()), **window_attributes(op)}
+def pool_attributes(op: WindowPoolOp | qint.MaxPool2DOp) -> Attributes:
+    """ONNX's attributes of a pool: its window, and where windows lie.
+
+    onnxruntime takes no padding as large as the kernel, though a dilated kernel spans more. With `ceil_mode` windows
+    reach beyond the image without it. Only what is padded counts in a mean, so a pool that counts padding keeps it.
+    """
+    kernel, attributes = op.window_values(), {"kernel_shape": list(op.window_values()), **window_attributes(op)}
+    top, bottom, left, right = op.padding_values()
+    counts = isinstance(op, nn.AveragePool2DOp) and bool(op.count_include_pad)
+    if counts or (bottom < kernel[0] and right < kernel[1]):
+        return attributes
+    below, behind = _less_padding(op, 0), _less_padding(op, 1)
+    if below is None or behind is None:
+        return attributes
+    return attributes | {"pads": [top, left, below, behind], "ceil_mode": 1}
+
+
+def _less_padding(op: WindowPoolOp | qint.MaxPool2DOp, axis: int) -> int | None:
+    """Padding behind an axis, less than the kernel, that `ceil_mode` needs to give all windows; None if none does it.
+
+    Args:
+        op: The pool.
+        axis: 0 for rows, 1 for columns.
+    """
+    size, last = shape_of(op.x)[axis + 1], shape_of(op.y)[axis + 1] - 1
+    kernel, step = op.window_values()[axis], op.stride_values()[axis]
+    span = (kernel - 1) * op.dilation_values()[axis] + 1
+    low, given = op.padding_values()[2 * axis : 2 * axis + 2]
+    for high in range(min(given, kernel - 1), -1, -1):
+        found = -(-(size + low + high - span) // step)
+        if found * step >= size + low:  # a window that would start behind the image is left out
+            found -= 1
+        if found == last:
+            return high
+    return None
 
 
 @exports(nn.MaxPool2DOp)
 def max_pool2d(op: nn.MaxPool2DOp, values: Values) -> None:
     """MaxPool."""
-    values.define(op.y, values.graph.node("MaxPool", values.real(op.x, IMAGES), **_attributes(op)), IMAGES)
+    values.define(op.y, values.graph.node("MaxPool", values.real(op.x, IMAGES), **pool_attributes(op)), IMAGES)
 
 
 @exports(nn.MaxPoolIndices2DOp)
@@ -26,7 +59,7 @@ def max_pool2d_indices(op: nn.MaxPoolIndices2DOp, values: Values) -> None:
     """ONNX counts on through all images and channels."""
     _, rows, columns, _ = shape_of(op.x)
     graph = values.graph
-    _, places = graph.several("MaxPool", [values.real(op.x, IMAGES)], [None, INDEX], **_attributes(op))
+    _, places = graph.several("MaxPool", [values.real(op.x, IMAGES)], [None, INDEX], **pool_attributes(op))
     inside = graph.node("Mod", places, graph.constant(np.array(rows * columns, INDEX)))
     values.define(op.y, inside, IMAGES)
 
@@ -36,7 +69,7 @@ def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
     """AveragePool."""
     counting = 1 if bool(op.count_include_pad) else None
     x = values.real(op.x, IMAGES)
-    y = values.graph.node("AveragePool", x, count_include_pad=counting, **_attributes(op))
+    y = values.graph.node("AveragePool", x, count_include_pad=counting, **pool_attributes(op))
     values.define(op.y, y, IMAGES)
 
 

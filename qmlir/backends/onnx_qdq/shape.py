@@ -62,6 +62,10 @@ def concat(op: nn.ConcatOp, values: Values) -> None:
     values.define(op.y, values.graph.node("Concat", *stored, axis=order.index(op.axis.value.data)), order)
 
 
+WIDER = {np.dtype(narrow): np.dtype(np.int32) for narrow in (np.int16, np.uint16)}
+"""Integers that onnxruntime has no Pad, Max and Min of, and those that hold them."""
+
+
 @exports(nn.PadOp)
 def pad(op: nn.PadOp, values: Values) -> None:
     """Pad; what is quantized is padded with the real number that its integers can say."""
@@ -69,4 +73,6 @@ def pad(op: nn.PadOp, values: Values) -> None:
     x, low, high = values.real(op.x, order), op.low.get_values(), op.high.get_values()
     number = fill.astype(x.dtype) if is_numpys_own(x.dtype) else fill.astype(np.float32).astype(x.dtype)
     amounts = values.graph.indices([*(low[p] for p in order), *(high[p] for p in order)])
-    values.define(op.y, values.graph.node("Pad", x, amounts, values.graph.constant(number)), order)
+    stored, wide = x.dtype, WIDER.get(x.dtype, x.dtype)
+    y = values.graph.node("Pad", values.graph.cast(x, wide), amounts, values.graph.constant(number.astype(wide)))
+    values.define(op.y, values.graph.cast(y, stored), order)

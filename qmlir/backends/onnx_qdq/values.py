@@ -139,6 +139,10 @@ class Values:
         element, (low, high) = element_of(value), _clamp(value)
         if isinstance(element, UniformType):
             low, high = _limits(element, low, high)
+        return self.clipped(x, low, high)
+
+    def clipped(self, x: Tensor, low: float | None, high: float | None) -> Tensor:
+        """Real values between two bounds, either of which may be absent."""
         if low is None and high is None:
             return x
         if low == 0 and high is None:
@@ -268,9 +272,7 @@ def _axis(element: UniformType, permutation: Permutation) -> int | None:
 def _storage(element: UniformType) -> np.dtype[Any]:
     """What QuantizeLinear makes of a type: 8 or 16 bits."""
     if element.storage_width > 16:
-        raise NoForm(
-            "must store 16 bits or less", str(element), "QuantizeLinear makes no wider ones; keep its result float"
-        )
+        raise NoForm("must store 16 bits or less", str(element), "keep its result float")
     if element.expressed != f32:
         raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
     return element.numpy_dtype

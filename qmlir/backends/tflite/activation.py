@@ -7,11 +7,11 @@ from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import BOOL, Graph, Tensor
 from qmlir.backends.tflite.kernels import takes
 from qmlir.backends.tflite.pointwise import one, several
-from qmlir.backends.tflite.values import Values
+from qmlir.backends.tflite.values import INT8, Values
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.pointwise import UnaryOp
-from qmlir.dialects.qmlir import ON_FLOATS
+from qmlir.dialects.qmlir import INTEGER_OPERATOR, ON_FLOATS
 
 NAMED: dict[type[UnaryOp], str] = {
     nn.SigmoidOp: "LOGISTIC",
@@ -80,7 +80,11 @@ def clamp(op: nn.ClampOp, values: Values) -> None:
 
 @exports(nn.RequantizeOp)
 def requantize(op: nn.RequantizeOp, values: Values) -> None:
-    """QUANTIZE."""
+    """QUANTIZE; of a part of a file's concatenation a CONCATENATION of its own, which rounds otherwise."""
+    form = values.form(op.y)
+    if INTEGER_OPERATOR in op.attributes and form.dtype == values.form(op.x).dtype != INT8:
+        values.hold(op.y, values.graph.operator("CONCATENATION", [values.stored(op.x)], form, {"Axis": 0}))
+        return
     values.define(op.y, values.real(op.x) if ON_FLOATS in op.attributes else values.stored(op.x))
 
 

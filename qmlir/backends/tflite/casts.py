@@ -17,8 +17,10 @@ from qmlir.dialects.quant.types import UniformType, quantized_element
 def cast(op: nn.CastOp, values: Values) -> None:
     """CAST, which leaves open what becomes of a float beyond the range of an integer."""
     x, form = values.stored(op.x), values.form(op.y)
-    if not is_numpys_own(form.dtype) or form.dtype.name not in KERNELS["CAST"].plain.split():
-        raise NoForm("needs a result of a type that TFLite's CAST has", form.dtype.name, "cast it to another type")
+    for role, dtype in (("data", x.dtype), ("a result", form.dtype)):
+        if not is_numpys_own(dtype) or dtype.name not in KERNELS["CAST"].plain.split():
+            raise NoForm(f"needs {role} of a type that TFLite's CAST has", dtype.name,
+                         "let the network have another type there, such as int64")  # fmt: skip
     values.hold(op.y, values.graph.converted(x, form.dtype))
 
 

@@ -47,7 +47,7 @@ def stored_bounds(element: Attribute, form: Form, bounds: Bounds) -> Bounds:
     limits, ends = np.iinfo(form.dtype), (element.storage_min, element.storage_max)
     low, high = (
         moved + (end if b is None else int(numerics.quantize(
-            np.array(b), element.scale, element.zero_point, *ends, np.dtype(np.int64))))
+            np.array(b), element.scale, element.zero_point, *ends, np.dtype(np.int64), "float32_away")))
         for b, end in zip(bounds, ends, strict=True)
     )  # fmt: skip
     return None if low == limits.min else low, None if high == limits.max else high

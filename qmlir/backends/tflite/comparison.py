@@ -7,21 +7,23 @@ from qmlir.backends.tflite.graph import BOOL
 from qmlir.backends.tflite.pointwise import one
 from qmlir.backends.tflite.values import Values
 from qmlir.dialects import nn
-from qmlir.dialects.nn.pointwise import PointwiseOp
+from qmlir.dialects.nn.comparison import ComparisonOp
+from qmlir.runtime_kernels import compared_storage
 
-NAMED: dict[type[PointwiseOp], str] = {
-    nn.EqualOp: "EQUAL",
-    nn.LessOp: "LESS",
-    nn.LessEqualOp: "LESS_EQUAL",
-    nn.WhereOp: "SELECT_V2",
-}
+NAMED: dict[type[ComparisonOp], str] = {nn.EqualOp: "EQUAL", nn.LessOp: "LESS", nn.LessEqualOp: "LESS_EQUAL"}
 """Operation → TFLite's operator."""
 
 
 @exports(*NAMED)
-def named(op: PointwiseOp, values: Values) -> None:
-    """An operation that is one operator."""
-    one(NAMED[type(op)], op, values)
+def compare(op: ComparisonOp, values: Values) -> None:
+    """One operator; on stored integers where LiteRT's numerics compare those."""
+    values.compute(op, NAMED[type(op)], compared_storage(op, "litert-reference") or op.operands)
+
+
+@exports(nn.WhereOp)
+def choose(op: nn.WhereOp, values: Values) -> None:
+    """One operator."""
+    one("SELECT_V2", op, values)
 
 
 @exports(nn.IsNaNOp)

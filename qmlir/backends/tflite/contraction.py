@@ -94,6 +94,10 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
     x, w = values.stored(op.x), values.stored(op.w)
     if x.form.parameters is None or w.form.parameters is None:
         return [x, w]
+    y = values.form(op.y)
+    if y.parameters is not None and y.dtype != x.dtype:
+        raise NoForm(f"needs a result of {x.dtype.name} beside data of {x.dtype.name}", y.dtype.name,
+                     f"quantize its result in {8 * x.dtype.itemsize} bits")  # fmt: skip
     if w.dtype != WEIGHTS[x.dtype]:
         raise NoForm(f"needs weights of {WEIGHTS[x.dtype].name} beside data of {x.dtype.name}", w.dtype.name,
                      "quantize the weights in 8 bits")  # fmt: skip

@@ -11,8 +11,9 @@ from qmlir.backends.forms import refusing
 from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import Graph, Tensor
 from qmlir.backends.tflite.model import write_model
-from qmlir.backends.tflite.values import Values, declared, moves_bytes
+from qmlir.backends.tflite.values import Values, declared
 from qmlir.errors import FileError
+from qmlir.runtime_kernels import mixes_bytes
 from qmlir.signature import signature_of
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)])
@@ -37,7 +38,7 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
     if path.suffix != ".tflite":
         raise FileError(path, "must be the name of a .tflite file", remedy="let it end in .tflite")
     graph = Graph()
-    values = Values(graph, moves_bytes(function))
+    values = Values(graph, mixes_bytes(function))
     with refusing(function):
         for argument in function.body.block.args:
             _enter(argument, values)

@@ -43,7 +43,7 @@ def div(op: nn.DivOp, values: Values) -> None:
 def mod(op: nn.ModOp, values: Values) -> None:
     """FLOOR_MOD, of integers by constants other than 0."""
     if bool(op.truncated):
-        raise NoForm("must have the divisor's sign", "the dividend's", "TFLite has no truncated remainder")
+        raise NoForm("must have the divisor's sign", "the dividend's", "give it the other sign")
     _without_zeros(op, values)
     one("FLOOR_MOD", op, values)
 
@@ -51,7 +51,7 @@ def mod(op: nn.ModOp, values: Values) -> None:
 def _without_zeros(op: OperandPairOp, values: Values) -> None:
     divisors, form = constant(op.rhs), values.form(op.rhs)
     if form.parameters is None and form.dtype.kind in "iu" and (divisors is None or not divisors.all()):
-        raise NoForm("needs divisors that are constant and not 0", "others", "TFLite fails on a division by 0")
+        raise NoForm("needs divisors that are constant and not 0", "others", "make the divisors a constant without 0")
 
 
 @exports(nn.PowOp)
@@ -59,7 +59,11 @@ def pow(op: nn.PowOp, values: Values) -> None:
     """POW, of integers by constants that are not negative."""
     exponents = constant(op.rhs)
     if values.form(op.rhs).dtype.kind in "iu" and (exponents is None or (exponents < 0).any()):
-        raise NoForm("needs exponents that are constant and not negative", "others", "TFLite fails on negative ones")
+        raise NoForm(
+            "needs exponents that are constant and not negative",
+            "others",
+            "make the exponents a constant of 0 and more",
+        )
     one("POW", op, values)
 
 

@@ -71,7 +71,7 @@ def top_k(op: nn.TopKOp, values: Values) -> None:
     graph, x, axis = values.graph, values.stored(op.x), op.axis.value.data
     if not bool(op.largest):
         if x.dtype.kind != "f":
-            raise NoForm("must look for the greatest elements", "the least", "TFLite has no other; negate floats")
+            raise NoForm("must look for the greatest elements", "the least", "look for the least of floats")
         x = graph.pointwise("NEG", x)
     order = [*(i for i in range(len(x.shape)) if i != axis), axis]
     back = [order.index(i) for i in range(len(order))]

@@ -126,10 +126,10 @@ KERNELS: Mapping[str, Kernel] = {
     "RESIZE_NEAREST_NEIGHBOR": Kernel("ResizeNearestNeighborOptions", "float32", BYTES,
                                       versions={"int8": 2, "int16": 4}, keeps=True),
     # Choices
-    "EQUAL": Kernel("EqualOptions", f"{NUMBERS} int16 bool", versions={"int16": 5}),
+    "EQUAL": Kernel("EqualOptions", f"{NUMBERS} int16 bool", ALL, versions={"int8": 2, "int16": 5}),
     "NOT_EQUAL": Kernel("NotEqualOptions", f"{NUMBERS} int16 bool", versions={"int16": 4}),
-    "LESS": Kernel("LessOptions", f"{NUMBERS} int16"),
-    "LESS_EQUAL": Kernel("LessEqualOptions", f"{NUMBERS} int16"),
+    "LESS": Kernel("LessOptions", f"{NUMBERS} int16", ALL, versions=SECOND),
+    "LESS_EQUAL": Kernel("LessEqualOptions", f"{NUMBERS} int16", ALL, versions=SECOND),
     "SELECT_V2": Kernel("SelectV2Options", ANYTHING, data=1),
     # Movement
     "RESHAPE": Kernel("ReshapeOptions", ANYTHING, ALL),
@@ -151,7 +151,7 @@ KERNELS: Mapping[str, Kernel] = {
     # Casts
     "QUANTIZE": Kernel("QuantizeOptions", "float32", ALL, versions={"int16": 2}),
     "DEQUANTIZE": Kernel("DequantizeOptions", "float16", ALL, versions={"int8": 2, "int16": 3, "float16": 3}),
-    "CAST": Kernel("CastOptions", ANYTHING, ALL),
+    "CAST": Kernel("CastOptions", ANYTHING.replace(" uint64", ""), ALL),
     "BITCAST": Kernel("BitcastOptions", ANYTHING),
 }  # fmt: skip
 """Operator → its kernel."""

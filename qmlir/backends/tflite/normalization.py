@@ -86,7 +86,11 @@ def local_response_normalization(op: nn.LocalResponseNormalizationOp, values: Va
     """
     size, rank = op.size.value.data, len(shape_of(op.x))
     if size % 2 == 0 or rank != 4:
-        raise NoForm("needs [N, H, W, C] and an odd size", f"rank {rank} and size {size}", "TFLite has no other")
+        raise NoForm(
+            "needs [N, H, W, C] and an odd size",
+            f"rank {rank} and size {size}",
+            "give it such a form",
+        )
     options = {
         "Radius": size // 2, "Bias": op.bias.value.data, "Alpha": op.alpha.value.data / size,
         "Beta": op.beta.value.data,

@@ -17,7 +17,7 @@ KIND = "AVERAGE_POOL_2D"
 def _options(op: WindowPoolOp, padding: int) -> Options:
     if op.dilation_values() != (1, 1):
         raise NoForm("needs a window without dilations", str(list(op.dilation_values())),
-                     "TFLite's pools have none; rewrite the model without it")  # fmt: skip
+                     "rewrite the model without it")  # fmt: skip
     rows, columns = op.window_values()
     return {**strides(op), "FilterHeight": rows, "FilterWidth": columns, "Padding": padding}
 

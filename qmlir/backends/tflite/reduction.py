@@ -41,8 +41,8 @@ def reduce(op: ReductionOp, values: Values) -> None:
         values.hold(op.y, x)
         return
     if 0 in x.shape:
-        raise NoForm("needs elements to reduce", str(list(x.shape)), "TFLite leaves open what none of them are")
-    if kind == "SUM" and x.form.parameters is not None and x.dtype in ONES:
+        raise NoForm("needs elements to reduce", str(list(x.shape)), "leave the reduction of an empty tensor out")
+    if kind == "SUM" and x.form.parameters is not None and x.dtype in ONES and values.form(op.y).dtype == x.dtype:
         values.define(op.y, values.graph.reshaped(_sum_of_bytes(op, x, values), shape_of(op.y)))
         return
     kind = OF_BOOLEANS.get(kind, kind) if x.dtype == BOOL else kind

@@ -26,7 +26,7 @@ def tabled(op: Operation, values: Values) -> bool:
     forms = values.form(op.x), values.form(op.y)
     if any(form.parameters is None or form.dtype not in BYTES for form in forms):
         return False
-    if not lacking(op, "litert-reference"):
+    if not lacking(op, "litert-reference", signed=values.moves):
         return False
     results = values.graph.constant(_results(op, values), forms[1].parameters)
     found = values.graph.operator("GATHER", [results, _places(values.stored(op.x), values)], forms[1], {"Axis": 0})

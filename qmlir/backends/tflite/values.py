@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects import func
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
@@ -23,7 +22,7 @@ from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.qmlir import ON_FLOATS
-from qmlir.dialects.quant.types import UniformType, quantized_element
+from qmlir.dialects.quant.types import UniformType
 from qmlir.rewriting import tensor_name
 
 INT8, UINT8, INT16 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16))
@@ -230,13 +229,3 @@ def constant(value: SSAValue) -> Array | None:
 def real_bounds(op: Operation) -> Bounds:
     """The bounds of an operation's fused clamp."""
     return op.bounds() if isinstance(op, Clamped) else (None, None)
-
-
-def moves_bytes(function: func.FuncOp) -> bool:
-    """Whether an operation of a function has unsigned bytes beside signed ones, other than to change between them."""
-    return any(_is_mixed(op) for op in function.body.block.ops if not isinstance(op, nn.RequantizeOp))
-
-
-def _is_mixed(op: Operation) -> bool:
-    found = [e for v in (*op.operands, *op.results) if (e := quantized_element(v.type)) is not None]
-    return len({e.is_signed for e in found if e.storage_width <= 8}) == 2

@@ -19,6 +19,7 @@ from qmlir.frontends.onnx.converters import Signature, converts, folds
 from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
+from qmlir.memory import shortage
 
 QUANTIZED = frozenset(family.__name__ for family in (qonnx, qoperator, quantization))
 """Families whose converters take tensors of quantized types; all others get what `prepared` makes of them."""
@@ -114,6 +115,8 @@ def _call(
     signature.check(node, inputs, attributes)
     try:
         results: Any = signature.function(first, *inputs, **attributes)
-    except (VerifyException, ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as error:
+    except MemoryError:
+        raise shortage(f"{node.file}: {node.kind}", node.called()) from None
+    except (VerifyException, ValueError, IndexError, TypeError, ArithmeticError) as error:
         raise node.error("its inputs and attributes must fit", " ".join(str(error).split())) from None
     return cast(Sequence[Value], results) if isinstance(results, tuple) else [results]

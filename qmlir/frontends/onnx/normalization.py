@@ -163,11 +163,13 @@ def _statistics(node: Node, x: Value, axis: int, epsilon: float) -> tuple[Value,
     if not any(node.outputs[2:]):
         return node.reshaped(mean, kept), node.reshaped(mean, kept)
     centred = node.compute(SubOp, [rows, mean], part="centred")
+    first = len(node.pending)
     square = node.compute(MulOp, [centred, centred], part="square")
     variance = node.compute(GlobalAveragePoolOp, [square], part="variance")
     shifted = node.compute(AddOp, [variance, node.number(epsilon, variance)], part="shifted")
     deviation = node.compute(SqrtOp, [shifted], part="deviation")
     reciprocal = node.compute(ReciprocalOp, [deviation], part="reciprocal")
+    node.mark_powers(2, first)
     return node.reshaped(mean, kept), node.reshaped(reciprocal, kept)
 
 

@@ -131,6 +131,8 @@ def _lp_pool(node: Node, x: Value, windows: Geometry, p: int) -> Value:
             y = node.compute(SqrtOp, [sums])
         case _:
             y = node.compute(PowOp, [sums, node.number(1 / p, sums)])
+    if p > 1:
+        node.mark_powers(p)
     return channels_first(node, y)
 
 

@@ -72,10 +72,10 @@ def on_integers(y: Value) -> Value:
     return y
 
 
-def _bias(node: Node, b: Value, x_scale: Value, w_scale: Value, factor: float = 1.0) -> Value:
-    """An int32 bias as floats: one step is x_scale · w_scale · factor, of each output channel where those differ."""
+def _bias(node: Node, b: Value, x_scale: Value, w_scale: Value) -> Value:
+    """An int32 bias as floats: one step is x_scale · w_scale, of each output channel where those differ."""
     stored = node.array(b, "bias")
-    steps = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale").astype(np.float64) * factor
+    steps = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale").astype(np.float64)
     if stored.dtype != np.int32:
         raise node.error("its bias must be int32", str(stored.dtype))
     if steps.size == 1:
@@ -107,10 +107,12 @@ def qgemm(
     y_zero_point: Value | None = None, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,
 ) -> Value:  # fmt: skip
     """alpha · a' · b' + c, whose steps are alpha · a_scale · b_scale; floats where there is no y_scale."""
+    # A factor of b's steps leaves its integers as they are.
+    steps = Constant(node.array(b_scale, "scale") * np.float32(alpha))
     lhs = _float(node, a, a_scale, a_zero_point)
-    rhs = _float(node, b, b_scale, b_zero_point, axis=0 if transB else 1)
-    bias = None if c is None else _bias(node, c, a_scale, b_scale, alpha)
-    y = on_integers(as_floats(node, "Gemm", [lhs, rhs, bias], alpha=alpha, transA=transA, transB=transB))
+    rhs = _float(node, b, steps, b_zero_point, axis=0 if transB else 1)
+    bias = None if c is None else _bias(node, c, a_scale, steps)
+    y = on_integers(as_floats(node, "Gemm", [lhs, rhs, bias], transA=transA, transB=transB))
     return y if y_scale is None else _stored(node, y, y_scale, y_zero_point, a)
 
 

@@ -42,11 +42,15 @@ def _l1(node: Node, x: Value, axes: list[int]) -> Value:
 
 def _sum_of_squares(node: Node, x: Value, axes: list[int], part: str | None = None) -> SSAValue:
     square = node.compute(nn.MulOp, [x, x], part="square")
-    return node.compute(nn.ReduceSumOp, [square], {"axes": ints(axes)}, part=part)
+    total = node.compute(nn.ReduceSumOp, [square], {"axes": ints(axes)}, part=part)
+    node.mark_powers(2)
+    return total
 
 
 def _l2(node: Node, x: Value, axes: list[int]) -> Value:
-    return _of_reals(node, nn.SqrtOp, _sum_of_squares(node, x, axes, "squares"))
+    y = _of_reals(node, nn.SqrtOp, _sum_of_squares(node, x, axes, "squares"))
+    node.mark_powers(2)
+    return y
 
 
 def _log_sum(node: Node, x: Value, axes: list[int]) -> Value:

@@ -39,11 +39,12 @@ def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], 
             raise OptionError(f"--bind {symbol}={size}", "a dimension must be at least 1", got=str(size))
     sizes = {shape[0]: 1 for shape in dims.values() if shape and isinstance(shape[0], str)} | dict(bind)
     if unbound := list(dict.fromkeys(s for s in symbols if s not in sizes)):
+        flags, entries = " ".join(f"--bind {s}=…" for s in unbound), ", ".join(f'"{s}": …' for s in unbound)
         raise FileError(
             file,
             "every dimension but the first must have a size",
             got=", ".join(f'symbol "{s}"' for s in unbound),
-            remedy="give " + " ".join(f"--bind {s}=…" for s in unbound),
+            remedy=f"give {flags}, or in Python bind={{{entries}}}",
         )
     shapes = {name: tuple(sizes[d] if isinstance(d, str) else d for d in shape) for name, shape in dims.items()}
     for name, shape in shapes.items():

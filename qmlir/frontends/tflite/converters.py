@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import Operator, accessors, schema
 from qmlir.frontends.values import Refusal, Value
+from qmlir.memory import shortage
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -56,7 +57,10 @@ class Converter:
         if self.variadic and any(x is None for x in inputs):
             raise node.error("it needs all of its inputs", "some that are left out")
         given = inputs if self.variadic else inputs[: self.inputs]
-        results = self.function(node, *given, **self.values(node, operator))
+        try:
+            results = self.function(node, *given, **self.values(node, operator))
+        except MemoryError:
+            raise shortage(f"{node.file}: {node.kind}", node.called()) from None
         return list(cast(tuple[Value, ...], results)) if isinstance(results, tuple) else [results]
 
     def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:

@@ -1,5 +1,7 @@
 """Operators on single elements: arithmetic, functions, comparisons, logic, casts."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerType, Signedness, UnitAttr, f32, i32
 from xdsl.ir import OpResult, SSAValue
@@ -208,9 +210,18 @@ def _comparison(operator: str, options: str, op_type: type[TensorOp], exchanged:
     @converts(operator, options=options)
     def convert(node: TFLiteNode, a: Value, b: Value) -> Value:
         operands = [node.floats(b), node.floats(a)] if exchanged else [node.floats(a), node.floats(b)]
-        if negated:
-            return node.compute(nn.NotOp, [node.insert(op_type, operands)])
-        return node.compute(op_type, operands)
+        if not negated:
+            return _of_integers(node, [a, b], node.compute(op_type, operands))
+        same = node.insert(op_type, operands)
+        _of_integers(node, [a, b], same)
+        return node.compute(nn.NotOp, [same])
+
+
+def _of_integers(node: TFLiteNode, operands: Sequence[Value], y: Value) -> Value:
+    """Marks what compares the numbers that stored integers stand for: LiteRT rounds those first."""
+    if isinstance(y, OpResult) and all(map(node.is_quantized, operands)):
+        y.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+    return y
 
 
 for _operator, _comparing in COMPARISONS.items():

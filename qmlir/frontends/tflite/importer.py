@@ -25,7 +25,6 @@ from qmlir.frontends.tflite.opaque import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk
 from qmlir.frontends.values import Refusal, sized
-from qmlir.near_misses import near_misses
 from qmlir.rewriting import name_hint
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)]))
@@ -73,7 +72,7 @@ def _chosen(model: Model, key: str | None) -> Signature:
     if key not in keys:
         raise OptionError(
             "signature", f"must be one of the file's: {', '.join(keys) or 'it has none'}", got=key,
-            remedy=near_misses(key, keys) or "leave it out for the first subgraph",
+            remedy="leave it out for the first subgraph",
         )  # fmt: skip
     return model.signatures[keys.index(key)]
 

@@ -51,4 +51,6 @@ def l2_pool_2d(
     strides, window = (stride_h, stride_w), (filter_height, filter_width)
     properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": ints(list(window))}
     mean = node.insert(AveragePool2DOp, [node.insert(MulOp, [x, x])], properties)
-    return node.pointwise(SqrtOp, [mean], activation=fused_activation_function)
+    y = node.pointwise(SqrtOp, [mean], activation=fused_activation_function)
+    node.mark_powers(2)
+    return y

@@ -5,13 +5,14 @@ from math import isnan
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, UnitAttr, f32, i64
+from xdsl.ir import Attribute, OpResult, SSAValue
 
 from qmlir.dialects.interfaces import Shape, element_of
 from qmlir.dialects.nn.activation import RequantizeOp
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, TransposeOp
+from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
@@ -81,8 +82,14 @@ def joined(node: TFLiteNode, inputs: Sequence[Value], axis: int) -> Value:
 
 
 def _on_scale(node: TFLiteNode, x: Value, type: UniformType) -> SSAValue:
+    """A part of a concatenation on the result's scale, which LiteRT changes as no other operator: the mark says so."""
     value = node.quantized(x)
-    return value if element_of(value) == type else node.insert(RequantizeOp, [value], element=type)
+    if element_of(value) == type:
+        return value
+    scaled = node.insert(RequantizeOp, [value], element=type)
+    if isinstance(scaled, OpResult):
+        scaled.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+    return scaled
 
 
 @converts("PACK", options="PackOptions")

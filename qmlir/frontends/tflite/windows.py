@@ -26,7 +26,7 @@ def window_properties(
     """Strides, padding and dilations of an operation on [N, H, W, C].
 
     Raises:
-        NodeError: The input is no image, or a number is below 1.
+        NodeError: The input is no image, a number is below 1, or no window fits.
     """
     if len(image) != 4:
         raise node.error("its input must have rank 4 [N, H, W, C]", str(list(image)))
@@ -37,8 +37,24 @@ def window_properties(
     pads = [(0, 0), (0, 0)]
     if padding == SAME:
         pads = [same_padding(*axis) for axis in zip(image[1:3], window, strides, dilations, strict=True)]
+    else:
+        for size, extent, dilation in zip(image[1:3], window, dilations, strict=True):
+            _require_fit(node, size, (extent - 1) * dilation + 1)
     return {
         "strides": ints(list(strides)),
         "padding": ints([p for pair in pads for p in pair]),
         "dilations": ints(list(dilations)),
     }
+
+
+def _require_fit(node: Node, size: int, span: int) -> None:
+    """Refuses windows that are larger than an input that is not padded.
+
+    LiteRT does not: it yields a result without elements, fails to prepare the operator where the window exceeds the
+    input by more than a stride, and XNNPACK pools the elements that there are by rules of its own.
+    """
+    if span > size:
+        raise node.error(
+            "its window must fit into its input, which VALID does not pad; LiteRT yields a result without elements",
+            f"a window over {span} of {size}",
+        )

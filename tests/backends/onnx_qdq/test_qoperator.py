@@ -1,6 +1,7 @@
 """Operators on integers: what is written, and that onnxruntime, its optimizations off, finds our integers with them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -9,9 +10,15 @@ from onnx import numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.errors import LoweringError
+from qmlir.ledger import decisions
+from qmlir.quantized_values import uniform
 from qmlir.runtimes import follow
 from tests.backends.onnx_qdq.runtime import exported, kinds, run
 from tests.backends.quantized_text import I8, U8, network, numbers, unary
+from tests.frontends.onnx.agreement import load, node
+from tests.frontends.onnx.agreement import model as onnx_model
 
 FORMAT = "onnx-qoperator"
 W8 = "!quant.uniform<i8<-127:127>:f32:0, {0.25, 0.125}>"
@@ -92,6 +99,50 @@ def test_a_layer(element: str, tmp_path: Path) -> None:
     assert {d.domain: d.version for d in model.opset_import}["com.microsoft"] == 1
 
 
+def long_biased(bias: str) -> ModuleOp:
+    """A layer with a bias of 64 bits."""
+    return network(f"""
+      func.func @main(%x: tensor<3x4xf32>) -> tensor<3x2xf32> {{
+        %q = quant.qcast %x : tensor<3x4xf32> to tensor<3x4x{I8}>
+        %w = nn.constant <tensor<2x4xi8>, [1, -127, 5, 7, 100, 50, -30, 3]> : tensor<2x4x{W8}>
+        %b = nn.constant <tensor<2xi64>, {bias}> : tensor<2xi64>
+        %c = nn.fully_connected %q, %w, %b
+           : tensor<3x4x{I8}>, tensor<2x4x{W8}>, tensor<2xi64> -> tensor<3x2x{I8}>
+        %y = quant.dcast %c : tensor<3x2x{I8}> to tensor<3x2xf32>
+        func.return %y : tensor<3x2xf32>
+      }}""")
+
+
+def test_a_bias_of_64_bits_that_32_hold(tmp_path: Path) -> None:
+    assert "QGemm" in kinds(equal(long_biased("[12, -7]"), tmp_path / "m.onnx", 3, 4))
+
+
+@pytest.mark.parametrize("bias", ["[12, -5000000000]", "[2147483600, 0]"])
+def test_sums_of_64_bits_are_not_cut(bias: str, tmp_path: Path) -> None:
+    """Neither where the bias exceeds 32 bits nor where its sums with products may."""
+    module = onnxruntimes(long_biased(bias))
+    with pytest.raises(LoweringError, match="needs a bias of 32 bits, got one of 64; quantize it with bias=int32"):
+        exported(module, tmp_path / "m.onnx", format=FORMAT)
+
+
+def test_products_whose_sums_exceed_32_bits(tmp_path: Path) -> None:
+    """Stay on floats: 140,000 products of 127 by 127."""
+    data, out = "!quant.uniform<i8:f32, 0.5>", "!quant.uniform<i8:f32, 33554432.0>"
+    module = network(f"""
+      func.func @main(%x: tensor<1x140000xf32>, %z: tensor<140000x1xf32>) -> tensor<1x1xf32> {{
+        %q = quant.qcast %x : tensor<1x140000xf32> to tensor<1x140000x{data}>
+        %p = quant.qcast %z : tensor<140000x1xf32> to tensor<140000x1x{data}>
+        %c = nn.matmul %q, %p : tensor<1x140000x{data}>, tensor<140000x1x{data}> -> tensor<1x1x{out}>
+        %y = quant.dcast %c : tensor<1x1x{out}> to tensor<1x1xf32>
+        func.return %y : tensor<1x1xf32>
+      }}""")
+    assert "MatMul" in kinds(exported(onnxruntimes(module), tmp_path / "m.onnx", format=FORMAT))
+    x, z = np.full((1, 140000), 63.5, np.float32), np.full((140000, 1), 63.5, np.float32)
+    np.testing.assert_array_equal(
+        run(tmp_path / "m.onnx", [x, z])[0], qmlir.reference(module).run({"input0": x, "input1": z})[0]
+    )
+
+
 @pytest.mark.parametrize(("element", "operation"), [(I8, "add"), (I8, "mul"), (U8, "add"), (U8, "mul")])
 def test_sums_and_products_of_two_orders(element: str, operation: str, tmp_path: Path) -> None:
     """A constant of a lower rank follows the order of the channels."""
@@ -168,3 +219,45 @@ def test_our_file_comes_back(tmp_path: Path) -> None:
     x = numbers(1, 3, 3, 2)
     again = qmlir.load(tmp_path / "m.onnx", numerics="onnxruntime")
     np.testing.assert_array_equal(qmlir.reference(again)(x), qmlir.reference(module)(x))
+
+
+POOL = {"kernel_shape": [3, 2], "strides": [1, 1], "pads": [1, 0, 0, 1]}
+
+LEDGER: dict[str, tuple[str, dict[str, Any], str]] = {
+    "average pool": ("AveragePool", POOL, "average_pool2d"),
+    "average pool with its padding": ("AveragePool", {**POOL, "count_include_pad": 1}, "average_pool2d"),
+    "global average pool": ("GlobalAveragePool", {}, ""),
+    "max pool": ("MaxPool", POOL, ""),
+    "softmax": ("Softmax", {"axis": 1}, ""),
+    "log softmax": ("LogSoftmax", {"axis": 1}, "log_softmax"),
+    "sigmoid": ("Sigmoid", {}, ""),
+    "leaky relu": ("LeakyRelu", {}, ""),
+    "sine": ("Sin", {}, ""),
+    "sum along an axis": ("ReduceSum", {}, "reduce_sum"),
+    "maximum along an axis": ("ReduceMax", {}, ""),
+    "doubled": ("Add", {}, ""),
+    "squared": ("Mul", {}, ""),
+    "zero": ("Sub", {}, "sub"),
+}
+"""Operator, its attributes, and what the ledger says that onnxruntime computes in float32."""
+
+
+@pytest.mark.parametrize("precision", ["uint8", "int8"])
+@pytest.mark.parametrize("case", LEDGER)
+def test_the_ledger_says_whose_integers_are_not_onnxruntimes(case: str, precision: Any, tmp_path: Path) -> None:
+    """All others are, of float networks that are quantized here; those are within a step."""
+    kind, attributes, named = LEDGER[case]
+    x = np.random.default_rng(len(case)).normal(0.4, 1.5, (3, 7, 9, 8)).astype(np.float32)
+    inputs = "x x" if kind in ("Add", "Mul", "Sub") else "x"
+    proto = onnx_model(node(kind, inputs, **attributes), {"x": x.shape})
+    module = load(proto)
+    follow(module, "onnxruntime")
+    q = qmlir.quantize(module, qmlir.profile(module, [x]), precision=precision, schema="asymmetric")
+    reasons = [d.reason for d in decisions(q) if "rounded as by default" in d.reason]
+    want = f"rounded as by default: onnxruntime computes {named} in float32"
+    assert [want in reason for reason in reasons] == ([True] if named else [])
+    exported(q, tmp_path / "m.onnx", format=FORMAT)
+    (got,) = run(tmp_path / "m.onnx", [x])
+    ours = qmlir.reference(q)(x)
+    step = [uniform(o.input).scale for o in q.walk() if isinstance(o, DequantizeCastOp)][-1]
+    assert np.abs(got - ours).max() <= (1.01 * step if named else 0.0)

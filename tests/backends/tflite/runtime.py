@@ -28,7 +28,13 @@ class LiteRT:
         for detail, array in zip(self.inputs, inputs, strict=True):
             self.interpreter.set_tensor(detail["index"], array)
         self.interpreter.invoke()
-        return [self.interpreter.get_tensor(detail["index"]).copy() for detail in self.outputs]
+        return [self._output(detail) for detail in self.outputs]
+
+    def _output(self, detail: dict[str, Any]) -> Array:
+        """One output; the interpreter refuses to give an output without elements."""
+        if not all(detail["shape"]):
+            return np.empty(detail["shape"], detail["dtype"])
+        return self.interpreter.get_tensor(detail["index"]).copy()
 
 
 def kinds(path: Path) -> list[str]:
@@ -38,6 +44,16 @@ def kinds(path: Path) -> list[str]:
     graph = model.Subgraphs(0)
     places = [graph.Operators(i).OpcodeIndex() for i in range(graph.OperatorsLength())]
     return [names[model.OperatorCodes(place).BuiltinCode()] for place in places]
+
+
+def computes_in_floats(path: Path) -> bool:
+    """Whether an operator of a file but its casts reads floats."""
+    graph = schema.Model.GetRootAs(path.read_bytes()).Subgraphs(0)
+    for index, kind in enumerate(kinds(path)):
+        read = graph.Operators(index).InputsAsNumpy() if kind not in ("QUANTIZE", "DEQUANTIZE") else []
+        if any(i >= 0 and graph.Tensors(int(i)).Type() == schema.TensorType.FLOAT32 for i in read):
+            return True
+    return False
 
 
 def parameters(path: Path) -> dict[str, tuple[Array, Array]]:

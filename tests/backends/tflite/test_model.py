@@ -169,6 +169,19 @@ def test_a_type_that_no_kernel_takes(element: str, said: str, tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+INTEGERS = ["ui64", "i64", "i32", "f32", "i1"]
+
+
+@pytest.mark.parametrize("other", INTEGERS)
+@pytest.mark.parametrize("role", ["data", "a result"])
+def test_casts_of_uint64(role: str, other: str, tmp_path: Path) -> None:
+    """LiteRT runs none, though its schema has the type; it moves them."""
+    x, y = (f"tensor<2x{e}>" for e in (("ui64", other) if role == "data" else (other, "ui64")))
+    module = network(f"func.func @main(%x: {x}) -> {y} {{ %y = nn.cast %x : {x} -> {y} func.return %y : {y} }}")
+    with pytest.raises(LoweringError, match="of a type that TFLite's CAST has, got uint64"):
+        qmlir.export(module, tmp_path / "m.tflite", format="tflite")
+
+
 def test_a_type_that_the_schema_lacks(tmp_path: Path) -> None:
     module = network("""
       func.func @main(%x: tensor<2xf8E5M2>, %y: tensor<2xf32>) -> tensor<2xf32> {

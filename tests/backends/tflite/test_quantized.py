@@ -198,12 +198,12 @@ def test_fused_clamps(clamp: str, zero_point: int, expected: int | None, tmp_pat
 
 
 def test_a_bound_halfway_between_two_integers(tmp_path: Path) -> None:
-    """Half to even here, half away from zero in TFLite's: 6 / 4 is 2 in both, 1 / 0.4 is 2 or 3."""
+    """Half away from zero under LiteRT's numerics: 6 / 4 is 2, and 1 / 0.4 is 3, which by default is 2."""
     six, one = "{min = 0.0 : f32, max = 6.0 : f32}", "{min = -1.0 : f32, max = 1.0 : f32}"
     coarse, fine = "!quant.uniform<i8:f32, 4.0>", "!quant.uniform<i8:f32, 0.4>"
     assert "RELU6" in check(unary(coarse, "nn.clamp", six), tmp_path / "m.tflite", numbers(2, 3, 4))
     found = check(unary(fine, "nn.clamp", one), tmp_path / "m.tflite", numbers(2, 3, 4))
-    assert found == ["QUANTIZE", "MAXIMUM", "MINIMUM", "DEQUANTIZE"]
+    assert found == ["QUANTIZE", "RELU_N1_TO_1", "DEQUANTIZE"]
 
 
 @pytest.mark.parametrize("element", [I8, U8, I16])
@@ -345,10 +345,93 @@ def test_unsigned_bytes_beside_signed_weights_are_moved(tmp_path: Path) -> None:
     assert found == ["QUANTIZE", "CONV_2D", "QUANTIZE"]
 
 
+FACTOR = "!quant.uniform<u8:f32, 0.03125:7>"
+
+
+@pytest.mark.parametrize("element", [I8, U8])
+def test_a_sum_of_bytes_in_16_bits_goes_on_floats(element: str, tmp_path: Path) -> None:
+    """LiteRT's convolutions have results as wide as their data."""
+    x, y = f"tensor<2x3x4x{element}>", f"tensor<2x1x4x{I16}>"
+    module = network(f"""
+      func.func @main(%x: {x}) -> {y} {{
+        %y = nn.reduce_sum %x {{axes = array<i64: 1>}} : {x} -> {y}
+        func.return %y : {y}
+      }}""")
+    data = np.random.default_rng(0).integers(0, 128, (2, 3, 4)).astype(np.int8 if element == I8 else np.uint8)
+    assert check(module, tmp_path / "m.tflite", data) == ["DEQUANTIZE", "SUM", "QUANTIZE"]
+
+
+BEHIND = {
+    "nothing": "",
+    "a square root": "%y = nn.sqrt %c : {t} -> {t}",
+    "an exponential": "%y = nn.exp %c : {t} -> {t}",
+    "a table": "%y = nn.gelu %c : {t} -> {t}",
+    "a pool": "%y = nn.average_pool2d %c {{window = array<i64: 2, 2>, padding = array<i64: 0, 1, 0, 1>}} : {t} -> {t}",
+    "a product with a number": f"""
+        %f = nn.constant <tensor<ui8>, [45]> : tensor<{FACTOR}>
+        %y = nn.mul %c, %f : {{t}}, tensor<{FACTOR}> -> {{t}}""",
+    "a mean": "%y = nn.global_average_pool %c : {t} -> tensor<1x1x1x2x{y}>",
+}
+"""What follows a convolution of unsigned bytes by signed weights, on its type {t}."""
+
+
+def unsigned_behind(kind: str) -> ModuleOp:
+    """A convolution of unsigned bytes by signed weights, and what follows it on unsigned bytes."""
+    x, w = "!quant.uniform<u8:f32, 0.0078125:3>", "!quant.uniform<i8<-127:127>:f32:0, {0.79, 0.7}>"
+    y = "!quant.uniform<u8:f32, 0.15>"
+    t = f"tensor<1x5x5x2x{y}>"
+    end = f"tensor<1x1x1x2x{y}>" if kind == "a mean" else t
+    text = BEHIND[kind].format(t=t, y=y)
+    return network(f"""
+      func.func @main(%x: tensor<1x5x5x1x{x}>) -> {end} {{
+        %w = nn.constant <tensor<2x1x1x1xi8>, [24, 40]> : tensor<2x1x1x1x{w}>
+        %c = nn.conv2d %x, %w : tensor<1x5x5x1x{x}>, tensor<2x1x1x1x{w}> -> {t}
+        {text}
+        func.return {"%y" if text else "%c"} : {end}
+      }}""")
+
+
+@pytest.mark.parametrize("kind", BEHIND)
+def test_unsigned_bytes_beside_signed_weights_round_as_signed_ones(kind: str, tmp_path: Path) -> None:
+    """LiteRT's kernels for unsigned bytes are others, such as that of sqrt, which it lacks."""
+    module, x = unsigned_behind(kind), np.random.default_rng(0).integers(0, 256, (1, 5, 5, 1)).astype(np.uint8)
+    check(module, tmp_path / "m.tflite", x)
+    again = qmlir.load(tmp_path / "m.tflite", numerics=NUMERICS)
+    np.testing.assert_array_equal(qmlir.reference(again)(x), qmlir.reference(module)(x))
+    np.testing.assert_array_equal(qmlir.compile(module)(x), qmlir.reference(module)(x))
+
+
+@pytest.mark.parametrize(("data", "result"), [(I16, U8), (U8, I16)])
+def test_unsigned_bytes_beside_16_bits_are_moved(data: str, result: str, tmp_path: Path) -> None:
+    """LiteRT's QUANTIZE changes between 16 bits and signed bytes only."""
+    module, x = unary(data, "nn.requantize", "", result), numbers(2, 3, 4)
+    follow(module, "litert-reference")
+    path = tmp_path / "m.tflite"
+    qmlir.export(module, path)
+    np.testing.assert_array_equal(LiteRT(path).run([x])[0], qmlir.reference(module)(x))
+
+
 def test_a_network_of_unsigned_bytes_stays(tmp_path: Path) -> None:
     module = convolution(U8, "!quant.uniform<u8:f32, 0.25:3>", "!quant.uniform<u8:f32, 1.5>")
     x = np.random.default_rng(0).integers(0, 256, (1, 5, 5, 2)).astype(np.uint8)
     assert check(module, tmp_path / "m.tflite", x) == ["CONV_2D"]
+
+
+def test_a_network_that_returns_both_kinds_of_bytes_keeps_them(tmp_path: Path) -> None:
+    """Each of its operations has bytes of one kind, for which LiteRT has a kernel."""
+    module = network(f"""
+      func.func @main(%x: tensor<4x{U8}>, %z: tensor<4x{I8}>) -> (tensor<4x{U8}>, tensor<4x{I8}>) {{
+        %y = nn.relu %x : tensor<4x{U8}> -> tensor<4x{U8}>
+        %t = nn.relu %z : tensor<4x{I8}> -> tensor<4x{I8}>
+        func.return %y, %t : tensor<4x{U8}>, tensor<4x{I8}>
+      }}""")
+    data = [np.array([0, 3, 99, 255], np.uint8), np.array([-128, 0, 3, 99], np.int8)]
+    qmlir.export(module, tmp_path / "m.tflite", format="tflite")
+    follow(module, NUMERICS)
+    ours = qmlir.reference(module).run({"input0": data[0], "input1": data[1]})
+    for found, expected in zip(LiteRT(tmp_path / "m.tflite").run(data), ours, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert kinds(tmp_path / "m.tflite") == ["RELU", "RELU"]
 
 
 def layer(kind: str, bias: str) -> ModuleOp:
@@ -432,6 +515,7 @@ DILATED = "{window = array<i64: 3, 3>, padding = array<i64: 3, 1, 2, 2>, dilatio
         (lambda: convolution(I8, "!quant.uniform<i8:f32, 0.25:3>", I8), "weights of int8 with the zero point 0"),
         (lambda: convolution(I16, "!quant.uniform<i16:f32, 0.25>", I16), "weights of int8 beside data of int16"),
         (lambda: convolution(U8, "!quant.uniform<u8:f32:0, {0.25, 0.5}>", U8), "weights of uint8 with one scale"),
+        (lambda: convolution(I8, "!quant.uniform<i8:f32, 0.25>", I16), "a result of int8 beside data of int8"),
     ],
 )  # fmt: skip
 def test_types_that_tflite_has_not(module: Any, said: str | None, tmp_path: Path) -> None:

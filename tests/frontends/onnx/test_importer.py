@@ -83,8 +83,12 @@ def test_bound_dimensions() -> None:
 
 
 def test_other_unbound_dimensions_are_named() -> None:
-    with pytest.raises(FileError, match=r'symbol "height", symbol "x\.3".*--bind height=… --bind x\.3=…'):
-        load_onnx(model(node("Relu", "x"), {"x": ["batch", 3, "height", None]}))
+    proto = model(node("Relu", "x"), {"x": ["batch", 3, "height", None]})
+    remedy = r'give --bind height=… --bind x\.3=…, or in Python bind={"height": …, "x\.3": …}'
+    with pytest.raises(FileError, match=rf'symbol "height", symbol "x\.3"; {remedy}'):
+        load_onnx(proto)
+    function = main_of(load(proto, bind={"height": 4, "x.3": 5}))
+    assert function.function_type.inputs.data[0].get_shape() == (1, 3, 4, 5)  # type: ignore[attr-defined]
 
 
 def test_binding_what_the_model_does_not_have() -> None:

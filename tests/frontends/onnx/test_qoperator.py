@@ -81,6 +81,10 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
         [node("Reshape", "x rows", "a"), node("QGemm", "a p_s p_z w w_s w_z c r_s r_z", "y", MICROSOFT)],
         {**MATRIX, "rows": np.array([-1, 5])},
     ),
+    "gemm with a factor": (
+        [node("Reshape", "x rows", "a"), node("QGemm", "a p_s p_z w w_s w_z c r_s r_z", "y", MICROSOFT, alpha=0.3)],
+        {**MATRIX, "rows": np.array([-1, 5])},
+    ),
     "gemm to floats": (
         [node("Reshape", "x rows", "a"), node("QGemm", "a p_s p_z w w_s w_z c", "y", MICROSOFT, alpha=1.0)],
         {**MATRIX, "rows": np.array([-1, 5])},
@@ -156,6 +160,18 @@ def test_operator_within_a_step(name: str) -> None:
     difference = np.abs(ours.astype(int) - theirs.astype(int))
     assert difference.max() <= 1
     assert (difference > 0).mean() < 0.01
+
+
+def test_an_average_between_casts_of_floats_rounds_once() -> None:
+    """Its casts have to meet it, though transposes stand between."""
+    nodes = [
+        node("QuantizeLinear", "f p_s p_z", "x"),
+        node("QLinearAveragePool", "x p_s p_z q_s q_z", "m", MICROSOFT, kernel_shape=[2, 1]),
+        node("DequantizeLinear", "m q_s q_z", "y"),
+    ]
+    feed = {"f": RNG.normal(size=U8.shape).astype(np.float32)}
+    proto = model(nodes, feed, ["y"], CONSTANTS, opset=13)
+    np.testing.assert_array_equal(results(imported(proto), feed)[0], onnxruntimes(proto, feed)[0])
 
 
 def test_signed_data() -> None:

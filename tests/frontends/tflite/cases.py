@@ -175,6 +175,8 @@ def _pairs() -> Iterator[Case]:
     yield Case("PRELU", [IMAGE], [IMAGE], extra=[slopes], formats=("int16",), label="by bytes")
     for kind in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
         yield Case(kind, [ROWS, ROWS], [ROWS], result=np.bool_, steps=0)
+    for kind in ("EQUAL", "NOT_EQUAL"):  # of 30,000 pairs some are less than a step of 1/256 apart
+        yield Case(kind, [(1, 200), (150, 1)], [(150, 200)], formats=("int16",), result=np.bool_, label="of all pairs")
 
 
 def _functions() -> Iterator[Case]:
@@ -229,6 +231,9 @@ def _reductions() -> Iterator[Case]:
     yield Case(
         "SUM", [IMAGE], [(1, 6, 5)], drop, [i32("axes", [3])], parameters=SUMS, reference=False
     )  # LiteRT's reference kernel scales 8- and 16-bit signed sums by a wrong factor
+    # A ratio of scales just below 75/92: sums that are ties in float32 only.
+    yield Case("SUM", [IMAGE], [(1, 6, 5)], drop, [i32("axes", [3])], formats=("uint8",),
+               parameters={"uint8": (0.06133334, 120)}, reference=False, label="of ties")  # fmt: skip
     yield Case("REDUCE_PROD", [ROWS], [(2,)], drop, [i32("axes", [1])], formats=FLOAT)
     yield Case("REDUCE_MAX", [IMAGE], [(1, 1, 5, 4)], keep, [i32("axes", [1])], same=True, steps=0)
     yield Case("REDUCE_MIN", [IMAGE], [(1, 5, 4)], drop, [i32("axes", [1])], same=True, steps=0)

@@ -82,3 +82,25 @@ def test_halves_are_litert_s(kind: str, format: str, per_channel: bool) -> None:
         ours = qmlir.reference(module)
         differing = [int((ours.run(x)[0] != run(theirs, [x])[0]).sum()) for x in inputs]
         assert sum(differing) == 0, numerics
+
+
+@pytest.mark.parametrize("format", ["int8", "uint8"])
+def test_the_scales_of_a_fully_connected_layer_multiply_in_float64(format: str) -> None:
+    """Of data and result on one scale s: (s · w) / s is w, and only in float64 sums that are a multiple of 50 · w."""
+    middle = 128 if format == "uint8" else 0
+    for scale in (0.4, 0.1, 0.02, 1 / 3, 0.7):
+        x, w = {"scale": [scale], "zero": [middle]}, {"scale": [0.01], "zero": [middle]}
+        weights = np.array([[25, 50, 75, 100], [10, 20, -30, 5]], np.int64) + middle
+        tensors = [
+            T("x", (256, 4), format, **x),
+            constant("w", weights.astype(format), **w),
+            constant("b", np.zeros(2, np.int32), scale=[float(np.float32(scale) * np.float32(0.01))], zero=[0]),
+            T("y", (256, 2), format, **x),
+        ]
+        data = model(tensors, [Op("FULLY_CONNECTED", [0, 1, 2], [3], *OPTIONS["FULLY_CONNECTED"])], [0], [3])
+        stored = np.random.default_rng(0).integers(middle - 60, middle + 60, (256, 4)).astype(format)
+        for numerics in RESOLVERS:
+            module = load_tflite(data)
+            follow(module, numerics)
+            (want,) = run(interpreter(data, numerics), [stored])
+            np.testing.assert_array_equal(qmlir.reference(module).run(stored)[0], want, f"{scale} {numerics}")

@@ -10,7 +10,7 @@ import qmlir
 from qmlir.errors import FileError, NodeError, OptionError, QmlirError
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
 from qmlir.frontends.tflite import load_tflite
-from tests.frontends.tflite.files import Op, T, constant, model
+from tests.frontends.tflite.files import Op, T, constant, interpreter, model
 
 ACT = "FusedActivationFunction"
 QUANTIZED = {"dtype": np.int8, "scale": [0.5], "zero": [0]}
@@ -127,6 +127,25 @@ def test_options_of_another_operator() -> None:
     tensors, (op,), inputs, outputs = good()
     operator = Op(op.kind, op.inputs, op.outputs, "SoftmaxOptions", {"Beta": 1.0})
     refused(model(tensors, [operator], inputs, outputs), "options must be FullyConnectedOptions", NodeError)
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_window_beyond_an_input_that_is_not_padded(kind: str) -> None:
+    """Of a window over 5 of 4, LiteRT's reference makes a result without elements, which no network is for."""
+    valid = {"Padding": 1, "StrideH": 1, "StrideW": 1}
+    tensors = [T("x", (1, 6, 4, 1)), T("y", (1, 2, 0, 1))]
+    if "CONV" in kind:
+        options = {**valid, "DilationHFactor": 2, "DilationWFactor": 2}
+        weights = [constant("w", np.ones((1, 3, 3, 1), np.float32)), constant("b", np.zeros(1, np.float32))]
+        named = "Conv2DOptions" if kind == "CONV_2D" else "DepthwiseConv2DOptions"
+        options |= {} if kind == "CONV_2D" else {"DepthMultiplier": 1}
+        op = Op(kind, [0, 2, 3], [1], named, options)
+    else:
+        weights, op = [], Op(kind, [0], [1], "Pool2DOptions", {**valid, "FilterHeight": 5, "FilterWidth": 5})
+    data = model([*tensors, *weights], [op], [0], [1])
+    refused(data, r"must fit into its input.*without elements, got a window over 5 of 4", NodeError)
+    (result,) = interpreter(data, "litert-reference").get_output_details()
+    assert list(result["shape"]) == [1, 2, 0, 1]
 
 
 def test_weights_quantized_along_another_axis() -> None:

@@ -10,6 +10,7 @@ import qmlir
 from qmlir.compiler import to_integers
 from qmlir.frontends.tflite import load_tflite
 from qmlir.runtimes import follow
+from tests.frontends.tflite.c_library import functions_of_the_c_library
 from tests.frontends.tflite.files import RESOLVERS, Array, Op, T, constant, interpreter, model, run, schema
 
 ROWS, INPUTS, OUTPUTS = 40, 24, 10
@@ -165,7 +166,17 @@ FUNCTIONS: list[tuple[str, float, float, str, dict[str, Any]]] = [
     *(("EXP", scale, 0.01, "", {}) for scale in (1e-4, 3e-4, 1e-3)),
     ("LOG", 1e-3, 1e-3, "", {}),
     ("LOG", 1e-4, 3e-4, "", {}),
+    ("EXP", 2.97e-3, 2.79e-4, "", {}),  # knots 2^15 steps apart, of which LiteRT sees 16 bits
+    ("LOG", 1.2e-3, 4.97e-6, "", {}),
     *(("GELU", scale, scale, "GeluOptions", {"Approximate": how}) for scale in (3e-4, 1e-3) for how in (True, False)),
+    (
+        "GELU",
+        3.488693982944824e-5,
+        2.53367034e-5,
+        "GeluOptions",
+        {"Approximate": False},
+    ),  # the C library decides a knot
+    ("GELU", 3.786944944295101e-5, 1.21621898e-5, "GeluOptions", {"Approximate": True}),  # and steps of float32 do
     ("ABS", 3e-4, 4e-4, "", {}),
     ("NEG", 3e-4, 3e-4, "", {}),
     ("RELU", 3e-4, 4e-4, "", {}),
@@ -173,6 +184,10 @@ FUNCTIONS: list[tuple[str, float, float, str, dict[str, Any]]] = [
     ("LEAKY_RELU", 3e-4, 4e-4, "LeakyReluOptions", {"Alpha": 0.1}),
 ]
 """Operator, the scales of data and result, options."""
+
+
+GELUS = 30
+"""Files of one gelu, each with scales of its own."""
 
 
 def function(kind: str, scale: float, result: float, options: str, values: dict[str, Any]) -> bytes:
@@ -191,9 +206,40 @@ def test_functions_equal_litert(case: tuple[str, float, float, str, dict[str, An
     follow(module, numerics)
     x = np.arange(-32768, 32768).astype(np.int16)
     wanted = run(interpreter(data, numerics), [x])[0]
+    with functions_of_the_c_library():
+        np.testing.assert_array_equal(qmlir.reference(module)(x), wanted)
+        if numerics == "litert-reference":
+            np.testing.assert_array_equal(qmlir.compile(module)(x), wanted)
+
+
+@pytest.mark.parametrize("tanh", [False, True])
+def test_gelu_at_many_scales(tanh: bool) -> None:
+    """With the functions of the library that LiteRT calls all are equal; with correctly rounded ones few knots move."""
+    random, x, moved = np.random.default_rng(0), np.arange(-32768, 32768).astype(np.int16), 0
+    for _ in range(GELUS):
+        scale = 10 ** random.uniform(-6.5, -2.5)
+        data = function("GELU", scale, scale * 10 ** random.uniform(-0.6, 0.6), "GeluOptions", {"Approximate": tanh})
+        module = load_tflite(data)
+        follow(module, "litert-reference")
+        wanted = run(interpreter(data, "litert-reference"), [x])[0]
+        with functions_of_the_c_library():
+            np.testing.assert_array_equal(qmlir.reference(module)(x), wanted)
+        off = np.abs(qmlir.reference(module)(x).astype(int) - wanted)
+        assert off.max() <= 1
+        moved += int(np.count_nonzero(off[::128]))
+    assert moved <= GELUS * 512 // 4_000
+
+
+@pytest.mark.parametrize("kind", ["LOGISTIC", "TANH"])
+@pytest.mark.parametrize("power", [2.0**-12, 2.0**-11])
+@pytest.mark.parametrize("factor", [0.999, 0.9995, 1, 1.0006, 1.001])
+def test_scales_near_a_power_of_two_are_taken_for_it(kind: str, power: float, factor: float) -> None:
+    data = function(kind, float(np.float32(power * factor)), UNIT, "", {})
+    module = load_tflite(data)
+    follow(module, "litert-reference")
+    x = np.arange(-32768, 32768).astype(np.int16)
+    wanted = run(interpreter(data, "litert-reference"), [x])[0]
     np.testing.assert_array_equal(qmlir.reference(module)(x), wanted)
-    if numerics == "litert-reference":
-        np.testing.assert_array_equal(qmlir.compile(module)(x), wanted)
 
 
 @pytest.mark.parametrize("kind", ["LOGISTIC", "TANH"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -9,7 +10,10 @@ import numpy as np
 import pytest
 
 import qmlir
+from qmlir.compiler import to_integers
 from qmlir.frontends.tflite import load_tflite
+from qmlir.frontends.tflite.reader import read_model
+from qmlir.ledger import decisions
 from qmlir.runtimes import follow
 from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
@@ -59,11 +63,10 @@ def square(random: np.random.Generator, format: str) -> tuple[list[Parameters], 
 
 
 def quotient(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
-    """Two operands, the second never 0, and the scale of their quotient."""
-    (left, (scale, _)), (_, point) = alike(random, format)
-    least = int(np.iinfo(format).min)
-    spread = float(np.float32(2.0 ** random.integers(-10, -7)))  # LiteRT shifts by less than 32 bits then
-    return [left, (scale, least)], (float(np.float32(left[0] / scale * spread)), point)
+    """Two operands and the scale of their quotient, which may be less than a step: LiteRT then shifts by too much."""
+    (left, right), (_, point) = alike(random, format)
+    spread = 2.0 ** random.integers(-10, 3)
+    return [left, right], (float(np.float32(left[0] / right[0] * spread)), point)
 
 
 def equal(random: np.random.Generator, format: str) -> tuple[list[Parameters], Parameters]:
@@ -106,7 +109,7 @@ class Subject:
 
     without   the numerics, or formats and numerics, that LiteRT has no kernel for or that qmlir does not follow
     negative  whether it is defined of negative numbers
-    above     how far above the least integer two operands begin
+    divides   whether the second operand is never 0
     """
 
     kind: str
@@ -116,7 +119,7 @@ class Subject:
     version: int = 1
     without: tuple[str, ...] = ()
     negative: bool = True
-    above: int = 0
+    divides: bool = False
 
 
 ALL, SIGNED = ("int8", "uint8", "int16"), ("int8",)
@@ -135,7 +138,7 @@ SUBJECTS = (
     Subject("EXP", single, SIGNED, ("ExpOptions", {})),
     Subject("LOG", single, SIGNED),
     Subject("SQRT", positive, SIGNED),
-    Subject("DIV", quotient, options=("DivOptions", {ACT: 0}), version=2, above=1),
+    *(Subject("DIV", quotient, ALL, ("DivOptions", {ACT: act}), 2, divides=True) for act in (0, 3)),
     Subject("RSQRT", single, SIGNED, version=2, negative=False),
     Subject("RSQRT", single, ("int16",), version=3, negative=False),
     Subject("SQUARED_DIFFERENCE", alike, SIGNED, ("SquaredDifferenceOptions", {}), 2),
@@ -269,7 +272,10 @@ def test_equals_litert(subject: Subject, format: str, numerics: str) -> None:
         if every is not None and not subject.negative:
             every = every[every >= of[0][1]][None]
         size = 4096 if every is None else every.size
-        arrays = [random.integers(limits.min + subject.above, limits.max + 1, (1, size)).astype(format) for _ in of]
+        arrays = [random.integers(limits.min, limits.max + 1, (1, size)).astype(format) for _ in of]
+        if subject.divides:
+            arrays[0][:, :100] = of[0][1]
+            arrays[1][arrays[1] == of[1][1]] = of[1][1] + (1 if of[1][1] < limits.max else -1)
         inputs = arrays if every is None else [every]
         data = written(subject, format, of, result, size)
         module = load_tflite(data)
@@ -281,3 +287,80 @@ def test_equals_litert(subject: Subject, format: str, numerics: str) -> None:
         np.testing.assert_array_equal(got, want, f"{of} {result}")
         if draw == 0:
             np.testing.assert_array_equal(qmlir.compile(module).run(named)[0], got)
+
+
+COMPARED = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+
+
+def comparison(kind: str, format: str, random: np.random.Generator) -> tuple[bytes, dict[str, np.ndarray]]:
+    """A file that compares all pairs of some integers, and these; half of the files have one scale for both."""
+    limits = np.iinfo(format)
+    scales = (10 ** random.uniform(-6, 1.5, 2)).astype(np.float32)
+    points = random.integers(limits.min, limits.max + 1, 2) if format != "int16" else [0, 0]
+    if random.random() < 0.5:
+        scales[1] = scales[0]
+    if random.random() < 0.5:
+        points[1] = points[0]
+    shapes = [(64, 1), (1, 64)]
+    tensors = [
+        T(name, shape, format, None, [float(scale)], [int(point)])
+        for name, shape, scale, point in zip("ab", shapes, scales, points, strict=True)
+    ]
+    name = "".join(word.capitalize() for word in kind.split("_"))
+    version = 3 if format == "int16" and kind in ("EQUAL", "NOT_EQUAL") else 2
+    data = model([*tensors, T("y", (64, 64), np.bool_)], [Op(kind, [0, 1], [2], f"{name}Options", {}, version)], [0, 1],
+                 [2])  # fmt: skip
+    feed = {n: random.integers(limits.min, limits.max + 1, s).astype(format) for n, s in zip("ab", shapes, strict=True)}
+    return data, feed
+
+
+@pytest.mark.parametrize("numerics", RESOLVERS)
+@pytest.mark.parametrize("format", ALL)
+@pytest.mark.parametrize("kind", COMPARED)
+def test_comparisons_equal_litert(kind: str, format: str, numerics: str, tmp_path: Path) -> None:
+    """Of scales from 10⁻⁶ to 30: compared are rounded steps of 1/256, signs alone from a scale of 1."""
+    random = np.random.default_rng(0)
+    for draw in range(2 * DRAWS):
+        data, feed = comparison(kind, format, random)
+        module = load_tflite(data)
+        follow(module, numerics)
+        (want,) = run(interpreter(data, numerics), list(feed.values()))
+        (got,) = qmlir.reference(module).run(feed)
+        np.testing.assert_array_equal(got, want)
+        if draw == 0 and numerics == "litert-reference" and kind in ("EQUAL", "GREATER"):
+            np.testing.assert_array_equal(qmlir.compile(module).run(feed)[0], got)
+            qmlir.save(module, tmp_path / "saved.mlir")
+            np.testing.assert_array_equal(qmlir.reference(qmlir.load(tmp_path / "saved.mlir")).run(feed)[0], got)
+
+
+@pytest.mark.parametrize("format", ALL)
+def test_comparisons_are_written_as_they_were_read(format: str, tmp_path: Path) -> None:
+    data, feed = comparison("GREATER", format, np.random.default_rng(2))
+    path = tmp_path / "written.tflite"
+    module = load_tflite(data)
+    follow(module, "litert-reference")
+    assert [(e.operation, e.outcome, e.code) for e in decisions(to_integers(module))] == [
+        ("nn.less", "quantized", "compared")
+    ]
+    qmlir.export(module, path, format="tflite")
+    assert [o.kind for o in read_model(path).subgraphs[0].operators] == ["LESS"]
+    (want,) = run(interpreter(data, "litert-reference"), list(feed.values()))
+    (got,) = run(interpreter(path.read_bytes(), "litert-reference"), list(feed.values()))
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("format", ALL)
+def test_comparisons_behind_casts_compare_floats(format: str) -> None:
+    """Under the same numerics: the file has a DEQUANTIZE for each side."""
+    random = np.random.default_rng(3)
+    limits, scale = np.iinfo(format), 1e-4
+    x = {n: random.integers(limits.min, limits.max + 1, (32,)).astype(format) for n in "ab"}
+    tensors = [T(n, (32,), format, None, [scale], [0]) for n in "ab"]
+    tensors += [T("c", (32,)), T("d", (32,)), T("y", (32,), np.bool_)]
+    ops = [Op("DEQUANTIZE", [0], [2]), Op("DEQUANTIZE", [1], [3]), Op("LESS", [2, 3], [4], "LessOptions")]
+    data = model(tensors, ops, [0, 1], [4])
+    module = load_tflite(data)
+    follow(module, "litert-reference")
+    (want,) = run(interpreter(data, "litert-reference"), list(x.values()))
+    np.testing.assert_array_equal(qmlir.reference(module).run(x)[0], want)
+    np.testing.assert_array_equal(want, x["a"] < x["b"])

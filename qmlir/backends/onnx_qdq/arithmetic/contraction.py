@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from xdsl.dialects.builtin import i8, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import NoForm
-from qmlir.backends.onnx_qdq.arithmetic.forms import INT32, computes, number
+from qmlir.backends.onnx_qdq.arithmetic.forms import INT32, computes, require_bytes, sums_of_bytes, zero_point
 from qmlir.backends.onnx_qdq.contraction import DEPTHWISE_FILTERS, IMAGES, window_attributes
 from qmlir.backends.onnx_qdq.graph import Tensor
 from qmlir.backends.onnx_qdq.values import Permutation, Values, constant
@@ -30,26 +29,29 @@ def depthwise_conv2d(op: qint.DepthwiseConv2DOp, values: Values) -> None:
 def _convolve(
     op: qint.Conv2DOp | qint.DepthwiseConv2DOp, values: Values, filters: Permutation, kernel: Sequence[int], groups: int
 ) -> None:
-    point = _zero_point(values, op.x, op.zero_point.value.data)
-    _require_bytes(op.w)
-    sums = values.graph.node(
-        "ConvInteger",
-        values.stored(op.x, IMAGES),
-        values.stored(op.w, filters),
-        point,
-        dtype=INT32,
-        kernel_shape=list(kernel),
-        group=groups if groups != 1 else None,
-        **window_attributes(op),
-    )
+    require_bytes(op.w)
+
+    def summed(x: Tensor, point: Tensor | None) -> Tensor:
+        return values.graph.node(
+            "ConvInteger",
+            x,
+            values.stored(op.w, filters),
+            point,
+            dtype=INT32,
+            kernel_shape=list(kernel),
+            group=groups if groups != 1 else None,
+            **window_attributes(op),
+        )
+
+    sums = sums_of_bytes(values, op.x, op.zero_point.value.data, summed)
     values.define(op.acc, _biased(op, values, sums, (-1, 1, 1)), IMAGES)
 
 
 @computes(qint.FullyConnectedOp)
 def fully_connected(op: qint.FullyConnectedOp, values: Values) -> None:
     """MatMulInteger with the weights as [I, O]."""
-    point = _zero_point(values, op.x, op.zero_point.value.data)
-    _require_bytes(op.w)
+    point = zero_point(values, op.x, op.zero_point.value.data)
+    require_bytes(op.w)
     x, w = values.stored(op.x), values.stored(op.w, (1, 0))
     sums = values.graph.node("MatMulInteger", x, w, point, dtype=INT32)
     values.define(op.acc, _biased(op, values, sums, (-1,)))
@@ -59,10 +61,10 @@ def fully_connected(op: qint.FullyConnectedOp, values: Values) -> None:
 def matmul(op: qint.MatMulOp, values: Values) -> None:
     """MatMulInteger."""
     points = [
-        _zero_point(values, value, point.value.data)
+        zero_point(values, value, point.value.data)
         for value, point in ((op.lhs, op.lhs_zero_point), (op.rhs, op.rhs_zero_point))
     ]
-    _require_sums(op.acc)
+    _require_sums(op.acc, "export as onnx-qdq")
     lhs, rhs = values.stored(op.lhs), values.stored(op.rhs)
     values.define(op.acc, values.graph.node("MatMulInteger", lhs, rhs, *points, dtype=INT32))
 
@@ -70,7 +72,7 @@ def matmul(op: qint.MatMulOp, values: Values) -> None:
 def _biased(op: qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp, values: Values, sums: Tensor,
             shape: tuple[int, ...]) -> Tensor:  # fmt: skip
     """Sums plus the bias, [O] reshaped to broadcast against them."""
-    _require_sums(op.acc)
+    _require_sums(op.acc, "export as onnx-qdq" if op.b is None else "quantize it with bias=int32")
     if op.b is None:
         return sums
     array = constant(op.b)
@@ -81,23 +83,6 @@ def _biased(op: qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp, 
     return values.graph.node("Add", sums, bias)
 
 
-def _zero_point(values: Values, x: SSAValue, point: int) -> Tensor | None:
-    """What data count from; None for 0.
-
-    Raises:
-        NoForm: The data are wider than bytes, or the point lies outside them.
-    """
-    _require_bytes(x)
-    if not -128 <= point < 128:
-        raise NoForm("must have zero points that int8 holds", str(point), "choose parameters within the storage")
-    return number(values.graph, point, np.dtype(np.int8)) if point else None
-
-
-def _require_bytes(value: SSAValue) -> None:
-    if element_of(value) != i8:
-        raise NoForm("must multiply bytes", str(element_of(value)), "quantize to 8 bits")
-
-
-def _require_sums(value: SSAValue) -> None:
+def _require_sums(value: SSAValue, remedy: str) -> None:
     if element_of(value) != i32:
-        raise NoForm("must have sums of 32 bits", str(element_of(value)), "quantize to 8 bits")
+        raise NoForm("must have sums of 32 bits", str(element_of(value)), remedy)

@@ -4,21 +4,28 @@
 def lookup(op: qint.LookupOp, values: Values) -> None: ...
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import i8, i16
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.forms import Forms, NoForm
+from qmlir.backends.onnx_qdq.contraction import IMAGES
 from qmlir.backends.onnx_qdq.exporters import EXPORTS
-from qmlir.backends.onnx_qdq.graph import Graph, Tensor, tensor_type
+from qmlir.backends.onnx_qdq.graph import Graph, Tensor
 from qmlir.backends.onnx_qdq.values import Values
+from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.qint import QINT
 
 computes: Forms[Values] = Forms()
 """Enters a function into the table."""
 
-INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
+INT8, INT32, INT64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.int64)
+
+BYTE = 1 << 8
+"""Numbers that a byte has."""
 
 
 def spelled_out() -> Forms[Values]:
@@ -36,7 +43,7 @@ def _refuse(op: Operation, values: Values) -> None:
 
 def cast(graph: Graph, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """A tensor of another type; no node if it is of that."""
-    return x if x.dtype == dtype else graph.node("Cast", x, to=tensor_type(dtype), dtype=dtype)
+    return graph.cast(x, dtype)
 
 
 def number(graph: Graph, value: float, dtype: np.dtype[Any]) -> Tensor:
@@ -47,3 +54,48 @@ def number(graph: Graph, value: float, dtype: np.dtype[Any]) -> Tensor:
 def minus(graph: Graph, x: Tensor, point: int) -> Tensor:
     """A tensor less a zero point; no node for 0."""
     return graph.node("Sub", x, number(graph, point, x.dtype)) if point else x
+
+
+def zero_point(values: Values, x: SSAValue, point: int) -> Tensor | None:
+    """What data count from; None for 0.
+
+    Raises:
+        NoForm: The data are wider than bytes, or the point lies outside them.
+    """
+    require_bytes(x)
+    if not -128 <= point < 128:
+        raise NoForm("must have zero points that int8 holds", str(point), "choose parameters within the storage")
+    return number(values.graph, point, np.dtype(np.int8)) if point else None
+
+
+def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
+    """Sums over windows of images, int32, of data of 8 bits, or of 16 bits as their two bytes.
+
+    x − z = 256 · (h − z_h) + (l − z_l), l being the lower byte less 128; each byte is padded with its own zero point.
+
+    Args:
+        values: Where nodes are added.
+        x: The data.
+        point: What they count from.
+        summed: Makes the sums of int8 images that count from a zero point; None is 0.
+
+    Raises:
+        NoForm: The data are wider, or the point lies outside them.
+    """
+    if element_of(x) != i16:
+        return summed(values.stored(x, IMAGES), zero_point(values, x, point))
+    if not -(1 << 15) <= point < 1 << 15:
+        raise NoForm("must have zero points that int16 holds", str(point), "choose parameters within the storage")
+    graph = values.graph
+    wide = cast(graph, values.stored(x, IMAGES), INT32)
+    lower = graph.node("Mod", wide, number(graph, BYTE, INT32))  # the sign of 256: never below 0
+    upper = graph.node("Div", graph.node("Sub", wide, lower), number(graph, BYTE, INT32))
+    parts = [(upper, point // BYTE), (minus(graph, lower, BYTE // 2), point % BYTE - BYTE // 2)]
+    high, low = (summed(cast(graph, part, INT8), number(graph, z, INT8) if z else None) for part, z in parts)
+    return graph.node("Add", graph.node("Mul", high, number(graph, BYTE, INT32)), low)
+
+
+def require_bytes(value: SSAValue) -> None:
+    """Raises NoForm unless a value is bytes."""
+    if element_of(value) != i8:
+        raise NoForm("must multiply bytes", str(element_of(value)), "quantize to 8 bits")

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from qmlir.backends.onnx_qdq.arithmetic.forms import INT32, cast, computes, minus, number
+from qmlir.backends.onnx_qdq.arithmetic.forms import INT32, cast, computes, minus, sums_of_bytes
 from qmlir.backends.onnx_qdq.contraction import IMAGES, window_attributes
+from qmlir.backends.onnx_qdq.graph import Tensor
+from qmlir.backends.onnx_qdq.pooling import pool_attributes
 from qmlir.backends.onnx_qdq.values import Values, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.interfaces import shape_of
@@ -12,8 +14,7 @@ from qmlir.dialects.interfaces import shape_of
 @computes(qint.MaxPool2DOp)
 def max_pool2d(op: qint.MaxPool2DOp, values: Values) -> None:
     """MaxPool."""
-    window = list(op.window_values())
-    y = values.graph.node("MaxPool", values.stored(op.x, IMAGES), kernel_shape=window, **window_attributes(op))
+    y = values.graph.node("MaxPool", values.stored(op.x, IMAGES), **pool_attributes(op))
     values.define(op.y, y, IMAGES)
 
 
@@ -24,16 +25,15 @@ def average_pool2d(op: qint.AveragePool2DOp, values: Values) -> None:
     counts, offset = op.counts().astype(np.int32), op.offset.value.data
     # A ConvInteger pads with the zero point, so what counts from it sees none of the padding.
     point = op.zero_point.value.data if bool(op.count_include_pad) else 0
-    sums = graph.node(
-        "ConvInteger",
-        values.stored(op.x, IMAGES),
-        graph.constant(np.ones((channels, 1, *window), np.int8)),
-        number(graph, point, np.dtype(np.int8)),
-        dtype=INT32,
-        kernel_shape=list(window),
-        group=channels,
-        **window_attributes(op),
-    )
+
+    def summed(x: Tensor, point: Tensor | None) -> Tensor:
+        ones = graph.constant(np.ones((channels, 1, *window), np.int8))
+        return graph.node(
+            "ConvInteger", x, ones, point, dtype=INT32, kernel_shape=list(window), group=channels,
+            **window_attributes(op),
+        )  # fmt: skip
+
+    sums = sums_of_bytes(values, op.x, point, summed)
     total = graph.node("Add", sums, graph.constant((point + offset) * counts))
     magnitude = graph.node("Add", graph.node("Abs", total), graph.constant(counts // 2))
     magnitude = graph.node("Div", magnitude, graph.constant(counts))

@@ -46,13 +46,31 @@ def half_up(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp) -> Ten
     graph, point = values.graph, op.zero_point.value.data
     low, high = op.lower.value.data, op.upper.value.data
     if int(bits.max(initial=1)) + int(high - low + 1).bit_length() > ROOM:
-        got = f"a shift by {int(bits.max())} bits"
-        raise NoForm("must have factors between scales that 62 bits can say", got, "export as onnx-qdq")
+        return _half_up_of_few(values, total, bits, op)
     y = graph.node("Add", total, graph.constant((np.int64(1) << bits - 1) + (np.int64(point - low) << bits)))
     y = _chosen(graph, y, number(graph, 0, INT64), least=True)
     y = _chosen(graph, y, graph.constant((np.int64(high - low + 1) << bits) - 1), least=False)
     y = graph.node("Div", y, graph.constant(np.int64(1) << bits))
     return cast(graph, minus(graph, y, -low), stored_dtype(op.y))
+
+
+def _half_up_of_few(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp) -> Tensor:
+    """The same where the clamp's bounds have no room: the clamp comes last, and a truncated quotient below 0 is lower.
+
+    A shift so far leaves less than 32 bits and a sign, so that the zero point has room.
+    """
+    graph, low, high = values.graph, op.lower.value.data, op.upper.value.data
+    if int(bits.max(initial=1)) > ROOM:
+        got = f"a shift by {int(bits.max())} bits"
+        raise NoForm("must have factors between scales that 62 bits can say", got, "export as onnx-qdq")
+    step = graph.constant(np.int64(1) << bits)
+    total = graph.node("Add", total, graph.constant(np.int64(1) << bits - 1))
+    quotient = graph.node("Div", total, step)
+    above = graph.node("Less", total, graph.node("Mul", quotient, step), dtype=BOOL)
+    y = minus(graph, graph.node("Sub", quotient, cast(graph, above, INT64)), -op.zero_point.value.data)
+    y = _chosen(graph, y, number(graph, low, INT64), least=True)
+    y = _chosen(graph, y, number(graph, high, INT64), least=False)
+    return cast(graph, y, stored_dtype(op.y))
 
 
 def _chosen(graph: Graph, x: Tensor, bound: Tensor, *, least: bool) -> Tensor:

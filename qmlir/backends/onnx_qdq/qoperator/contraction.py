@@ -16,7 +16,7 @@ from qmlir.backends.onnx_qdq.values import Permutation, StoredValues, constant, 
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.legality import NoIntegerForm, is_accumulator, stored_bias
+from qmlir.legality import NoIntegerForm, fits_32_bits, is_accumulator, stored_bias
 from qmlir.quantized_values import uniform
 from qmlir.rewriting import tensor_name
 
@@ -40,6 +40,7 @@ def _convolve(
     kernel: Sequence[int],
     groups: int,
 ) -> None:
+    _require_sums(op)
     bias = _bias(op, values)
     weights = _factor(op, op.w, values, filters)
     y = values.graph.node(
@@ -59,6 +60,7 @@ def _convolve(
 @computes(nn.FullyConnectedOp)
 def fully_connected(op: nn.FullyConnectedOp, values: StoredValues) -> None:
     """QGemm; its weights are [O, I] in both."""
+    _require_sums(op)
     bias = _bias(op, values)
     weights = _factor(op, op.w, values, identity(2))
     data, result = scale_and_point(op.x, values), scale_and_point(op.y, values)
@@ -69,8 +71,7 @@ def fully_connected(op: nn.FullyConnectedOp, values: StoredValues) -> None:
 @computes(nn.MatMulOp)
 def matmul(op: nn.MatMulOp, values: StoredValues) -> None:
     """QLinearMatMul."""
-    if is_accumulator(op.y, op):
-        raise NoOperator
+    _require_sums(op)
     rhs = _factor(op, op.rhs, values, identity(len(shape_of(op.rhs))))
     lhs = values.real(op.lhs), *scale_and_point(op.lhs, values)
     values.define(op.y, values.graph.node("QLinearMatMul", *lhs, *rhs, *scale_and_point(op.y, values)))
@@ -100,18 +101,22 @@ def _factor(
     return values.graph.constant(stored, tensor_name(w)), scale, zero_point
 
 
-def _bias(op: WeightedOp, values: StoredValues) -> Tensor | None:
-    """The bias in steps of s_x · s_w.
+def _require_sums(op: WeightedOp | nn.MatMulOp) -> None:
+    """Raises NoOperator unless 32 bits hold the sums, with a constant bias, and the result is not the sums themselves.
 
-    Raises:
-        NoOperator: It has no such form, or the result is the sums themselves.
+    onnxruntime adds in 32 bits, a bias of 32 bits included; what exceeds them wraps around.
     """
-    if is_accumulator(op.y, op):
-        raise NoOperator
     try:
-        stored = stored_bias(op)
+        fits = fits_32_bits(op)
     except NoIntegerForm:
         raise NoOperator from None
+    if not fits or is_accumulator(op.y, op):
+        raise NoOperator
+
+
+def _bias(op: WeightedOp, values: StoredValues) -> Tensor | None:
+    """The bias of sums that fit 32 bits, in steps of s_x · s_w."""
+    stored = stored_bias(op)
     if stored is None or op.b is None:
         return None
     return values.graph.constant(stored.astype(np.int32), tensor_name(op.b))

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from qmlir.backends.onnx_qdq.contraction import IMAGES, window_attributes
+from qmlir.backends.onnx_qdq.contraction import IMAGES
 from qmlir.backends.onnx_qdq.graph import MICROSOFT
+from qmlir.backends.onnx_qdq.pooling import pool_attributes
 from qmlir.backends.onnx_qdq.qoperator.forms import NoOperator, computes, scale_and_point
 from qmlir.backends.onnx_qdq.values import StoredValues
 from qmlir.dialects import nn
@@ -19,8 +20,7 @@ def average_pool2d(op: nn.AveragePool2DOp, values: StoredValues) -> None:
         op,
         values,
         count_include_pad=1 if bool(op.count_include_pad) else None,
-        kernel_shape=list(op.window_values()),
-        **window_attributes(op),
+        **pool_attributes(op),
     )
 
 
