@@ -14,17 +14,17 @@ JOBS   ?= 2
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint models accuracy npu conformance fuzz files tables bench clean
+.PHONY: help demo test check lint models models-sample accuracy npu conformance fuzz files tables bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## the digits network: profile, quantize, compile, run, compare with float
 	$(BIN)/python examples/digits/demo.py
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
-test: $(READY) ## every test
-	$(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks
+test: $(READY) ## every test but those of trained networks
+	$(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m "not models"
 	$(BIN)/lit -v -j$(JOBS) filecheck_tests/cli
 
 check: lint ## what has to hold before each commit: format, style, types, layers, the fast tests
@@ -43,6 +43,9 @@ models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLI
 	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest tests/models -q -s -n $(JOBS) --dist loadfile
 	$(MAKE) accuracy
+
+models-sample: $(READY) ## a few seeded samples of each of these networks, in minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m models
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and README's table
 	$(BIN)/python -W ignore -m tests.models.accuracy -j $(JOBS)

@@ -94,8 +94,8 @@ def _batch(
 
 
 def _shrink(options: argparse.Namespace, shares: Shares, fresh: dict[Key, int], report: Report) -> None:
-    """Writes a test of each kind of finding."""
-    tasks = list(fresh.items())
+    """Writes a test of each kind of finding, one of those that are of one kind once they are shrunk."""
+    tasks, written = list(fresh.items()), set[Key]()
 
     def work(task: tuple[Key, int]) -> tuple[Any, Finding] | None:
         warnings.simplefilter("ignore")
@@ -108,6 +108,9 @@ def _shrink(options: argparse.Namespace, shares: Shares, fresh: dict[Key, int], 
             found = case(options.seed, number, shares), Finding(*key, report.findings[key][0][1])
         else:
             found = result
+        if found[1].key in written:
+            continue
+        written.add(found[1].key)
         origin = f"Found by `python -m tests.fuzz --seed {options.seed} --number {number}`."
         _say(f"{': '.join(key)}: {write(options.out, *found, origin)}", to=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""How convolutions, matrix products, pools, recurrent layers and attention are drawn."""
+"""How convolutions, matrix products, pools and recurrent layers are drawn."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.fuzz.drawing import Drawing, Refused
 from tests.fuzz.operators import draws
 
 
-def _window(d: Drawing, sizes: tuple[int, ...], most: int = 3) -> dict[str, Any]:
+def window(d: Drawing, sizes: tuple[int, ...], most: int = 3) -> dict[str, Any]:
     """Kernel, strides, dilations and padding for spatial sizes; some are odd, some left to their defaults."""
     kernel = [d.integer(1, max(1, min(most, s))) for s in sizes]
     dilations = [2 if d.chance(0.2) and (k - 1) * 2 < s else 1 for k, s in zip(kernel, sizes, strict=True)]
@@ -36,7 +36,7 @@ def _image(d: Drawing) -> str:
 def _convolution(d: Drawing, operator: str) -> None:
     x = _image(d)
     channels = d.shape_of(x)[1]
-    attributes = _window(d, d.shape_of(x)[2:])
+    attributes = window(d, d.shape_of(x)[2:])
     groups = channels if d.chance(0.25) else d.choice([g for g in (1, 1, 1, 2, 3) if channels % g == 0])
     outputs = groups * d.integer(1, 3 if groups > 1 else 17)
     kernel = attributes["kernel_shape"]
@@ -140,7 +140,7 @@ def _einsum(d: Drawing, operator: str) -> None:
 @draws("AveragePool", "MaxPool", "LpPool")
 def _pool(d: Drawing, operator: str) -> None:
     x = d.pick(3, 5, fits=lambda s: all(s))
-    attributes = _window(d, d.shape_of(x)[2:])
+    attributes = window(d, d.shape_of(x)[2:])
     ceil = 1 if d.chance(0.2) and attributes["auto_pad"] is None else None
     if operator == "AveragePool":
         if d.opset < 19:
@@ -187,106 +187,6 @@ def _recurrent(d: Drawing, operator: str) -> None:
     d.add(operator, x, *inputs, outputs=outputs, hidden_size=hidden, direction=direction, **options)
 
 
-@draws("Attention")
-def _attention(d: Drawing, operator: str) -> None:
-    x = d.pick(4, 4, fits=lambda s: all(s))
-    d.add(operator, x, x, d.pick(4, 4, fits=lambda s: s == d.shape_of(x)), is_causal=d.choice([None, 1]))
-
-
-@draws("RotaryEmbedding")
-def _rotary(d: Drawing, operator: str) -> None:
-    x = d.pick(4, 4, fits=lambda s: all(s) and s[3] % 2 == 0)
-    n, _, length, size = d.shape_of(x)
-    angles = d.rng.uniform(-3, 3, (n, length, size // 2))
-    d.add(operator, x, d.constant(np.cos(angles)), d.constant(np.sin(angles)), interleaved=d.choice([None, 1]))
-
-
 @draws("Det")
 def _determinant(d: Drawing, operator: str) -> None:
     d.add(operator, d.pick(2, fits=lambda s: s[-1] == s[-2] and 0 < s[-1] <= 3))
-
-
-# -- quantized models ----------------------------------------------------------------------------------------------
-
-
-def _parameters(d: Drawing, x: str, kind: type[np.generic]) -> tuple[str, str]:
-    """Scale and zero point that suit the values of a tensor."""
-    low, high = d.range_of(x)
-    low, high = min(low, 0.0), max(high, 0.0)
-    limits = np.iinfo(kind)  # type: ignore[arg-type]
-    scale = np.float32(max((high - low) / (int(limits.max) - int(limits.min)), 1e-4))
-    zero = int(np.clip(np.rint(limits.min - low / scale), limits.min, limits.max))
-    if kind is np.int16:
-        scale, zero = np.float32(max(high, -low, 1e-3) / 32767), 0
-    return d.constant(np.array(scale, np.float32), np.float32), d.constant(np.array(zero, kind), kind)
-
-
-def quantized(d: Drawing, x: str, kind: type[np.generic]) -> tuple[str, str, str]:
-    """A tensor in integers, its scale and its zero point."""
-    if d.value(x).dtype != np.float32:
-        raise Refused("halves")
-    scale, zero = _parameters(d, x, kind)
-    return d.add("QuantizeLinear", x, scale, zero)[0], scale, zero
-
-
-@draws("QuantizeLinear", "DequantizeLinear")
-def _casts(d: Drawing, operator: str) -> None:
-    kinds = [np.int8, np.uint8] if d.opset < 21 else [np.int8, np.uint8, np.int16]
-    d.add("DequantizeLinear", *quantized(d, d.pick(), d.choice(kinds)))
-
-
-@draws("DynamicQuantizeLinear")
-def _dynamic(d: Drawing, operator: str) -> None:
-    if d.float != np.float32:
-        raise Refused("halves")
-    d.add("DequantizeLinear", *d.add(operator, d.pick(), outputs=3))
-
-
-def _matrix(d: Drawing, inner: int, kind: type[np.generic]) -> tuple[str, int]:
-    outputs = d.integer(1, 6)
-    low = 0 if kind is np.uint8 else -127
-    return d.constant(d.rng.integers(low, 128, (inner, outputs)).astype(kind), kind), outputs
-
-
-@draws("QLinearMatMul")
-def _qlinear_matmul(d: Drawing, operator: str) -> None:
-    x = d.pick(2, 3, fits=lambda s: all(s))
-    kind = d.choice([np.int8, np.uint8])
-    weights, _ = _matrix(d, d.shape_of(x)[-1], kind)
-    scale, zero = d.constant(np.array(0.01, np.float32), np.float32), d.constant(np.array(0, kind), kind)
-    a = quantized(d, x, kind)
-    out = d.constant(np.array(0.05, np.float32), np.float32), d.constant(np.array(d.integer(0, 9), kind), kind)
-    y = d.add(operator, *a, weights, scale, zero, *out)[0]
-    d.add("DequantizeLinear", y, *out)
-
-
-@draws("QLinearConv")
-def _qlinear_conv(d: Drawing, operator: str) -> None:
-    x = d.pick(4, 4, fits=lambda s: all(s))
-    kind, channels = d.choice([np.int8, np.uint8]), d.shape_of(x)[1]
-    attributes = _window(d, d.shape_of(x)[2:])
-    kernel = attributes["kernel_shape"]
-    low = 0 if kind is np.uint8 else -127
-    weights = d.constant(d.rng.integers(low, 128, (d.integer(1, 5), channels, *kernel)).astype(kind), kind)
-    scale, zero = d.constant(np.array(0.01, np.float32), np.float32), d.constant(np.array(0, kind), kind)
-    a = quantized(d, x, kind)
-    out = d.constant(np.array(0.05, np.float32), np.float32), d.constant(np.array(d.integer(0, 9), kind), kind)
-    y = d.add(operator, *a, weights, scale, zero, *out, **attributes)[0]
-    d.add("DequantizeLinear", y, *out)
-
-
-@draws("MatMulInteger")
-def _matmul_integer(d: Drawing, operator: str) -> None:
-    x, scale, zero = quantized(d, d.pick(2, 3, fits=lambda s: all(s)), np.uint8)
-    weights, _ = _matrix(d, d.shape_of(x)[-1], d.choice([np.int8, np.uint8]))
-    y = d.add("Cast", d.add(operator, x, weights, zero)[0], to=1)[0]
-    d.add("Mul", y, scale)
-
-
-@draws("ConvInteger")
-def _conv_integer(d: Drawing, operator: str) -> None:
-    image = d.pick(4, 4, fits=lambda s: all(s))
-    x, scale, zero = quantized(d, image, np.uint8)
-    weights = d.constant(d.rng.integers(0, 128, (2, d.shape_of(image)[1], 1, 1)).astype(np.uint8), np.uint8)
-    y = d.add("Cast", d.add(operator, x, weights, zero)[0], to=1)[0]
-    d.add("Mul", y, scale)

@@ -4,7 +4,8 @@ The functions that draw nodes (operators.py) may be careless: what onnxruntime r
 nearly all that is not finite is taken back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.fuzz.oracle import NodeSession
 
 T = TypeVar("T")
 
-OPSETS = (13, 17, 18, 19, 20, 21, 22, 23, 24)
+OPSETS = (13, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28)
 SAMPLES = 4
 LARGEST, HIGHEST = 4096, 1e5
 """Elements of a tensor; magnitude of a value, beyond which few networks go."""
@@ -38,6 +39,7 @@ class Drawing:
         self.samples: dict[str, tuple[Array, ...]] = {}
         self.values: list[dict[str, Array]] = [{} for _ in range(SAMPLES)]
         self.computed: list[str] = []
+        self.depth = 0
         self._names = 0
 
     # -- numbers ----------------------------------------------------------------------------------------------
@@ -107,6 +109,8 @@ class Drawing:
 
     def input(self, shape: Sequence[int], make: Callable[[], Array] | None = None) -> str:
         """An input with its samples, by default floats."""
+        if self.depth:
+            raise Refused("a subgraph takes what there is")
         scale, offset = self.choice([0.1, 1.0, 1.0, 6.0]), self.choice([0.0, 0.0, 0.0, 1.5, -2.5])
 
         def normal() -> Array:
@@ -198,12 +202,56 @@ class Drawing:
             return self.constant(self.rng.integers(0, 5, sizes).astype(dtype))
         return self.constant(self.floats(sizes))
 
+    # -- versions and subgraphs -------------------------------------------------------------------------------
+
+    def since(self, version: int) -> None:
+        """Sees to an operator set that has an operator: chooses another set if nothing is drawn of the present one.
+
+        Raises:
+            Refused: The network is of an older set.
+        """
+        if self.opset < version and (self.nodes or self.depth):
+            raise Refused("an older version")
+        if self.opset < version:
+            self.opset = self.choice([o for o in OPSETS if o >= version])
+
+    def before(self, version: int, chosen: int) -> None:
+        """Sees to an operator set that still has an operator, like `since`."""
+        if self.opset >= version and (self.nodes or self.depth):
+            raise Refused("a newer version")
+        if self.opset >= version:
+            self.opset = chosen
+
+    @contextmanager
+    def subgraph(self) -> Iterator[list[Node]]:
+        """Nodes that are drawn meanwhile are those of a subgraph; they read any tensor, but make no inputs."""
+        outer = self.nodes, self.sessions, self.computed
+        self.nodes, self.sessions, self.computed = [], [], [*self.computed]
+        self.depth += 1
+        try:
+            yield self.nodes
+        finally:
+            self.depth -= 1
+            self.nodes, self.sessions, self.computed = outer
+
+    def formal(self, arrays: Sequence[Array]) -> str:
+        """An input of a subgraph, with its value on each sample."""
+        name = self.name()
+        for values, array in zip(self.values, arrays, strict=True):
+            values[name] = array
+        self.computed.append(name)
+        return name
+
     # -- nodes ------------------------------------------------------------------------------------------------
 
-    def add(
-        self, operator: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any
-    ) -> tuple[str, ...]:
+    def add(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> tuple[str, ...]:
         """Appends a node.
+
+        Args:
+            operator: The operator, behind a domain other than ONNX's own.
+            inputs: Names of tensors; "" is an input that is left out.
+            outputs: How many the node has.
+            attributes: Those that are not None.
 
         Returns:
             The names of its outputs.
@@ -215,6 +263,7 @@ class Drawing:
         names = tuple(self.name() for _ in range(outputs))
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
+        domain, _, operator = operator.rpartition(".")
         node = Node(operator, inputs, names, kept, domain)
         try:
             own = NodeSession(node, self.values[0], self.constants, self.opset)
@@ -275,7 +324,7 @@ def draw(rng: np.random.Generator, table: dict[str, Callable[[Drawing], None]], 
 def _finished(drawing: Drawing) -> Graph:
     """The network with its outputs: what nothing reads, and now and then what something does."""
     made = [name for node in drawing.nodes for name in node.outputs if name]
-    read = {name for node in drawing.nodes for name in node.inputs}
+    read = {name for node in drawing.nodes for name in node.reads}
     unread = [n for n in made if n not in read]
     outputs = [n for n in unread if drawing.chance(0.7)] or [unread[-1]]
     if drawing.chance(0.2):

@@ -3,12 +3,14 @@
 Of each tensor the largest magnitude over all samples is known, so a tensor of n bits has steps of 2·max|x| / (2^n − 1)
 at most, of twice that if steps are powers of two or one bit is left for more. Each value is rounded to such steps and
 weights to theirs; several draws move the steps against the values. Weights have steps by their largest magnitude in
-the first draw. The others take steps of least square error, which cut off the largest weights: a weight that happens to
-lie on the steps of the first draw does not raise what its channel is expected to keep. Whatever the quantizer decides,
-a network that is worse than this by more than half of its decibels has lost something that its bits hold.
+the first draw. Each other draw takes steps at random of those whose square error is near the least, which may cut off
+the largest weights: weights that happen to lie on the steps of one draw, or whose errors happen to cancel in a sum, do
+not raise what their channel is expected to keep; weights that some steps hold exactly do. Whatever the quantizer
+decides, a network that is worse than this by more than half of its decibels has lost something that its bits hold.
 
 The simulation knows nothing of qmlir. Where a function magnifies what rounding does to its inputs, it does so here too,
-so that what is ill-conditioned has a low expectation.
+so that what is ill-conditioned has a low expectation. Within a recurrent layer sums are rounded before its gates: its
+bias is off by as much.
 """
 
 import math
@@ -17,25 +19,55 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tests.fuzz.graphs import Array, Graph
+from tests.fuzz.graphs import Array, Graph, Node
 from tests.fuzz.options import Options
 from tests.fuzz.oracle import Change, Oracle
+from tests.fuzz.spelled import ON_INTEGERS, QUANT
+
+Part = tuple[slice | int, ...]
+"""An index of some elements of an output."""
 
 LEAST = 16.0
 """dB below which an expectation says nothing."""
 
+MOST = 90.0
+"""dB beyond which nothing more is expected."""
+
+TINY = 2e-8
+"""What floats may differ by at any rate: beyond 18 onnxruntime's sigmoid is 0 or 1, off by exp(−18)."""
+
 DRAWS = 3
+
+MORE_DRAWS = 15
+"""Draws that confirm a loss: of a channel with a single value that is not 0, three often fall on the same step."""
 
 CLIPPING = {"kl", "kl_tvm", "aciq", "moving_average"}
 """Calibrations that may cut off what they like."""
 
 JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "Cast", "CastLike", "Hardmax", "Shrink", "ThresholdedRelu", "Where",
-           "TopK", "MaxUnpool", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"}  # fmt: skip
+           "TopK", "MaxUnpool", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QGemm",
+           *(key.rpartition(".")[2] for key in (*ON_INTEGERS, *QUANT))}  # fmt: skip
 """Operators whose results jump: which values are near a jump no few draws tell."""
 
 EXACT_CONSTANTS = {"Resize", "Upsample", "Range", "OneHot", "RoiAlign", "QuantizeLinear", "DequantizeLinear",
-                   "QLinearConv", "QLinearMatMul", "Clip", "Pow"}  # fmt: skip
+                   "QLinearConv", "QLinearMatMul", "Clip", "Pow", "NonMaxSuppression", "NonZero",
+                   "Unique"}  # fmt: skip
 """Operators whose constants are no data."""
+
+WEIGHTS = {"Conv": (1,), "ConvTranspose": (1,), "DeformConv": (1,), "CausalConvWithState": (1,),
+           "com.microsoft.Attention": (1,), "com.microsoft.MultiHeadAttention": (1, 2), "Attention": (1, 2),
+           "ai.onnx.preview.FlexAttention": (1, 2), "Gemm": (1,), "MatMul": (0, 1),
+           "LSTM": (1, 2), "GRU": (1, 2), "RNN": (1, 2)}  # fmt: skip
+"""Operator → the operands that have bits of their own if they are constant; any other constant has those of data."""
+
+MOVING = {"Scatter", "ScatterElements", "ScatterND", "TensorScatter"}
+"""Operators whose results have the type of their operands: values that are overwritten count for its range as well."""
+
+PRODUCTS = {"MatMul", "Attention", "com.microsoft.MultiHeadAttention", "ai.onnx.preview.FlexAttention"}
+"""Operators whose constant operand has bits of weights only if it is a single matrix."""
+
+NEAR = 2.0
+"""How much more than the least square error of a channel's weights steps may have that are as good."""
 
 FIXED = {"Softmax": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "Softsign": 1.0, "HardSigmoid": 1.0, "LpNormalization": 1.0,
          "Erf": 1.0, "Sin": 1.0, "Cos": 1.0}  # fmt: skip
@@ -49,14 +81,35 @@ class Rounded:
     exact: list[dict[str, Array]]
     draws: list[list[dict[str, Array]]]
 
-    def sqnr(self, name: str, part: tuple[slice | int, ...] = ()) -> float:
-        """The worst signal to noise in dB that a part of an output comes to."""
-        signal = sum(_square(e[name][part]) for e in self.exact)
+    def sqnr(self, name: str, part: Part = ()) -> float:
+        """The worst signal to noise in dB that a part of an output comes to; of a channel of 0, that of the output."""
+        if not (signal := sum(_square(e[name][part]) for e in self.exact)):
+            part, signal = (), sum(_square(e[name]) for e in self.exact)
         noises = [
             sum(_square(r[name][part] - e[name][part]) for e, r in zip(self.exact, draw, strict=True))
             for draw in self.draws
         ]
         return decibels(signal, max(noises))
+
+    def lost(self, name: str, part: Part, found: Sequence[Array]) -> tuple[float, float] | None:
+        """The decibels that a part of an output reaches and those expected of it; None where it has enough of them.
+
+        A channel that is exactly 0 has no signal of its own: what it holds is measured by the height of the whole
+        output, and by `TINY` where that is 0, too. A channel with any signal is held to that, however quiet it is.
+        """
+        signal = sum(_square(e[name][part]) for e in self.exact)
+        noise = sum(
+            _square(f[part] - np.asarray(e[name][part], np.float64)) for f, e in zip(found, self.exact, strict=True)
+        )
+        if not signal:
+            whole = self.exact[0][name]
+            signal = sum(_square(e[name]) for e in self.exact) * whole[part].size / whole.size
+            if not signal and all(np.abs(f[part]).max(initial=0) <= TINY for f in found):
+                return None
+        expected = self.sqnr(name, part)
+        if not expected >= LEAST or (reached := decibels(signal, noise)) >= min(expected, MOST) / 2:
+            return None
+        return reached, expected
 
 
 def _square(values: Array) -> float:
@@ -74,14 +127,19 @@ def decibels(signal: float, noise: float) -> float:
 def is_expectable(graph: Graph, options: Options) -> bool:
     """Whether the simulation is one of this network under these options.
 
-    It is not where a function jumps, a calibration clips, or a norm is folded into weights with one scale.
+    It is not where a function jumps, a calibration clips, a norm is folded into weights with one scale, or tensors
+    inside of a subgraph are rounded.
     """
+    if any(node.bodies for node in graph.nodes):
+        return False
     operators = {n.operator for n in graph.nodes}
     folds = {"BatchNormalization", "Mul", "Div"} & operators and False in options.every("per_channel")
     return not (options.every("calibration") & CLIPPING or folds or operators & JUMPING)
 
 
-def rounded(graph: Graph, oracle: Oracle, options: Options, exact: Sequence[Mapping[str, Array]]) -> Rounded:
+def rounded(
+    graph: Graph, oracle: Oracle, options: Options, exact: Sequence[Mapping[str, Array]], count: int = DRAWS
+) -> Rounded:
     """The outputs of a network under rounding of every tensor.
 
     Args:
@@ -89,25 +147,44 @@ def rounded(graph: Graph, oracle: Oracle, options: Options, exact: Sequence[Mapp
         oracle: onnxruntime on it.
         options: For their bits.
         exact: The value of every tensor on each sample.
+        count: How many ways of rounding are drawn.
     """
     makers = {name: node.operator for node in graph.nodes for name in node.outputs}
-    twice = 2.0 if "symmetric_with_power2_scale" in options.every("schema") else 1.0
-    bits = options.activation_bits
-    steps = dict[str, float]()
-    for name in exact[0]:
-        most = max(np.abs(e[name].astype(np.float64)).max(initial=0.0) for e in exact)
-        most = max(most, FIXED.get(makers.get(name, ""), 0.0))
-        steps[name] = 2 * most * (2 if bits == 16 else 1.1) * twice / (2**bits - 1)
-    largest, fitted = (Oracle(_with_rounded_constants(graph, options, fits)) for fits in (False, True))
+    steps = {name: _step([e[name] for e in exact], options, FIXED.get(makers.get(name, ""), 0.0)) for name in exact[0]}
+    for node in graph.nodes:
+        if node.operator in MOVING:
+            own = [steps[n] for n in (*node.inputs, *node.outputs) if n in steps and exact[0][n].dtype.kind == "f"]
+            steps |= dict.fromkeys(node.outputs, max(own, default=0.0))
+    graph = _with_spelled_grids(graph, exact[0])
     random = np.random.default_rng(0)
     draws = list[list[dict[str, Array]]]()
-    for draw in range(DRAWS):
-        change, changed = _rounding(steps, random if draw else None), fitted if draw else largest
-        draws.append([changed.run(feed, change) for feed in graph.feeds()])
+    for draw in range(count):
+        moving = random if draw else None
+        changed = _with_rounded_constants(graph, options, moving)
+        if moving is not None:
+            changed = _with_rounded_gates(changed, options, exact, moving)
+        change, oracle = _rounding(steps, moving), Oracle(changed)
+        draws.append([oracle.run(feed, change) for feed in graph.feeds()])
     return Rounded([dict(e) for e in exact], draws)
 
 
+def _step(values: Sequence[Array], options: Options, least: float = 0.0) -> float:
+    """The step of a tensor of data whose largest magnitude on some samples, or what it is at least, is known."""
+    bits, twice = options.activation_bits, 2.0 if _has_powers(options) else 1.0
+    most = max(np.abs(v.astype(np.float64)).max(initial=least) for v in values)
+    return float(2 * most * (2 if bits == 16 else 1.1) * twice / (2**bits - 1))
+
+
+def _has_powers(options: Options) -> bool:
+    """Whether scales may be powers of two."""
+    return "symmetric_with_power2_scale" in options.every("schema")
+
+
 def _rounding(steps: Mapping[str, float], random: np.random.Generator | None) -> Change:
+    """What becomes of each tensor; drawn at random, steps are narrower, so that no value lies on those of all draws."""
+    if random is not None:
+        steps = {name: step * random.uniform(0.75, 1.0) for name, step in steps.items()}
+
     def change(name: str, value: Array) -> Array:
         step = steps.get(name, 0.0)
         if not step or not np.isfinite(step):
@@ -120,46 +197,122 @@ def _rounding(steps: Mapping[str, float], random: np.random.Generator | None) ->
     return change
 
 
-def _with_rounded_constants(graph: Graph, options: Options, fits: bool) -> Graph:
-    """The network with its constant floats on steps of their own; weights on those of least square error if it fits."""
+def _with_spelled_grids(graph: Graph, values: Mapping[str, Array]) -> Graph:
+    """The network with AffineGrid as the product that defines it, whose constant places have bits of weights."""
+    constants, nodes = dict(graph.constants), list[Node]()
+    for node in graph.nodes:
+        if node.operator != "AffineGrid":
+            nodes.append(node)
+            continue
+        (theta, _), (y,) = node.inputs, node.outputs
+        lengths, corners = values[y].shape[1:-1], node.attributes.get("align_corners", 0)
+        lines = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / n - 1 for n in lengths]
+        places = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(lengths)], -1)
+        constants[f"{y}.places"] = places.reshape(-1, len(lengths) + 1).astype(values[y].dtype)
+        constants[f"{y}.shape"] = np.array(values[y].shape)
+        nodes += [
+            Node("Transpose", (theta,), (f"{y}.turned",), {"perm": [0, 2, 1]}),
+            Node("MatMul", (f"{y}.places", f"{y}.turned"), (f"{y}.product",)),
+            Node("Reshape", (f"{y}.product", f"{y}.shape"), (y,)),
+        ]
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _with_rounded_constants(graph: Graph, options: Options, random: np.random.Generator | None) -> Graph:
+    """The network with its constant floats on steps of their own, those of the largest magnitude or drawn at random."""
     kept = {name for node in graph.nodes if node.operator in EXACT_CONSTANTS for name in node.inputs}
     folded = "BatchNormalization" in {n.operator for n in graph.nodes}
     found = dict(graph.constants)
-    twice = 2.0 if "symmetric_with_power2_scale" in options.every("schema") else 1.0
     for name, array in graph.constants.items():
         if name in kept or array.dtype.kind != "f" or array.size < 2 or (folded and array.ndim < 2):
             continue
-        bits = (
-            options.weight_bits
-            if array.ndim > 1
-            else min(8 if "int8" in options.every("bias") else 16, options.activation_bits)
-        )
+        weighs = _is_weight(graph, name, array)
+        bits = options.weight_bits if weighs else options.activation_bits
+        if not weighs and array.ndim < 2:
+            bits = min(8 if "int8" in options.every("bias") else 16, bits)
         exact = array.astype(np.float64)
         axis = _channels(graph, name, array) if False not in options.every("per_channel") else None
         axes = None if axis is None else tuple(i for i in range(array.ndim) if i != axis)
-        most = np.abs(exact).max(axis=axes, keepdims=axes is not None, initial=0)
-        levels = 2 ** (bits - 1) - 1 or 1
-        step = np.where(most > 0, most, levels) * twice / levels
-        values = _fitted(exact, step, levels, axes) if fits and array.ndim > 1 else np.rint(exact / step) * step
+        levels, glow = 2 ** (bits - 1) - 1 or 1, True in options.every("glow_exact")
+        step = _steps_of_weights(exact, axes, levels, glow=glow)
+        if _has_powers(options):
+            step = 2 ** np.ceil(np.log2(step))
+        if random is not None and weighs and not glow:
+            factors = 0.5 ** np.arange(3) if _has_powers(options) else np.linspace(1.0, 0.25, 31)
+            values = _fitted(exact, step * factors.reshape(-1, *[1] * step.ndim), levels, axes, random)
+        else:
+            moved = exact / step + (0 if random is None else random.uniform(-0.5, 0.5, array.shape))
+            values = np.rint(moved) * step
         found[name] = np.asarray(values, array.dtype)
     return replace(graph, constants=found)
 
 
-def _fitted(exact: Array, step: Array, levels: int, axes: tuple[int, ...] | None) -> Array:
-    """Weights on steps of least square error, of those between the given ones and a quarter of these.
+def _steps_of_weights(exact: Array, axes: tuple[int, ...] | None, levels: int, *, glow: bool) -> Array:
+    """The steps of which the largest weight is so many; Glow's negative weights have a step more: −8 to 7 of 4 bits."""
+    low, high = (f(exact, axis=axes, keepdims=axes is not None, initial=0) for f in (np.min, np.max))
+    most = np.maximum(high, -low * levels / (levels + 1) if glow else -low)
+    return np.where(most > 0, most, levels) / levels
+
+
+def _fitted(
+    exact: Array, steps: Array, levels: int, axes: tuple[int, ...] | None, random: np.random.Generator
+) -> Array:
+    """Weights on steps drawn of those whose square error is near the least.
 
     Args:
         exact: The weights.
-        step: Steps under which none is cut off, of the tensor or of each channel.
+        steps: Steps to choose from, first axis, for the tensor or for each channel.
         levels: How many steps a weight may be long.
         axes: The axes that weights of one step lie along; None: all.
+        random: Where choices come from.
     """
-    best, least = exact, np.full(np.shape(step), np.inf)
-    for factor in np.linspace(1.0, 0.25, 31):
-        values = np.clip(np.rint(exact / (step * factor)), -levels, levels) * step * factor
-        error = np.sum((values - exact) ** 2, axis=axes, keepdims=axes is not None)
-        best, least = np.where(error < least, values, best), np.minimum(error, least)
-    return best
+    values = np.array([np.clip(np.rint(exact / step), -levels, levels) * step for step in steps])
+    along = tuple(range(1, values.ndim)) if axes is None else tuple(i + 1 for i in axes)
+    errors = np.sum((values - exact) ** 2, axis=along, keepdims=True)
+    lots = np.where(errors <= NEAR * errors.min(axis=0), random.random(errors.shape), -1.0)
+    return np.take_along_axis(values, lots.argmax(axis=0)[None], axis=0)[0]
+
+
+def _with_rounded_gates(
+    graph: Graph, options: Options, exact: Sequence[Mapping[str, Array]], random: np.random.Generator
+) -> Graph:
+    """The network with biases of its recurrent layers that are off by what the sums before gates are rounded by."""
+    constants, nodes = dict(graph.constants), list(graph.nodes)
+    for index, node in enumerate(nodes):
+        if node.operator not in ("LSTM", "GRU", "RNN") or not {*node.inputs[1:3]} <= constants.keys():
+            continue
+        x, kind = node.inputs[0], constants[node.inputs[1]].dtype
+        weights, recurrent = (constants[n].astype(np.float64) for n in node.inputs[1:3])
+        bias = constants.get(node.inputs[3] if len(node.inputs) > 3 else "", np.zeros((len(weights), 1)))
+        rest = np.abs(recurrent).sum(axis=2).max(initial=0) + np.abs(bias).max(initial=0)  # hidden states are at most 1
+        sums = [np.einsum("tbf,dgf->dtbg", e[x].astype(np.float64), weights) for e in exact]
+        step = _step([np.abs(s) + rest for s in sums], options)
+        off = np.zeros((len(weights), 2 * weights.shape[1]))
+        off[:, : weights.shape[1]] = random.uniform(-0.5, 0.5, weights.shape[:2]) * step
+        name = f"{node.outputs[0] or node.outputs[1]}.bias"
+        constants[name] = np.asarray(bias + off, kind)
+        nodes[index] = replace(node, inputs=(*node.inputs[:3], name, *node.inputs[4:]))
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _is_weight(graph: Graph, name: str, array: Array) -> bool:
+    """Whether a constant has the bits of weights: where nothing reads it but contractions, a single matrix of one."""
+    places = {(n.key, n.inputs.index(name)) for n in graph.nodes if name in n.inputs}
+    single = array.size == int(np.prod(array.shape[-2:])) or not any(operator in PRODUCTS for operator, _ in places)
+    weighs = bool(places) and all(index in WEIGHTS.get(operator, ()) for operator, index in places)
+    if not weighs and places and all(operator == "Einsum" for operator, _ in places):
+        return all(_multiplies(n, n.inputs.index(name)) for n in graph.nodes if name in n.inputs)
+    return array.ndim > 1 and single and weighs
+
+
+def _multiplies(node: Node, index: int) -> bool:
+    """Whether an operand of an Einsum is a matrix by which it multiplies the other, summed over letters of both."""
+    operands, arrow, result = str(node.attributes["equation"]).replace(" ", "").partition("->")
+    letters = operands.split(",")
+    if not arrow or "." in operands or len(letters) != 2:
+        return False
+    both, own = set(letters[0]) & set(letters[1]), set(letters[index]) - set(letters[1 - index])
+    return bool(both) and bool(own) and not both & set(result)
 
 
 def _channels(graph: Graph, name: str, array: Array) -> int | None:
@@ -167,7 +320,7 @@ def _channels(graph: Graph, name: str, array: Array) -> int | None:
     (reader,) = [n for n in graph.nodes if name in n.inputs][:1] or [None]
     if reader is None or array.ndim < 2:
         return None
-    if reader.operator == "Conv":
+    if reader.operator in ("Conv", "CausalConvWithState"):
         return 0
     if reader.operator == "Gemm":
         return 0 if reader.attributes.get("transB") else 1

@@ -24,12 +24,42 @@ class Node:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
 
+    @staticmethod
+    def of(proto: onnx.NodeProto) -> "Node":
+        """A node from ONNX."""
+        attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
+        return Node(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, proto.domain)
+
     def proto(self) -> onnx.NodeProto:
         """The node in ONNX."""
         name = self.outputs[0] if self.outputs else self.operator
         return helper.make_node(
             self.operator, self.inputs, self.outputs, name=f"n_{name}", domain=self.domain, **self.attributes
         )
+
+    @property
+    def key(self) -> str:
+        """The operator's name behind that of its domain, as OPERATORS.md writes it."""
+        return f"{self.domain}.{self.operator}" if self.domain else self.operator
+
+    @property
+    def bodies(self) -> list[onnx.GraphProto]:
+        """The subgraphs of an If, a Loop or a Scan."""
+        return [a for a in self.attributes.values() if isinstance(a, onnx.GraphProto)]
+
+    @property
+    def reads(self) -> list[str]:
+        """The tensors that the node needs: its inputs, and those that its subgraphs read from outside."""
+        inner = [name for body in self.bodies for name in captured(body)]
+        return [name for name in dict.fromkeys((*self.inputs, *inner)) if name]
+
+
+def captured(body: onnx.GraphProto) -> list[str]:
+    """The tensors that a subgraph reads from outside."""
+    nodes = [Node.of(node) for node in body.node]
+    own = {v.name for v in body.input} | {t.name for t in body.initializer} | {o for n in nodes for o in n.outputs}
+    read = [*(name for node in nodes for name in node.reads), *(v.name for v in body.output)]
+    return [name for name in dict.fromkeys(read) if name not in own]
 
 
 @dataclass(frozen=True)
@@ -52,16 +82,7 @@ class Graph:
     @staticmethod
     def of(model: onnx.ModelProto, samples: Mapping[str, tuple[Array, ...]]) -> "Graph":
         """A network from a model and samples of its inputs."""
-        nodes = [
-            Node(
-                n.op_type,
-                tuple(n.input),
-                tuple(n.output),
-                {a.name: helper.get_attribute_value(a) for a in n.attribute},
-                n.domain,
-            )
-            for n in model.graph.node
-        ]
+        nodes = [Node.of(node) for node in model.graph.node]
         constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
         (opset,) = [o.version for o in model.opset_import if not o.domain]
         return Graph(tuple(nodes), constants, samples, tuple(o.name for o in model.graph.output), opset)
@@ -85,19 +106,13 @@ class Graph:
         for node in reversed(self.nodes):
             if needed & {name for name in node.outputs if name}:
                 kept.append(node)
-                needed |= {*node.inputs, *_captured(node)}
+                needed |= {*node.reads}
         return replace(
             self,
             nodes=tuple(reversed(kept)),
             constants={name: a for name, a in self.constants.items() if name in needed},
             samples={name: a for name, a in self.samples.items() if name in needed},
         )
-
-
-def _captured(node: Node) -> set[str]:
-    """Names that the bodies of a node read."""
-    bodies = [a for a in node.attributes.values() if isinstance(a, onnx.GraphProto)]
-    return {name for body in bodies for inner in body.node for name in inner.input}
 
 
 def model_of(
@@ -108,6 +123,7 @@ def model_of(
     opset: int,
 ) -> onnx.ModelProto:
     """An ONNX model; the types of its outputs are left to inference."""
+    nodes = list(nodes)
     graph = helper.make_graph(
         [node.proto() for node in nodes],
         "fuzz",
@@ -115,5 +131,11 @@ def model_of(
         [onnx.ValueInfoProto(name=name) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
     )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    domains = [*dict.fromkeys((MICROSOFT, *(d for node in nodes for d in domains_of(node.proto()) if d)))]
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def domains_of(node: onnx.NodeProto) -> list[str]:
+    """The domains of a node and of the nodes in its subgraphs."""
+    return [node.domain, *(d for body in Node.of(node).bodies for inner in body.node for d in domains_of(inner))]

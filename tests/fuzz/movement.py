@@ -147,7 +147,7 @@ def _gather_nd(d: Drawing, operator: str) -> None:
 
 @draws("Scatter")
 def _scatter(d: Drawing, operator: str) -> None:
-    _before_version_11(d)
+    d.before(11, 9)
     x = d.pick(1, 4, fits=lambda s: all(s))
     places = d.rng.permutation(d.shape_of(x)[0])[:1].reshape([1] * len(d.shape_of(x)))
     d.add(operator, x, d.constant(places.astype(np.int64)), d.constant(d.floats(places.shape)), axis=0)
@@ -155,17 +155,10 @@ def _scatter(d: Drawing, operator: str) -> None:
 
 @draws("Upsample")
 def _upsample(d: Drawing, operator: str) -> None:
-    _before_version_11(d)
+    d.before(11, 9)
     x = d.pick(4, 4, fits=lambda s: all(s))
     factors = np.array([1.0, 1.0, *(d.choice([1.0, 2.0, 3.0]) for _ in range(2))], np.float32)
     d.add(operator, x, d.constant(factors, np.float32), mode=d.choice(["nearest", "linear"]))
-
-
-def _before_version_11(d: Drawing) -> None:
-    """Chooses a version that still has Scatter and Upsample, unless nodes of another one are drawn."""
-    d.opset = 9 if not d.nodes else d.opset
-    if d.opset >= 10:
-        raise Refused("a newer version")
 
 
 @draws("ScatterElements")
@@ -262,6 +255,70 @@ def _range(d: Drawing, operator: str) -> None:
     x = d.pick(1, fits=lambda s: s[-1] > 0)
     bounds = [d.constant(np.array(v)) for v in (0.0, float(d.shape_of(x)[-1]), 1.0)]
     d.add("Mul", x, d.add(operator, *bounds)[0])
+
+
+@draws("BlackmanWindow", "HammingWindow", "HannWindow")
+def _window(d: Drawing, operator: str) -> None:
+    d.since(17)
+    x = d.pick(1, fits=lambda s: s[-1] > 3)  # the few values of a smaller window are nothing but noise
+    size = d.constant(np.array(d.shape_of(x)[-1], d.choice([np.int32, np.int64])))
+    kind = 1 if d.float == np.float32 else 10
+    d.add("Add", x, d.add(operator, size, periodic=d.choice([None, 0]), output_datatype=kind)[0])
+
+
+@draws("NonZero")
+def _non_zero(d: Drawing, operator: str) -> None:
+    """The places of a constant's elements, by which a tensor is indexed; qmlir refuses those of a computed tensor."""
+    x = d.pick(1, 3, fits=lambda s: all(s))
+    if d.chance(0.05):
+        return back(d, d.add(operator, x)[0])
+    chosen = d.rng.random(d.shape_of(x)) < 0.4
+    chosen[(0,) * chosen.ndim] = True
+    places = d.add(operator, d.constant(chosen if d.chance(0.5) else chosen.astype(np.float32)))[0]
+    d.add("GatherND", x, d.add("Transpose", places, perm=[1, 0])[0])
+
+
+@draws("Unique")
+def _unique(d: Drawing, operator: str) -> None:
+    """What of a constant is different, of all or of slices."""
+    x = d.pick(1, fits=lambda s: s[-1] > 0)
+    values = np.rint(d.floats((d.integer(1, 4), d.shape_of(x)[-1])) * 2)
+    axis, sort = d.choice([None, 0, 1]), d.choice([None, 0])
+    found = d.add(operator, d.constant(values), outputs=4, axis=axis, sorted=sort)
+    if axis == 0:
+        d.add("Mul", x, d.add("ReduceMax", found[0], keepdims=0, axes=None)[0])
+    else:
+        d.add("Gather", x, d.add("Min", found[1], d.constant(np.array(d.shape_of(x)[0] - 1)))[0])
+    back(d, d.choice(found[1:]))
+
+
+@draws("NonMaxSuppression")
+def _non_max_suppression(d: Drawing, operator: str) -> None:
+    """The best of constant boxes, by whose numbers a tensor is indexed."""
+    x = d.pick(1, fits=lambda s: 0 < s[0] <= 8)
+    count = d.shape_of(x)[0]
+    corners = d.rng.uniform(0, 1, (1, count, 2))
+    boxes = d.constant(np.concatenate([corners, corners + d.rng.uniform(0.1, 0.6, (1, count, 2))], -1), np.float32)
+    scores = d.constant(d.rng.uniform(0.1, 1, (1, d.integer(1, 2), count)), np.float32)
+    limits = [
+        d.constant(np.array([d.integer(1, 3)], np.int64)),
+        d.constant(np.array([d.choice([0.1, 0.5])]), np.float32),
+    ]
+    least = [d.constant(np.array([0.4]), np.float32)] if d.chance(0.4) else []
+    found = d.add(operator, boxes, scores, *limits, *least, center_point_box=d.choice([None, 1]))[0]
+    d.add("Gather", x, d.add("Gather", found, d.constant(np.array(2, np.int64)), axis=1)[0], axis=0)
+
+
+@draws("TensorScatter")
+def _tensor_scatter(d: Drawing, operator: str) -> None:
+    d.since(24)
+    x = d.pick(3, 4, fits=lambda s: all(s))
+    shape, axis = [*d.shape_of(x)], d.integer(1, len(d.shape_of(x)) - 1)
+    length, shape[axis] = shape[axis], d.integer(1, shape[axis])
+    mode = d.choice([None, "circular"])
+    last = length - 1 if mode else length - shape[axis]
+    places = d.constant(d.rng.integers(0, last + 1, shape[0])) if d.chance(0.7) else ""
+    d.add(operator, x, d.constant(d.floats(shape)), places, axis=axis, mode=mode)
 
 
 @draws("EyeLike")

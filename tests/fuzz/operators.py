@@ -6,8 +6,10 @@
 from collections.abc import Callable
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
+from onnx import helper
 
 from tests.fuzz.drawing import Drawing
 
@@ -75,8 +77,16 @@ def _with_alpha(d: Drawing, operator: str) -> None:
 
 @draws("Swish")
 def _swish(d: Drawing, operator: str) -> None:
-    d.opset = 24 if not d.nodes else d.opset
+    d.since(24)
     d.add(operator, d.pick(), alpha=d.choice([None, 0.5, 1.7]))
+
+
+@draws("SwiGLU")
+def _gated(d: Drawing, operator: str) -> None:
+    d.since(28)
+    x = d.pick()
+    other = d.pick(fits=lambda s: s == d.shape_of(x)) if d.chance(0.5) else d.constant(d.floats(d.shape_of(x)))
+    d.add(operator, x, other, alpha=d.choice([None, 0.5, 1.7]))
 
 
 @draws("HardSigmoid")
@@ -155,16 +165,36 @@ def _dropout(d: Drawing, operator: str) -> None:
 
 @draws("Cast")
 def _cast(d: Drawing, operator: str) -> None:
+    """Of floats only those that the integers hold: ONNX leaves open what becomes of others."""
     x = d.choice(d.computed)
     to = d.choice([1, 1, 1, 6, 7, 9, 10, 11, 2, 3])
-    y = d.add(operator, x, to=to)[0]
+    y = d.add(operator, held(d, x, helper.tensor_dtype_to_np_dtype(to)), to=to)[0]
     if d.chance(0.6) and d.value(y).dtype != d.float:
         d.add(operator, y, to=1 if d.float == np.float32 else 10)
 
 
+def held(d: Drawing, x: str, dtype: np.dtype[Any]) -> str:
+    """A tensor that can become one of a type: floats for integers are between these, most often the given ones."""
+    if d.value(x).dtype.kind != "f" or dtype.kind not in "iu":
+        return x
+    limits = np.iinfo(dtype)
+    low, high = max(float(limits.min), -1e6), min(float(limits.max), 1e6)
+    return within(d, x if d.value(x).dtype == d.float else d.pick(), low, high)
+
+
+@draws("BitCast")
+def _bit_cast(d: Drawing, operator: str) -> None:
+    """Bits of integers as other integers; as floats most are no numbers of moderate size."""
+    d.since(26)
+    x = whole(d, d.choice([6, 12, 2, 7]))
+    to = {"int32": 12, "uint32": 6, "uint8": 3, "int64": 13}[d.value(x).dtype.name]
+    back(d, d.add(operator, x, to=to)[0])
+
+
 @draws("CastLike")
 def _cast_like(d: Drawing, operator: str) -> None:
-    d.add(operator, d.choice(d.computed), d.choice(d.computed))
+    x, like = d.choice(d.computed), d.choice(d.computed)
+    d.add(operator, held(d, x, d.value(like).dtype), like)
 
 
 # -- truth values and integers ------------------------------------------------------------------------------------
@@ -250,7 +280,8 @@ REDUCTIONS = (
 
 @draws(*REDUCTIONS)
 def _reduction(d: Drawing, operator: str) -> None:
-    x = d.pick()
+    # ONNX leaves the mean of no element undefined: NaN here, 0 in onnxruntime. Other reductions have values for that.
+    x = d.pick(fits=all if operator == "ReduceMean" else None)
     if operator == "ReduceLogSum":
         x = within(d, x, 0.05, 50.0)
     rank = len(d.shape_of(x))
@@ -282,8 +313,10 @@ def _top_k(d: Drawing, operator: str) -> None:
     back(d, places)
 
 
-@draws("CumSum")
+@draws("CumSum", "CumProd")
 def _cumulative(d: Drawing, operator: str) -> None:
+    if operator == "CumProd":
+        d.since(26)
     x = d.pick(1)
     axis = d.constant(np.array(d.integer(-len(d.shape_of(x)), len(d.shape_of(x)) - 1), np.int64))
     d.add(operator, x, axis, exclusive=d.choice([None, 1]), reverse=d.choice([None, 1]))
@@ -333,14 +366,21 @@ def _layer_norm(d: Drawing, operator: str) -> None:
     d.add(operator, x, d.constant(d.floats(rest)), *bias, axis=axis - rank if d.chance(0.5) else axis)
 
 
-@draws("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+@draws("SimplifiedLayerNormalization")
+def _simplified_norm(d: Drawing, operator: str) -> None:
+    """onnxruntime's name for RMSNormalization."""
+    x = d.pick(1, fits=lambda s: all(s) and s[-1] > 1)
+    d.add(operator, x, d.constant(d.floats(d.shape_of(x)[-1:])), axis=-1, epsilon=d.choice([None, 1e-3]))
+
+
+@draws("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
 def _skip_norm(d: Drawing, operator: str) -> None:
     x = d.pick(3, 3, fits=lambda s: all(s) and s[-1] > 1)
     size = d.shape_of(x)[-1:]
-    beta = [d.constant(d.floats(size))] if operator == "SkipLayerNormalization" else []
+    beta = [d.constant(d.floats(size))] if operator.endswith("SkipLayerNormalization") else []
     bias = [d.constant(d.floats(size))] if d.chance(0.4) else []
     skip = d.constant(d.floats(d.shape_of(x)))
-    d.add(operator, x, skip, d.constant(d.floats(size)), *beta, *bias, domain="com.microsoft", epsilon=1e-5)
+    d.add(operator, x, skip, d.constant(d.floats(size)), *beta, *bias, epsilon=1e-5)
 
 
 @draws("LRN")

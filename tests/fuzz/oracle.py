@@ -1,6 +1,6 @@
 """What onnxruntime computes of a network, node by node: values, how sensitive they are, and what rounding costs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import onnxruntime
 from onnx import helper
 
 from tests.fuzz.graphs import Array, Graph, Node, model_of
+from tests.fuzz.spelled import spelled
 
 Change = Callable[[str, Array], Array]
 """Name and value of a tensor → the value that its readers get."""
@@ -28,14 +29,14 @@ class NodeSession:
 
     def __init__(self, node: Node, operands: Mapping[str, Array], constants: Mapping[str, Array], opset: int):
         self.node = node
-        held = {n: constants[n] for n in dict.fromkeys(node.inputs) if n in constants}
-        self.names = [n for n in dict.fromkeys(node.inputs) if n and n not in held]
+        held = {n: constants[n] for n in node.reads if n in constants}
+        self.names = [n for n in node.reads if n not in held]
         inputs = [
             helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(operands[n].dtype), operands[n].shape)
             for n in self.names
         ]
         self.outputs = [name for name in node.outputs if name]
-        self.session = session(model_of([node], held, inputs, self.outputs, opset))
+        self.session = session(model_of(spelled(node, operands), held, inputs, self.outputs, opset))
 
     def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name."""
@@ -44,18 +45,21 @@ class NodeSession:
 
 
 class Oracle:
-    """A network in onnxruntime, one session for each node, so that tensors can be changed on the way."""
+    """A network in onnxruntime, one session for each node, so that tensors can be changed on the way.
 
-    def __init__(self, graph: Graph, sessions: Sequence[NodeSession] | None = None):
+    Args:
+        graph: The network.
+        spells: Whether operators on integers are their definition's nodes, between which floats can be changed.
+    """
+
+    def __init__(self, graph: Graph, *, spells: bool = False):
         self.graph = graph
-        self.sessions = list(sessions) if sessions is not None else self._sessions()
-
-    def _sessions(self) -> list[NodeSession]:
-        values, sessions = {**self.graph.constants, **self.graph.feeds()[0]}, list[NodeSession]()
-        for node in self.graph.nodes:
-            sessions.append(NodeSession(node, values, self.graph.constants, self.graph.opset))
-            values |= sessions[-1].run(values)
-        return sessions
+        self.sessions = list[NodeSession]()
+        values = {**graph.constants, **graph.feeds()[0]}
+        for node in graph.nodes:
+            for part in spelled(node, values, every=True) if spells else [node]:
+                self.sessions.append(NodeSession(part, values, graph.constants, graph.opset))
+                values |= self.sessions[-1].run(values)
 
     def run(self, feed: Mapping[str, Array], change: Change | None = None) -> dict[str, Array]:
         """The value of every tensor that is computed or fed.

@@ -17,9 +17,15 @@ from tests.fuzz.oracle import Oracle
 
 Key = tuple[str, str]
 
+BY_OPERATORS = {"collapse"}
+"""Checks whose kinds name the network's operators: a smaller network has fewer, and the same finding."""
+
 
 def shrunk(case: Any, key: Key, seconds: float) -> tuple[Any, Finding] | None:
-    """The smallest case found within some seconds that has a finding of a kind; None if the case has none itself."""
+    """The smallest case found within some seconds that has a finding of a kind; None if the case has none itself.
+
+    The finding is that of the smallest case: its kind names the operators that are left, where kinds name operators.
+    """
     until = time.monotonic() + seconds
     if (finding := _found(case, key)) is None:
         return None
@@ -36,7 +42,8 @@ def shrunk(case: Any, key: Key, seconds: float) -> tuple[Any, Finding] | None:
 
 
 def _found(case: Any, key: Key) -> Finding | None:
-    return next((f for f in check(case).findings if f.key == key), None)
+    named, _ = key
+    return next((f for f in check(case).findings if f.key == key or f.check == named in BY_OPERATORS), None)
 
 
 @singledispatch
@@ -88,7 +95,7 @@ def _cut(graph: Graph, name: str, arrays: tuple[Array, ...]) -> Graph:
     """The network in which a tensor is an input and not computed."""
     nodes = tuple(n for n in graph.nodes if name not in n.outputs)
     lost = {o for n in graph.nodes if name in n.outputs for o in n.outputs} - {name}
-    if lost & {i for n in nodes for i in n.inputs} or lost & set(graph.outputs):
+    if lost & {i for n in nodes for i in n.reads} or lost & set(graph.outputs):
         return replace(graph, nodes=())
     return replace(graph, nodes=nodes, samples={**graph.samples, name: arrays}).without_unused()
 
@@ -163,6 +170,7 @@ def source(case: Any) -> str:
 @source.register
 def _(case: Case) -> str:
     graph = case.graph
+    opsets = [(set.domain, set.version) for set in graph.model().opset_import]
     nodes = "".join(f"    {_node(node)},\n" for node in graph.nodes)
     constants = "".join(f"    {name!r}: {array_text(a)},\n" for name, a in graph.constants.items())
     samples = "".join(
@@ -193,7 +201,7 @@ def model() -> onnx.ModelProto:
     outputs = [onnx.ValueInfoProto(name=name) for name in OUTPUTS]
     constants = [numpy_helper.from_array(array, name) for name, array in CONSTANTS.items()]
     graph = helper.make_graph(NODES, "found", inputs, outputs, constants)
-    opsets = [helper.make_opsetid("", {graph.opset}), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid(*set) for set in {opsets}]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
@@ -220,6 +228,8 @@ def _node(node: Node) -> str:
 def _attribute(value: Any) -> str:
     if isinstance(value, onnx.TensorProto):
         return f"TensorProto.FromString({value.SerializeToString()!r})"
+    if isinstance(value, onnx.GraphProto):
+        return f"onnx.GraphProto.FromString({value.SerializeToString()!r})"
     return repr(value)
 
 
