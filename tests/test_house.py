@@ -80,6 +80,7 @@ def test_test_folders_mirror_the_package(folder: str) -> None:
         "conformance",
         "fuzz",
         "ops",
+        "remedies",
         "examples",
         "interop",
         "Output",
