@@ -69,6 +69,9 @@ PRODUCTS = {"MatMul", "Attention", "com.microsoft.MultiHeadAttention", "ai.onnx.
 NEAR = 2.0
 """How much more than the least square error of a channel's weights steps may have that are as good."""
 
+FACTORS = {"BatchNormalization", "Mul", "Div"}
+"""Operators by constants that may be folded into the weights before them."""
+
 FIXED = {"Softmax": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "Softsign": 1.0, "HardSigmoid": 1.0, "LpNormalization": 1.0,
          "Erf": 1.0, "Sin": 1.0, "Cos": 1.0}  # fmt: skip
 """Operators whose results have a range of their own, whatever they take."""
@@ -133,7 +136,7 @@ def is_expectable(graph: Graph, options: Options) -> bool:
     if any(node.bodies for node in graph.nodes):
         return False
     operators = {n.operator for n in graph.nodes}
-    folds = {"BatchNormalization", "Mul", "Div"} & operators and False in options.every("per_channel")
+    folds = FACTORS & operators and False in options.every("per_channel")
     return not (options.every("calibration") & CLIPPING or folds or operators & JUMPING)
 
 
@@ -221,7 +224,8 @@ def _with_spelled_grids(graph: Graph, values: Mapping[str, Array]) -> Graph:
 def _with_rounded_constants(graph: Graph, options: Options, random: np.random.Generator | None) -> Graph:
     """The network with its constant floats on steps of their own, those of the largest magnitude or drawn at random."""
     kept = {name for node in graph.nodes if node.operator in EXACT_CONSTANTS for name in node.inputs}
-    folded = "BatchNormalization" in {n.operator for n in graph.nodes}
+    operators = {n.operator for n in graph.nodes}
+    folded = "BatchNormalization" in operators
     found = dict(graph.constants)
     for name, array in graph.constants.items():
         if name in kept or array.dtype.kind != "f" or array.size < 2 or (folded and array.ndim < 2):
@@ -236,7 +240,9 @@ def _with_rounded_constants(graph: Graph, options: Options, random: np.random.Ge
         levels, glow = 2 ** (bits - 1) - 1 or 1, True in options.every("glow_exact")
         step = _steps_of_weights(exact, axes, levels, glow=glow)
         if _has_powers(options):
-            step = 2 ** np.ceil(np.log2(step))
+            # A factor that is folded into weights moves them against the powers of two.
+            factor = random.uniform(1.0, 2.0, step.shape) if random is not None and operators & FACTORS else 1.0
+            step = 2 ** np.ceil(np.log2(step * factor)) / factor
         if random is not None and weighs and not glow:
             factors = 0.5 ** np.arange(3) if _has_powers(options) else np.linspace(1.0, 0.25, 31)
             values = _fitted(exact, step * factors.reshape(-1, *[1] * step.ndim), levels, axes, random)

@@ -52,6 +52,20 @@ def test_weights_between_powers_of_two_raise_no_expectation() -> None:
     assert on > 40
 
 
+def test_a_norm_behind_weights_moves_them_against_powers_of_two() -> None:
+    """Folded into the weights, its factor may put what lay on powers of two anywhere between them."""
+    x = np.random.default_rng(0).normal(size=(2, 1, 8)).astype(np.float32)
+    conv, norm = Node("Conv", ("x", "w"), ("c",)), Node("BatchNormalization", ("c", "g", "b", "m", "v"), ("y",))
+    constants = {"w": np.array([[[1.0, 0.75]]], np.float32)}  # 4 and 3 steps of 1/4
+    constants |= {n: np.array([v], np.float32) for n, v in (("g", 1.0), ("b", 0.0), ("m", 0.0), ("v", 1.0))}
+    graph = Graph((conv, norm), constants, {"x": (x,)}, ("y",), 21)
+    oracle = Oracle(graph)
+    powers = Options("symmetric_with_power2_scale", precision="int16", weight_precision="int4")
+    found = rounded(graph, oracle, powers, [oracle.run(feed) for feed in graph.feeds()])
+    assert kept(replace(conv, outputs=("y",)), {"w": constants["w"]}, x, powers) > 40
+    assert found.sqnr("y") < 30
+
+
 def test_glow_has_a_step_more_for_negative_weights() -> None:
     """Of 4 bits its steps are 1/8 of a negative weight: what lies on steps of 1/7 lies between those."""
     x = np.random.default_rng(0).normal(size=(2, 1, 8)).astype(np.float32)
