@@ -1,6 +1,7 @@
 """Resize and Upsample: each axis as a table of neighbours and their weights, computed in f64.
 
-Nearest neighbours are gathers along each axis, which move elements of any type; all other modes are `nn.resize`.
+Nearest neighbours are gathers along each axis, which move elements of any type. In the other modes an axis whose
+elements are single neighbours is such a gather, too; the other axes are `nn.resize`.
 """
 
 from collections.abc import Callable, Sequence
@@ -276,28 +277,35 @@ def _resize(
             places = places[first:last]
         if mode == "nearest":
             taps = np.clip(ROUNDINGS[nearest](axis, places), 0, axis.length - 1).astype(np.int64)
-            tables.append((axis.axis, taps, np.ones(0)))
+            tables.append((axis.axis, taps[:, None], np.ones((len(taps), 1))))
         else:
             tables.append((axis.axis, *kind.table(axis, places)))
     padded = any((*low, *high))
-    y = _interpolated(node, x, tables, nearest=mode == "nearest", last=not padded)
+    y = _interpolated(node, x, tables, last=not padded)
     return pad_constant(node, y, low, high, extrapolation) if padded else y
 
 
-def _interpolated(
-    node: Node, x: Value, tables: Sequence[tuple[int, Int64s, Float64s]], *, nearest: bool, last: bool
-) -> Value:
-    """`last`: whether the result is the node's output."""
-    if not tables:
-        return x
-    if not nearest:
+def _interpolated(node: Node, x: Value, tables: Sequence[tuple[int, Int64s, Float64s]], *, last: bool) -> Value:
+    """Resizes x along axes, each with its taps and weights [O, T].
+
+    An axis whose elements are one neighbour each, by a weight of 1, is a gather: it moves elements, on their own scale.
+
+    Args:
+        node: The node.
+        x: Its operand.
+        tables: The axis, taps and weights.
+        last: Whether the result is the node's output.
+    """
+    sums = [t for t in tables if t[2].shape[1] > 1 or (t[2] != 1).any()]
+    moves = [t for t in tables if not any(t is other for other in sums)]
+    for i, (axis, taps, _) in enumerate(moves):
+        write = node.compute if last and not sums and i == len(moves) - 1 else node.insert
+        x = write(GatherOp, [x, Constant(taps.reshape(-1))], {"axis": IntegerAttr(axis, i64)})
+    if sums:
         properties = {
-            "axes": ints([axis for axis, _, _ in tables]),
-            "taps": ArrayAttr([WeightsAttr(taps) for _, taps, _ in tables]),
-            "weights": ArrayAttr([WeightsAttr(weights) for _, _, weights in tables]),
+            "axes": ints([axis for axis, _, _ in sums]),
+            "taps": ArrayAttr([WeightsAttr(taps) for _, taps, _ in sums]),
+            "weights": ArrayAttr([WeightsAttr(weights) for _, _, weights in sums]),
         }
-        return (node.compute if last else node.insert)(ResizeOp, [x], properties)
-    for i, (axis, taps, _) in enumerate(tables):
-        write = node.compute if last and i == len(tables) - 1 else node.insert
-        x = write(GatherOp, [x, Constant(taps)], {"axis": IntegerAttr(axis, i64)})
+        x = (node.compute if last else node.insert)(ResizeOp, [x], properties)
     return x
