@@ -13,6 +13,8 @@ Behind an activation the shift may do harm: sums that a clamp hides for the most
 the few that pass, and a channel that is 0 on all data may come alive. A channel whose results would be twice as far
 off keeps its bias. (The limit is no narrower, as errors of one sign add up in the layers behind, while others cancel.)
 
+A sum of powers, as in a norm, keeps its bias, too: it would be negative where the powers are small.
+
 Enters and leaves: a float network with the casts of `choose-scales`, both of whose readings are evaluated
 (side_by_side.py).
 """
@@ -30,6 +32,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qmlir import POWER
 from qmlir.passes import option
 from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of, samples_given
 
@@ -73,6 +76,8 @@ def correct_bias(module: ModuleOp, inputs: Sequence[Sequence[Array]]) -> int:
 
 def correct(layer: Layer) -> bool:
     """Gives a contraction the bias that brings the means of its sums back; whether that is another one."""
+    if POWER in layer.op.attributes:
+        return False
     exact, read = layer.exact_sums(), layer.sums()
     shifts = [
         (x.astype(np.float64) - y).reshape(-1, x.shape[-1]).mean(axis=0) for x, y in zip(exact, read, strict=True)

@@ -1,13 +1,17 @@
 """Bias correction: means come back, layer after layer."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.errors import InputError, PipelineError
 from qmlir.transforms.quantize.correct_bias import correct_bias
+from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 from tests.transforms.quantize.test_schemas import values
 
@@ -97,3 +101,15 @@ def test_refusals(samples: list[Array]) -> None:
         qmlir.quantize(module, profile, data=[])
     with pytest.raises(InputError, match="must be"):
         qmlir.quantize(module, profile, data=[np.zeros((1, 2), np.float32)])
+
+
+def test_a_sum_of_squares_keeps_its_bias() -> None:
+    """Corrected downwards by what its input is off, it would be negative where all elements are small."""
+    rng = np.random.default_rng(4)
+    loud, quiet = (rng.normal(size=(1, 3, 4, 4)) * height for height in (20.0, 0.3))
+    x = np.where(np.arange(4) < 2, loud, quiet).astype(np.float32)
+    nodes = [node("Mul", "x two", "m"), node("LpPool", "m", kernel_shape=[3, 3], pads=[1, 1, 1, 1])]
+    module = load(model(nodes, {"x": x.shape}, {"two": np.array(2.0, np.float32)}))
+    q = qmlir.quantize(module, qmlir.profile(module, [x]), data=[x], schema="symmetric_with_power2_scale")
+    (sums,) = [op for op in q.walk() if isinstance(op, WeightedOp)]
+    assert sums.b is None or not cast(ConstantOp, sums.b.owner).value.array.any()

@@ -15,6 +15,7 @@ from qmlir.ledger import decisions
 from qmlir.quantized_values import uniform
 from qmlir.runtimes import follow
 from tests.backends.onnx_qdq.runtime import exported, kinds, run
+from tests.backends.tflite.runtime import LiteRT
 from tests.frontends.onnx.agreement import load, model, node
 
 Array = np.ndarray
@@ -79,6 +80,23 @@ def test_an_exported_function_has_the_same_values(operator: str, precision: str,
     again = Pipeline(*IMPORTED)(qmlir.load(path, numerics="onnxruntime"))
     assert {(d.operation, d.outcome) for d in decisions(again)} == {(d.operation, d.outcome) for d in decisions(q)}
     np.testing.assert_array_equal(qmlir.reference(again)(x), want)
+
+
+@pytest.mark.parametrize("precision", ["int8", "int16"])
+@pytest.mark.parametrize("operator", ["Sqrt", "Log"])
+def test_litert_computes_within_the_domain(operator: str, precision: str, tmp_path: Path) -> None:
+    """It refuses the root of a negative number, which a stored integer may stand for, in integers too."""
+    module, x = network(operator)
+    q = qmlir.quantize(module, qmlir.profile(module, [x]), precision=precision, schema="symmetric")
+    assert reaches_beyond(q)
+    qmlir.export(q, tmp_path / "exported.tflite")
+    again = Pipeline(*IMPORTED)(qmlir.load(tmp_path / "exported.tflite", numerics="litert-reference"))
+    assert not [d for d in decisions(again) if d.outcome == "float"]
+    interpreter = LiteRT(tmp_path / "exported.tflite")
+    for part in (x, -x):
+        (got,) = interpreter.run([part])
+        np.testing.assert_array_equal(qmlir.reference(again)(part), got)
+        assert np.isfinite(got).all()
 
 
 def reaches_beyond(module: ModuleOp) -> bool:
