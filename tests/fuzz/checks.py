@@ -475,10 +475,11 @@ def near(got: Array, want: Array, room: Any) -> bool:
     finite = np.isfinite(want)
     most = np.abs(want[finite].astype(np.float64)).max(initial=0)
     epsilon = 2e-3 if want.dtype == np.float16 else EPSILON
+    least = np.finfo(want.dtype).smallest_subnormal  # that of a half is 2⁻²⁴, too
     with np.errstate(all="ignore"):
         apart = np.abs(_reals(got) - _reals(want))
     equal = (got == want) | (np.isnan(got) & np.isnan(want))
-    return bool(np.all(equal | (apart <= epsilon * most + TINY + room)))
+    return bool(np.all(equal | (apart <= epsilon * most + TINY + least + room)))
 
 
 def far(got: Array, want: Array) -> str:

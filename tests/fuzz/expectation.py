@@ -33,8 +33,8 @@ LEAST = 16.0
 MOST = 90.0
 """dB beyond which nothing more is expected."""
 
-TINY = 2e-8
-"""What floats may differ by at any rate: beyond 18 onnxruntime's sigmoid is 0 or 1, off by exp(−18)."""
+TINY = 2.0**-24
+"""What floats may differ by at any rate: half a unit in the last place of 1, by which onnxruntime's sigmoid is off."""
 
 DRAWS = 3
 
