@@ -73,14 +73,13 @@ def _on(op: Operation, data: Sequence[SSAValue], element: UniformType) -> Operat
 
 
 def holds_padding(op: Operation, element: UniformType) -> bool:
-    """Whether what an operation pads with, if it does, is one of the values of a type."""
+    """Whether what an operation pads with, if it does, is one of the values of a type, under each of its scales."""
     if not isinstance(op, PadOp) or not isinstance(op.value, FloatAttr):
         return True
-    real = op.value.value.data
-    stored = numerics.quantize(
-        np.array(real), element.scale, element.zero_point, element.storage_min, element.storage_max, np.int64
-    )
-    return float(numerics.dequantize(stored, element.scale, element.zero_point)) == real
+    real = np.array(op.value.value.data)
+    scales, points = np.array(element.scales), np.array(element.zero_points)
+    stored = numerics.quantize(real, scales, points, element.storage_min, element.storage_max, np.int64)
+    return bool((numerics.dequantize(stored, scales, points) == real).all())
 
 
 def _as_cast(value: FloatAttr[AnyFloat], cast: QuantizeCastOp, element: UniformType) -> FloatAttr[AnyFloat]:

@@ -10,7 +10,17 @@ import pytest
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
-from tests.frontends.onnx.quantized_models import QONNX, Array, float_operations, imported, model, node, results
+from qmlir.ledger import decisions
+from tests.frontends.onnx.quantized_models import (
+    QONNX,
+    Array,
+    float_operations,
+    imported,
+    model,
+    node,
+    onnxruntimes,
+    results,
+)
 
 RNG = np.random.default_rng(8)
 X = {"x": RNG.uniform(-3, 3, (2, 6)).astype(np.float32)}
@@ -65,6 +75,38 @@ def test_a_layer_of_few_bits_is_computed_in_integers() -> None:
     a, v = quant(X["x"], np.float32(0.1), 0, 5, signed=False), quant(w, scales, 0, 3, narrow=True)
     expected = quant(np.maximum(a @ v.T, 0), np.float32(0.25), 0, 6, signed=False)
     assert np.abs(results(module, X)[0] - expected).max() <= 0.2501
+
+
+@pytest.mark.parametrize("zero", [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("kind", "inputs", "attributes"),
+    [
+        ("Pad", "v pads", {}),
+        ("Pad", "v pads fill", {}),
+        ("Transpose", "v", {"perm": [1, 0]}),
+        ("Concat", "v v", {"axis": 0}),
+        ("Gather", "v index", {"axis": 1}),
+        ("Clip", "v fill", {}),
+        ("Sigmoid", "v", {}),
+        ("Add", "v v", {}),
+        ("Where", "mask v v", {}),
+        ("ReduceMax", "v", {}),
+    ],
+)
+def test_readers_of_data_with_a_scale_for_each_channel_stay_float(
+    kind: str, inputs: str, attributes: dict[str, Any], zero: float
+) -> None:
+    nodes = [node("Quant", "x s z b", "v", QONNX, signed=0), node(kind, inputs, "y", **attributes)]
+    scales = np.linspace(0.2, 0.7, 6).astype(np.float32).reshape(1, 6)
+    constants = {"s": scales, "z": np.float32(zero), "b": np.float32(4), "pads": np.array([0, 1, 1, 0]),
+                 "fill": np.float32(0.7), "index": np.array([1, 0]), "mask": np.ones((2, 1), bool)}  # fmt: skip
+    used = {name: array for name, array in constants.items() if name in f"x s z b {inputs}".split()}
+    module = imported(model(nodes, X, ["y"], used), "default")
+    assert {d.outcome for d in decisions(module)} == {"float"}
+    rest = {name: array for name, array in used.items() if name not in ("s", "z", "b")}
+    expected = model(nodes[1:], {"v": X["x"]}, ["y"], rest)
+    values = quant(X["x"], scales, zero, 4, signed=False).astype(np.float32)
+    np.testing.assert_allclose(results(module, X)[0], onnxruntimes(expected, {"v": values})[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["CEIL", "FLOOR", "UP", "DOWN", "HALF_UP", "HALF_DOWN"])
