@@ -158,7 +158,7 @@ def rounded(
         if node.operator in MOVING:
             own = [steps[n] for n in (*node.inputs, *node.outputs) if n in steps and exact[0][n].dtype.kind == "f"]
             steps |= dict.fromkeys(node.outputs, max(own, default=0.0))
-    graph = _with_spelled_grids(graph, exact[0])
+    graph = _with_biased_keys(_with_spelled_grids(graph, exact[0]))
     random = np.random.default_rng(0)
     draws = list[list[dict[str, Array]]]()
     for draw in range(count):
@@ -218,6 +218,27 @@ def _with_spelled_grids(graph: Graph, values: Mapping[str, Array]) -> Graph:
             Node("MatMul", (f"{y}.places", f"{y}.turned"), (f"{y}.product",)),
             Node("Reshape", (f"{y}.product", f"{y}.shape"), (y,)),
         ]
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _with_biased_keys(graph: Graph) -> Graph:
+    """The network with constant keys and values of MultiHeadAttention that have its bias: their sums are rounded."""
+    constants, nodes = dict(graph.constants), list(graph.nodes)
+    for index, node in enumerate(nodes):
+        bias = constants.get(node.inputs[3]) if node.operator == "MultiHeadAttention" and len(node.inputs) > 3 else None
+        if bias is None:
+            continue
+        inputs, left, ends = list(node.inputs), bias.copy(), [len(bias)]
+        for place in (2, 1):
+            array = constants.get(inputs[place])
+            ends.insert(0, ends[0] - (array.shape[-1] if array is not None else len(bias) // 3))
+            if array is not None and array.ndim == 3:
+                inputs[place] = f"{node.outputs[0]}.{place}"
+                constants[inputs[place]] = array + bias[ends[0] : ends[1]]
+                left[ends[0] : ends[1]] = 0
+        inputs[3] = f"{node.outputs[0]}.bias"
+        constants[inputs[3]] = left
+        nodes[index] = replace(node, inputs=tuple(inputs))
     return replace(graph, nodes=tuple(nodes), constants=constants)
 
 

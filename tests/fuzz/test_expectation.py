@@ -145,6 +145,17 @@ def test_constant_keys_and_values_have_the_bits_of_weights_if_they_are_one_matri
     assert of(2) > 50
 
 
+def test_constant_keys_are_rounded_with_the_bias_that_is_added_to_them() -> None:
+    def of(bias: float) -> float:
+        keys = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], (1, 4, 3)).astype(np.float32)
+        node = Node("MultiHeadAttention", ("x", "k", "k", "b"), ("y",), {"num_heads": 1}, "com.microsoft")
+        constants = {"k": keys, "b": np.linspace(-bias, bias, 9).astype(np.float32)}
+        return kept(node, constants, X, Options(precision="int16", weight_precision="int2"))
+
+    assert of(0.0) > 50
+    assert of(1.5) < 20
+
+
 # Each as (network, input, what a quantizer that lost something made of the outputs).
 _LOGITS = np.linspace(-40, 40, 8, dtype=np.float32).reshape(1, 8)
 _IMAGE = np.random.default_rng(2).normal(size=(1, 1, 8)).astype(np.float32)
