@@ -285,7 +285,8 @@ class Checks:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             qmlir.export(module, path, format="tflite")
-            theirs = running(path)
+            theirs, numerics = running(path)
+        follow(module, numerics)
         ours = qmlir.reference(module)
         order = list(self.feeds[0])
         exact = not has_float_parts(module) and not computes_in_floats(path)
@@ -299,7 +300,7 @@ class Checks:
                     return
         if exact:
             with self.step("again tflite"):
-                self.same("again tflite", qmlir.reference(qmlir.load(path, numerics="litert-reference")), ours)
+                self.same("again tflite", qmlir.reference(qmlir.load(path, numerics=numerics)), ours)
 
     # -- devices ----------------------------------------------------------------------------------------------
 
@@ -418,12 +419,12 @@ def check(case: Case) -> Outcome:
         return OnnxChecks(case, Path(folder)).run()
 
 
-def running(path: Path) -> LiteRT:
-    """A file with LiteRT's reference kernels; with its others where these lack an operator, such as ELU."""
+def running(path: Path) -> tuple[LiteRT, str]:
+    """A file with LiteRT's reference kernels, or XNNPACK's where these lack one, such as ELU; whose rounding it is."""
     try:
-        return LiteRT(path)
+        return LiteRT(path), "litert-reference"
     except ValueError:
-        return LiteRT(path, reference=False)
+        return LiteRT(path, reference=False), "litert-xnnpack"
 
 
 def parts_of(shape: Sequence[int]) -> list[tuple[Any, ...]]:
