@@ -36,7 +36,7 @@ def where(op: nn.WhereOp, values: Values) -> None:
 
     def choice(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
         if lhs.dtype != BOOL:
-            return graph.node("Where", condition, lhs, rhs, dtype=lhs.dtype)
+            return graph.where(condition, lhs, rhs)
         other = graph.node("And", graph.node("Not", condition), rhs)
         return graph.node("Or", graph.node("And", condition, lhs), other)
 

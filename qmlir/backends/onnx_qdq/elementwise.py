@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from qmlir.backends.onnx_qdq.exporters import exports
-from qmlir.backends.onnx_qdq.graph import BOOL, Graph, Tensor
+from qmlir.backends.onnx_qdq.graph import BOOL, WIDER, Graph, Tensor
 from qmlir.backends.onnx_qdq.pointwise import result_dtype, several
-from qmlir.backends.onnx_qdq.shape import WIDER
 from qmlir.backends.onnx_qdq.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
@@ -60,8 +59,8 @@ def _divided(graph: Graph, kind: str, lhs: Tensor, rhs: Tensor, **attributes: An
         return graph.node(kind, lhs, rhs, **attributes)
     zero, one = (graph.constant(np.array(value, lhs.dtype)) for value in (0, 1))
     none = graph.node("Equal", rhs, zero, dtype=BOOL)
-    found = graph.node(kind, lhs, graph.node("Where", none, one, rhs, dtype=lhs.dtype), **attributes)
-    return graph.node("Where", none, zero, found, dtype=lhs.dtype)
+    found = graph.node(kind, lhs, graph.where(none, one, rhs), **attributes)
+    return graph.where(none, zero, found)
 
 
 @exports(nn.SquaredDifferenceOp)
@@ -82,7 +81,7 @@ def prelu(op: nn.PReluOp, values: Values) -> None:
 
     def choice(x: Tensor, slope: Tensor) -> Tensor:
         negative = graph.node("Less", x, graph.constant(np.zeros((), x.dtype)), dtype=BOOL)
-        return graph.node("Where", negative, graph.node("Mul", x, slope), x, dtype=x.dtype)
+        return graph.where(negative, graph.node("Mul", x, slope), x)
 
     alike = shape_of(op.lhs) == shape_of(op.y)
     several(op, values, (lambda *x: graph.node("PRelu", *x)) if alike else choice)
@@ -102,6 +101,6 @@ def mod(op: nn.ModOp, values: Values) -> None:
         zero = graph.constant(np.zeros((), lhs.dtype))
         signs = graph.node("Mul", graph.node("Sign", rest), graph.node("Sign", rhs))
         astray = graph.node("Less", signs, zero, dtype=BOOL)
-        return graph.node("Where", astray, graph.node("Add", rest, rhs), rest, dtype=lhs.dtype)
+        return graph.where(astray, graph.node("Add", rest, rhs), rest)
 
     several(op, values, remainder)

@@ -24,6 +24,9 @@ INDEX = np.dtype(np.int64)
 BOOL = np.dtype(bool)
 """What comparisons yield."""
 
+WIDER = {np.dtype(narrow): np.dtype(np.int32) for narrow in (np.int16, np.uint16)}
+"""Integers that onnxruntime has no Pad, Max, Min and Where of, and those that hold them."""
+
 MICROSOFT = "com.microsoft"
 """The domain of the operators that onnxruntime adds to ONNX's."""
 
@@ -96,6 +99,13 @@ class Graph:
     def cast(self, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         """A tensor of another type; no node if it is of that."""
         return x if x.dtype == dtype else self.node("Cast", x, to=tensor_type(dtype), dtype=dtype)
+
+    def where(self, condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
+        """`lhs` where a condition holds, else `rhs`; onnxruntime has it of 32 bits, not of 16."""
+        wide = WIDER.get(lhs.dtype, lhs.dtype)
+        return self.cast(
+            self.node("Where", condition, self.cast(lhs, wide), self.cast(rhs, wide), dtype=wide), lhs.dtype
+        )
 
     def node(
         self,

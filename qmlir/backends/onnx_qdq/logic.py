@@ -36,14 +36,14 @@ def shift(op: nn.ShiftLeftOp | nn.ShiftRightOp, values: Values) -> None:
         zero = graph.constant(np.zeros((), unsigned))
         count = graph.cast(count, unsigned)
         inside = graph.node("Less", count, graph.constant(np.array(8 * unsigned.itemsize, unsigned)), dtype=BOOL)
-        count = graph.node("Where", inside, count, zero, dtype=unsigned)
+        count = graph.where(inside, count, zero)
         bits = graph.node("BitShift", graph.cast(x, unsigned), count, direction="LEFT" if leftward else "RIGHT")
-        return graph.cast(graph.node("Where", inside, bits, zero, dtype=unsigned), x.dtype)
+        return graph.cast(graph.where(inside, bits, zero), x.dtype)
 
     def with_sign(x: Tensor, count: Tensor) -> Tensor:
         negative = graph.node("Less", x, graph.constant(np.zeros((), x.dtype)), dtype=BOOL)
-        positive = graph.node("Where", negative, graph.node("BitwiseNot", x), x, dtype=x.dtype)
+        positive = graph.where(negative, graph.node("BitwiseNot", x), x)
         moved = shifted(positive, count)
-        return graph.node("Where", negative, graph.node("BitwiseNot", moved), moved, dtype=x.dtype)
+        return graph.where(negative, graph.node("BitwiseNot", moved), moved)
 
     several(op, values, shifted if leftward or op.unsigned else with_sign)

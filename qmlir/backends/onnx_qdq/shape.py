@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.backends.onnx_qdq.exporters import exports
+from qmlir.backends.onnx_qdq.graph import WIDER
 from qmlir.backends.onnx_qdq.values import Permutation, Values, constant, identity
 from qmlir.dialects import nn
 from qmlir.dialects.dtypes import is_numpys_own
@@ -60,10 +61,6 @@ def concat(op: nn.ConcatOp, values: Values) -> None:
     order = values.order(computed[0]) if computed else identity(len(shape_of(op.y)))
     stored = [values.real(x, order) for x in op.inputs]
     values.define(op.y, values.graph.node("Concat", *stored, axis=order.index(op.axis.value.data)), order)
-
-
-WIDER = {np.dtype(narrow): np.dtype(np.int32) for narrow in (np.int16, np.uint16)}
-"""Integers that onnxruntime has no Pad, Max and Min of, and those that hold them."""
 
 
 @exports(nn.PadOp)

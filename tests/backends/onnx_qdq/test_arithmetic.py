@@ -62,6 +62,24 @@ def test_functions_are_tables(element: str, operation: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("storage", ["i16", "u16"])
+def test_two_bytes_are_chosen_in_four(storage: str, tmp_path: Path) -> None:
+    """onnxruntime has no Where of two bytes."""
+    element = f"!quant.uniform<{storage}:f32, 0.0009765625:0>"
+    module = network(f"""
+      func.func @main(%a: tensor<2x3xf32>, %s: tensor<3xf32>) -> tensor<2x3xf32> {{
+        %0 = quant.qcast %a : tensor<2x3xf32> to tensor<2x3x{element}>
+        %1 = quant.qcast %s : tensor<3xf32> to tensor<3x{element}>
+        %2 = nn.prelu %0, %1 : tensor<2x3x{element}>, tensor<3x{element}> -> tensor<2x3x{element}>
+        %3 = quant.dcast %2 : tensor<2x3x{element}> to tensor<2x3xf32>
+        func.return %3 : tensor<2x3xf32>
+      }}""")
+    inputs = [numbers(2, 3), numbers(3)]
+    exported(module, tmp_path / "m.onnx", format=FORMAT)
+    (ours,) = qmlir.reference(module).run(dict(zip(("input0", "input1"), inputs, strict=True)))
+    np.testing.assert_array_equal(run(tmp_path / "m.onnx", inputs)[0], ours)
+
+
+@pytest.mark.parametrize("storage", ["i16", "u16"])
 def test_two_bytes_are_compared_in_four(storage: str, tmp_path: Path) -> None:
     """onnxruntime has no Max and no Min of them."""
     element = f"!quant.uniform<{storage}:f32, 0.0009765625:0>"

@@ -76,7 +76,7 @@ def _half_up_of_few(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp
 def _chosen(graph: Graph, x: Tensor, bound: Tensor, *, least: bool) -> Tensor:
     """int64 not below a bound, or not above: onnxruntime 1.31 errs in Max, Min and Clip of numbers beyond 32 bits."""
     beyond = graph.node("Less", *((x, bound) if least else (bound, x)), dtype=BOOL)
-    return graph.node("Where", beyond, bound, x, dtype=INT64)
+    return graph.where(beyond, bound, x)
 
 
 def _single(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
