@@ -1,11 +1,13 @@
 """Arithmetic on several operands, broadcast as in numpy.
 
 Sub and Div of f32 by constants become a sum or a product where that gives the same bits, a negated constant, the
-reciprocal of a power of two: these fuse and have better integer forms.
+reciprocal of a power of two: these fuse and have better integer forms. A constant that the model stores as integers is
+left as it is.
 """
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import TypeGuard
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, f64
@@ -29,7 +31,7 @@ from qmlir.dialects.nn.elementwise import (
 )
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.values import Constant, Value
+from qmlir.frontends.values import Constant, Dequantized, Value
 
 
 @converts("Add", since=7)
@@ -47,7 +49,7 @@ def mul(node: Node, a: Value, b: Value) -> Value:
 @converts("Sub", since=7)
 def sub(node: Node, a: Value, b: Value) -> Value:
     """a − b, as a + (−b) where b is constant."""
-    if isinstance(b, Constant) and b.array.dtype == np.float32:
+    if _is_float(b):
         return node.compute(AddOp, [a, Constant(-b.array, b.name)])
     return node.compute(SubOp, [a, b])
 
@@ -55,9 +57,14 @@ def sub(node: Node, a: Value, b: Value) -> Value:
 @converts("Div", since=7)
 def div(node: Node, a: Value, b: Value) -> Value:
     """a / b, as a · (1/b) where b is constant and every 1/b exact."""
-    if isinstance(b, Constant) and b.array.dtype == np.float32 and _is_power_of_two(b.array):
+    if _is_float(b) and _is_power_of_two(b.array):
         return node.compute(MulOp, [a, Constant(np.float32(1) / b.array, b.name)])
     return node.compute(DivOp, [a, b])
+
+
+def _is_float(value: Value) -> TypeGuard[Constant]:
+    """Whether a value is a constant of f32, and not of integers that stand for them."""
+    return isinstance(value, Constant) and not isinstance(value, Dequantized) and value.array.dtype == np.float32
 
 
 def _is_power_of_two(array: Array) -> bool:

@@ -383,3 +383,15 @@ def test_what_a_pad_fills_with_is_rounded_as_the_quantization_behind_it_rounds(v
     """0.17 / 0.02 is a tie in float32 and none in float64."""
     constants = {**P, "pads": np.array([0, 1, 0, 1, 0, 0, 2, 0]), "value": np.float32(value)}
     agrees(model(island(node("Pad", "a pads value", "f"), last="p"), X, ["y"], constants), X, optimized=False)
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("Sub", 0.013), ("Div", 1.0)])
+def test_operands_that_are_stored_as_integers_stay_so(kind: str, scale: float) -> None:
+    """Only a constant of floats is negated or inverted: no range is known for what that would be."""
+    stored = np.array([1, 2, 4, 8], np.int8)
+    constants = {"c": stored} | P | R | parameters("s", scale, 0, np.int8)
+    nodes = island(dequantize("c", "s", "d"), node(kind, "a d", "f"))
+    module = imported(model(nodes, X, ["y"], constants), "default")
+    assert not float_operations(module)
+    (theirs,) = onnxruntimes(model(nodes, X, ["y"], constants), X)
+    assert np.abs(results(module, X)[0] - theirs).max() <= 0.0501
