@@ -247,9 +247,9 @@ def _with_rounded_constants(graph: Graph, options: Options, random: np.random.Ge
     kept = {name for node in graph.nodes if node.operator in EXACT_CONSTANTS for name in node.inputs}
     operators = {n.operator for n in graph.nodes}
     folded = "BatchNormalization" in operators
-    found = dict(graph.constants)
+    found, least = dict(graph.constants), 1 if _has_powers(options) else 2  # of one number its scale is made
     for name, array in graph.constants.items():
-        if name in kept or array.dtype.kind != "f" or array.size < 2 or (folded and array.ndim < 2):
+        if name in kept or array.dtype.kind != "f" or array.size < least or (folded and array.ndim < 2):
             continue
         weighs = _is_weight(graph, name, array)
         bits = options.weight_bits if weighs else options.activation_bits

@@ -52,6 +52,15 @@ def test_weights_between_powers_of_two_raise_no_expectation() -> None:
     assert on > 40
 
 
+def test_a_single_weight_lies_between_powers_of_two() -> None:
+    """Every other step ends at it."""
+    x = np.random.default_rng(0).normal(size=(2, 1)).astype(np.float32)
+    node, constants = Node("Gemm", ("x", "w"), ("y",)), {"w": np.array([[0.61]], np.float32)}
+    options = Options("symmetric_with_power2_scale", precision="int16", weight_precision="int3")
+    assert kept(node, constants, x, options) < 20
+    assert kept(node, constants, x, replace(options, schema="symmetric")) > 50
+
+
 def test_a_norm_behind_weights_moves_them_against_powers_of_two() -> None:
     """Folded into the weights, its factor may put what lay on powers of two anywhere between them."""
     x = np.random.default_rng(0).normal(size=(2, 1, 8)).astype(np.float32)

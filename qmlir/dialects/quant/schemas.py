@@ -12,12 +12,13 @@ zero point, and the narrow range [−127, 127], so that a product of two weights
 """
 
 import math
+import warnings
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.errors import QmlirError
+from qmlir.errors import QmlirError, QmlirWarning
 
 Array = npt.NDArray[Any]
 
@@ -106,6 +107,9 @@ def quantization_of_range(
     if not glow_exact:
         scale = max(scale, SMALLEST_SCALE)
     zero_point = _zero_point(low, high, scale, (qmin, qmax), glow_exact)
+    if glow_exact and zero_point == qmin and -low > scale and where is not None:
+        text = f"{where}: Glow stores [{lo:.6g}, {hi:.6g}] with the zero point {qmin}, so that all below 0 is lost; "
+        warnings.warn(text + "choose int8, or leave glow-exact out", QmlirWarning, stacklevel=2)
     if is_centred(low, schema) and not glow_exact:
         zero_point = 0
     if schema == "symmetric_with_power2_scale":

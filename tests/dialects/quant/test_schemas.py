@@ -27,6 +27,7 @@ from qmlir.dialects.quant.schemas import (
     scale_text,
     weight_range,
 )
+from qmlir.errors import QmlirWarning
 
 # The four corners where we leave Glow.
 
@@ -42,6 +43,10 @@ def test_unsigned_integers_hold_both_signs() -> None:
     scale, zero_point = choose_quantization(-1.0, 1.0, precision="uint8")
     assert (scale, zero_point) == (float(np.float32(2 / 255)), 128)
     assert choose_quantization(-1.0, 1.0, precision="uint8", glow_exact=True) == (scale, 0), "all below 0 saturates"
+    with pytest.warns(
+        QmlirWarning, match=r'tensor "t": Glow stores \[-1, 1\] with the zero point 0, so that all below 0'
+    ):
+        choose_quantization(-1.0, 1.0, precision="uint8", glow_exact=True, where='tensor "t"')
 
 
 def test_scales_are_normal() -> None:
