@@ -127,17 +127,48 @@ def decibels(signal: float, noise: float) -> float:
     return 10 * math.log10(signal / noise) if signal > 0 and math.isfinite(noise) else -math.inf
 
 
-def is_expectable(graph: Graph, options: Options) -> bool:
+def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, Array]]) -> bool:
     """Whether the simulation is one of this network under these options.
 
-    It is not where a function jumps, a calibration clips, a norm is folded into weights with one scale, or tensors
-    inside of a subgraph are rounded.
+    It is not where a function jumps, a calibration clips, a norm is folded into weights with one scale, tensors inside
+    of a subgraph are rounded, or a normalization magnifies what rounding leaves of elements that are all alike.
+
+    Args:
+        graph: The network.
+        options: How it is quantized.
+        exact: The value of every tensor on each sample.
     """
+    for node in graph.nodes:
+        if (rows := _normalized(node, exact)) is not None:
+            step = _step([e[node.inputs[0]] for e in exact], options)
+            if rows.shape[1] > 1 and (rows.std(axis=1) < 2 * step).any():
+                return False
     if any(node.bodies for node in graph.nodes):
         return False
     operators = {n.operator for n in graph.nodes}
     folds = FACTORS & operators and False in options.every("per_channel")
     return not (options.every("calibration") & CLIPPING or folds or operators & JUMPING)
+
+
+def _normalized(node: Node, exact: Sequence[Mapping[str, Array]]) -> Array | None:
+    """What a normalization divides by one deviation each, [rows, elements]; None where an operator is none."""
+    x = [e[node.inputs[0]].astype(np.float64) for e in exact if node.inputs[0] in e]
+    if not x or not x[0].size:
+        return None
+    match node.operator:
+        case "LayerNormalization":
+            axis = int(node.attributes.get("axis", -1))
+            return np.concatenate([v.reshape(-1, int(np.prod(v.shape[axis:]))) for v in x])
+        case "InstanceNormalization":
+            return np.concatenate([v.reshape(v.shape[0] * v.shape[1], -1) for v in x])
+        case "GroupNormalization":
+            return np.concatenate([v.reshape(v.shape[0] * int(node.attributes["num_groups"]), -1) for v in x])
+        case "MeanVarianceNormalization":
+            axes = [a % x[0].ndim for a in node.attributes.get("axes") or (0, 2, 3)]
+            size = int(np.prod([x[0].shape[a] for a in axes]))
+            return np.concatenate([np.moveaxis(v, axes, range(-len(axes), 0)).reshape(-1, size) for v in x])
+        case _:
+            return None
 
 
 def rounded(

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.fuzz.expectation import LEAST, MORE_DRAWS, Part, Rounded, rounded
+from tests.fuzz.expectation import LEAST, MORE_DRAWS, Part, Rounded, is_expectable, rounded
 from tests.fuzz.graphs import Array, Graph, Node
 from tests.fuzz.options import Options
 from tests.fuzz.oracle import Oracle
@@ -190,6 +191,25 @@ def test_known_defects_are_lost_however_often_is_drawn(
     y = exact[0]["y"].astype(np.float64)
     assert allowed.lost("y", part, [np.rint(y * 2**9) / 2**9]) is None
     assert allowed.lost("y", part, [damage(y)]) is not None
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("LayerNormalization", {}),
+        ("InstanceNormalization", {}),
+        ("GroupNormalization", {"num_groups": 2}),
+        ("MeanVarianceNormalization", {"axes": [2]}),
+    ],
+)
+def test_nothing_is_expected_of_a_norm_of_equal_elements(operator: str, attributes: dict[str, Any]) -> None:
+    """What rounding makes of them it divides by its own height."""
+    x = np.random.default_rng(0).normal(size=(2, 2, 6)).astype(np.float32)
+    graph = Graph((Node(operator, ("x",), ("y",), attributes),), {}, {"x": (x,)}, ("y",), 21)
+    assert is_expectable(graph, Options(), [{"x": x}])
+    flat = x.copy()
+    flat[1, 1] = 0.7
+    assert not is_expectable(graph, Options(), [{"x": flat}])
 
 
 @pytest.mark.parametrize("value", [0.0104, 0.02])
