@@ -420,7 +420,8 @@ class OnnxChecks(Checks):
 
 
 EXPORT_NUMERICS = {
-    "onnx-qdq": "default", "onnx-qoperator": "onnxruntime", "onnx-integer": "default", "tflite": "litert-reference",
+    "onnx-qdq": "default", "onnx-qoperator": "onnxruntime-vnni", "onnx-integer": "default",
+    "tflite": "litert-reference",
 }  # fmt: skip
 """Format → the rounding under which it promises bits."""
 

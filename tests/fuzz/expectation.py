@@ -56,14 +56,15 @@ EXACT_CONSTANTS = {"Resize", "Upsample", "Range", "OneHot", "RoiAlign", "Quantiz
 
 WEIGHTS = {"Conv": (1,), "ConvTranspose": (1,), "DeformConv": (1,), "CausalConvWithState": (1,),
            "com.microsoft.Attention": (1,), "com.microsoft.MultiHeadAttention": (1, 2), "Attention": (1, 2),
-           "ai.onnx.preview.FlexAttention": (1, 2), "Gemm": (1,), "MatMul": (0, 1),
+           "ai.onnx.preview.FlexAttention": (1, 2), "LinearAttention": (0, 1, 2), "Gemm": (1,), "MatMul": (0, 1),
            "LSTM": (1, 2), "GRU": (1, 2), "RNN": (1, 2)}  # fmt: skip
 """Operator → the operands that have bits of their own if they are constant; any other constant has those of data."""
 
 MOVING = {"Scatter", "ScatterElements", "ScatterND", "TensorScatter"}
 """Operators whose results have the type of their operands: values that are overwritten count for its range as well."""
 
-PRODUCTS = {"MatMul", "Attention", "com.microsoft.MultiHeadAttention", "ai.onnx.preview.FlexAttention"}
+PRODUCTS = {"MatMul", "Attention", "LinearAttention", "com.microsoft.MultiHeadAttention",
+            "ai.onnx.preview.FlexAttention"}  # fmt: skip
 """Operators whose constant operand has bits of weights only if it is a single matrix."""
 
 NEAR = 2.0

@@ -18,7 +18,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.interfaces import TensorOp, element_of, shape_of, tensor_type
-from qmlir.dialects.nn import ConstantOp, MatMulOp, RequantizeOp
+from qmlir.dialects.nn import ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
@@ -335,7 +335,10 @@ def _is_read_as(value: SSAValue, type: UniformType) -> bool:
 def _quantized_form(op: Operation, sources: Sequence[SSAValue], result: UniformType) -> list[Operation]:
     """The operation on quantized operands, not yet in the graph; before it what brings its operands to one scale."""
     new: list[Operation] = []
-    if keeps_scale(op):
+    types = {uniform(s) for s in sources}
+    if isinstance(op, MaximumOp | MinimumOp) and len(types) == 1:
+        (result,) = types  # the greater number is that of the greater integer; a change of scale can follow
+    elif keeps_scale(op):
         # Of one operand: its type stays, a change of scale can follow. Of several, as in a concat: all get the
         # result's.
         if len(sources) == 1:

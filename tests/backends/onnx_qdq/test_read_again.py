@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
+from onnx.helper import np_dtype_to_tensor_dtype
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.dialects.quant.ops import QUANTIZATION, QuantizeCastOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.tflite import load_tflite
@@ -30,23 +32,36 @@ EACH = 15
 WEIGHTS = "!quant.uniform<i8<-127:127>:f32, 0.25>"
 
 
-def test_weights_beside_unsigned_data_do_not_saturate(tmp_path: Path) -> None:
-    """They are written as unsigned ones around 128, whose sums onnxruntime adds exactly."""
+def layer(mark: str) -> ModuleOp:
+    """A layer of unsigned data and signed weights that follows onnxruntime on processors without VNNI."""
     values = np.random.default_rng(0).integers(-127, 128, 4 * 32).tolist()
     x, y = "!quant.uniform<u8:f32, 0.5:125>", "!quant.uniform<u8:f32, 64.0:120>"
     module = network(f"""
       func.func @main(%x: tensor<8x32xf32>) -> tensor<8x4xf32> {{
         %q = quant.qcast %x : tensor<8x32xf32> to tensor<8x32x{x}>
         %w = nn.constant <tensor<4x32xi8>, {values}> : tensor<4x32x{WEIGHTS}>
-        %r = nn.fully_connected %q, %w : tensor<8x32x{x}>, tensor<4x32x{WEIGHTS}> -> tensor<8x4x{y}>
+        %r = nn.fully_connected %q, %w {{{mark}}} : tensor<8x32x{x}>, tensor<4x32x{WEIGHTS}> -> tensor<8x4x{y}>
         %y = quant.dcast %r : tensor<8x4x{y}> to tensor<8x4xf32>
         func.return %y : tensor<8x4xf32>
       }}""")
     follow(module, "onnxruntime")
-    exported(module, tmp_path / "again.onnx", format="onnx-qoperator")
+    return module
+
+
+@pytest.mark.parametrize(("mark", "dtype"), [("", np.uint8), (INTEGER_OPERATOR, np.int8)])
+def test_weights_beside_unsigned_data(mark: str, dtype: type, tmp_path: Path) -> None:
+    """Unsigned ones around 128 are written, whose sums are exact; of an operator that saturates those that it has."""
+    module = layer(mark)
+    written = exported(module, tmp_path / "again.onnx", format="onnx-qoperator")
+    assert [t.data_type for t in written.graph.initializer if len(t.dims) == 2] == [
+        np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ]
     again = qmlir.load(tmp_path / "again.onnx", numerics="onnxruntime")
     sample = np.random.default_rng(1).uniform(-70, 70, (8, 32)).astype(np.float32)
-    np.testing.assert_array_equal(qmlir.reference(again)(sample), qmlir.reference(module)(sample))
+    bits = qmlir.reference(module)(sample)
+    np.testing.assert_array_equal(qmlir.reference(again)(sample), bits)
+    follow(module, "onnxruntime-vnni")
+    assert np.array_equal(qmlir.reference(module)(sample), bits) == (not mark)
 
 
 RESIZES: dict[str, dict[str, Any]] = {

@@ -16,9 +16,12 @@ from qmlir.backends.onnx_qdq.values import Permutation, StoredValues, constant, 
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.legality import NoIntegerForm, fits_32_bits, is_accumulator, stored_bias
 from qmlir.quantized_values import uniform
 from qmlir.rewriting import tensor_name
+from qmlir.runtime_kernels import followed_runtime
+from qmlir.runtimes import rounding_of
 
 
 @computes(nn.Conv2DOp)
@@ -82,13 +85,17 @@ def _factor(
 ) -> Sequence[Tensor]:
     """The second factor, its scale and its zero point: stored as the data are, signed or not.
 
+    Unsigned data beside signed weights saturate on processors without VNNI. A network that follows them there has these
+    weights as its source model has them, so that it saturates again.
+
     Raises:
         NoOperator: Its zero points differ, or it is computed and of another sign than the data.
     """
     element, unsigned = uniform(w), not uniform(op.operands[0]).is_signed
     if len(set(element.zero_points)) != 1:
         raise NoOperator
-    if element.is_signed != unsigned:
+    saturates = INTEGER_OPERATOR in op.attributes and rounding_of(op.name, followed_runtime(op), "").pairs
+    if element.is_signed != unsigned or saturates:
         return values.real(w, permutation), *scale_and_point(w, values)
     array, moved = constant(w), 128 if unsigned else -128
     if array is None:
