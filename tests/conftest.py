@@ -2,7 +2,7 @@
 
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-_SEEDED: dict[str, dict[str, Any]] = {}  # the state of each test module's RNG, as importing it left it
+_SEEDED: dict[str, Mapping[str, Any]] = {}  # the state of each test module's RNG, as importing it left it
 
 
 @pytest.hookimpl(tryfirst=True)
