@@ -73,6 +73,9 @@ NEAR = 2.0
 FACTORS = {"BatchNormalization", "Mul", "Div"}
 """Operators by constants that may be folded into the weights before them."""
 
+DIVIDING = {"LayerNormalization", "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization"}
+"""Operators that divide elements by their deviation."""
+
 FIXED = {"Softmax": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "Softsign": 1.0, "HardSigmoid": 1.0, "LpNormalization": 1.0,
          "Erf": 1.0, "Sin": 1.0, "Cos": 1.0}  # fmt: skip
 """Operators whose results have a range of their own, whatever they take."""
@@ -152,7 +155,9 @@ def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, A
 
 
 def _normalized(node: Node, exact: Sequence[Mapping[str, Array]]) -> Array | None:
-    """What a normalization divides by one deviation each, [rows, elements]; None where an operator is none."""
+    """What a normalization divides by one deviation each, [rows, elements]; None of another operator."""
+    if node.operator not in DIVIDING:
+        return None
     x = [e[node.inputs[0]].astype(np.float64) for e in exact if node.inputs[0] in e]
     if not x or not x[0].size:
         return None
@@ -164,12 +169,10 @@ def _normalized(node: Node, exact: Sequence[Mapping[str, Array]]) -> Array | Non
             return np.concatenate([v.reshape(v.shape[0] * v.shape[1], -1) for v in x])
         case "GroupNormalization":
             return np.concatenate([v.reshape(v.shape[0] * int(node.attributes["num_groups"]), -1) for v in x])
-        case "MeanVarianceNormalization":
+        case _:
             axes = [a % x[0].ndim for a in node.attributes.get("axes") or (0, 2, 3)]
             size = int(np.prod([x[0].shape[a] for a in axes]))
             return np.concatenate([np.moveaxis(v, axes, range(-len(axes), 0)).reshape(-1, size) for v in x])
-        case _:
-            return None
 
 
 def rounded(
