@@ -107,6 +107,10 @@ class Outcome:
     operators: Counter[str] = field(default_factory=Counter[str])
 
 
+REFUSING = {"import", "profile", "quantize", "export", "device", "network"}
+"""Steps that may be refused with a reason: what was read, once it is, is evaluated, saved and simplified."""
+
+
 class Skipped(Exception):
     """A step without a result: what needs it is left out."""
 
@@ -139,13 +143,16 @@ class Checks:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """A step: typed errors are counted, others are findings; what depends on it is left out either way."""
+        """A step: where a refusal is an answer, typed errors are counted; others are findings. What follows is left out."""
         name = self.prefix + name
         try:
             yield
         except Skipped:
             raise
         except QmlirError as error:
+            if not any(part in REFUSING for part in name.split()):
+                self._found(name, f"{type(error).__name__}: {reason(error)}", str(error)[:500])
+                raise Skipped from None
             self.outcome.refusals[name, reason(error)] += 1
             raise Skipped from None
         except Exception as error:

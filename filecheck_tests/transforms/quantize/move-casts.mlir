@@ -59,3 +59,23 @@ func.func @stay(%x: tensor<2x!q>, %c: tensor<2x!c>, %f: tensor<2xf32>) -> (tenso
   %7 = nn.relu %0 : tensor<2xf32> -> tensor<2xf32>
   func.return %1, %2, %4, %5, %6, %7 : tensor<3xf32>, tensor<3xf32>, tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2x!q>, tensor<2xf32>
 }
+
+// -----
+
+!q = !quant.uniform<i8:f32, 0.5>
+
+// Casts of one value by several readers become the first of them, before all that read it.
+// CHECK-LABEL: func.func @readers
+// CHECK-NEXT: %[[Q:.*]] = quant.qcast %x
+// CHECK-NEXT: %[[R:.*]] = nn.reshape %[[Q]]
+// CHECK-NEXT: %[[A:.*]] = nn.broadcast %[[R]]
+// CHECK-NEXT: %[[B:.*]] = nn.broadcast %[[R]]
+// CHECK-NEXT: func.return %[[A]], %[[B]]
+func.func @readers(%x: tensor<2x3xf32>) -> (tensor<4x2x3x!q>, tensor<4x2x3x!q>) {
+  %0 = nn.reshape %x {shape = array<i64: 1, 2, 3>} : tensor<2x3xf32> -> tensor<1x2x3xf32>
+  %1 = nn.broadcast %0 {shape = array<i64: 4, 2, 3>} : tensor<1x2x3xf32> -> tensor<4x2x3xf32>
+  %2 = quant.qcast %1 : tensor<4x2x3xf32> to tensor<4x2x3x!q>
+  %3 = nn.broadcast %0 {shape = array<i64: 4, 2, 3>} : tensor<1x2x3xf32> -> tensor<4x2x3xf32>
+  %4 = quant.qcast %3 : tensor<4x2x3xf32> to tensor<4x2x3x!q>
+  func.return %2, %4 : tensor<4x2x3x!q>, tensor<4x2x3x!q>
+}

@@ -130,7 +130,8 @@ class RaiseQuantizeAboveMovement(RewritePattern):
             return
         readers = [u.operation for u in op.input.uses if not isinstance(u.operation, ObserveOp)]
         alike = all(isinstance(r, QuantizeCastOp) and r.result.type == op.result.type for r in readers)
-        if element.is_per_axis or not alike:
+        # Every other cast of the value becomes this one, which therefore is the first of them.
+        if element.is_per_axis or not alike or any(r.is_before_in_block(op) for r in readers):
             return
         casts = [QuantizeCastOp(v, TensorType(element, shape_of(v))) for v in data_operands(mover)]
         moved = _on(mover, [c.result for c in casts], element)
@@ -138,7 +139,6 @@ class RaiseQuantizeAboveMovement(RewritePattern):
             moved.properties["value"] = _as_cast(mover.value, op, element)
         for observer in [u.operation for u in op.input.uses if isinstance(u.operation, ObserveOp)]:
             rewriter.erase(observer)
-        # Every other cast of the value is this one.
         for twin in [r for r in readers if r is not op]:
             replace(rewriter, twin, [], [op.result])
         replace(rewriter, op, [*casts, moved], absorbing=[mover])
