@@ -1,5 +1,6 @@
 """Where the elements of an image of another size lie in the one it is made of, as TFLite has it; one axis at a time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -79,10 +80,35 @@ class Places:
         return np.stack([np.clip(low + i, 0, self.length - 1) for i in (0, 1)], axis=1).astype(np.int64)
 
 
-def recognized(length: int, taps: Array, weights: Array) -> Places | None:
-    """The places whose `linear` neighbours and weights these are; None where there are none."""
-    for align, half in product((False, True), repeat=2):
-        places = Places(length, len(taps), align, half)
-        if taps.shape[1] == 2 and all(map(np.array_equal, places.linear(), (taps, weights))):
-            return places
+EPSILON = 1e-6
+"""How far a place may lie from TFLite's, which is a float32 number, in parts of the length."""
+
+
+def recognized(axes: Sequence[tuple[int, Array, Array]]) -> list[Places] | None:
+    """The places between which neighbours and weights interpolate, in one mode on all axes; None if TFLite has none.
+
+    Neighbours and weights that TFLite's operator has come first; those of other formats, whose places are float64
+    numbers and whose neighbours may be written otherwise, are those of places that are equal to float32 precision.
+
+    Args:
+        axes: The length of each axis, and its neighbours and weights [O, T].
+    """
+    for fits in (_equals, _approximates):
+        for half, align in product((False, True), repeat=2):
+            found = [Places(length, len(taps), align, half) for length, taps, _ in axes]
+            if all(fits(places, taps, weights) for places, (_, taps, weights) in zip(found, axes, strict=True)):
+                return found
     return None
+
+
+def _equals(places: Places, taps: Array, weights: Array) -> bool:
+    return taps.shape[1] == 2 and all(map(np.array_equal, places.linear(), (taps, weights)))
+
+
+def _approximates(places: Places, taps: Array, weights: Array) -> bool:
+    """Whether each row of weights stands for a place between two neighbouring elements, which is that of `places`."""
+    low, high = (f(np.where(weights != 0, taps, end), axis=1) for f, end in ((np.min, taps.max()), (np.max, 0)))
+    if not np.allclose(weights.sum(axis=1), 1, rtol=0, atol=EPSILON) or (weights < 0).any() or (high - low > 1).any():
+        return False
+    inside = np.clip(places.real().astype(np.float64), 0, places.length - 1)
+    return np.allclose((weights * taps).sum(axis=1), inside, rtol=0, atol=EPSILON * places.length)

@@ -65,13 +65,13 @@ def _as_a_runtime(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Round
     if rounding.function not in _FORMS or (data.scale, data.zero_point) != (result.scale, result.zero_point):
         return None
     bits, way, weighted = _FORMS[rounding.function]
-    tables = list[Table]()
-    for axis, taps, weights in op.tables():
-        places = recognized(shape_of(op.x)[axis], taps, weights)
-        if places is None or (table := weighted(places)) is None:
-            return None
-        tables.append(table)
-    return _interpolated(op, operands, bits, way, tables)
+    shape, own = shape_of(op.x), op.tables()
+    if len(shape) != 4 or not {axis for axis, _, _ in own} <= {1, 2}:  # no operator of LiteRT's
+        return None
+    if (found := recognized([(shape[axis], taps, weights) for axis, taps, weights in own])) is None:
+        return None
+    tables = [table for places in found if (table := weighted(places)) is not None]
+    return _interpolated(op, operands, bits, way, tables) if len(tables) == len(own) else None
 
 
 def _interpolated(
