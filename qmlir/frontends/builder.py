@@ -199,6 +199,16 @@ class Node:
     def _widened(self, value: SSAValue) -> SSAValue:
         return self.converted(value, f32) if _is_half(value) else value
 
+    def half_of(self, x: Value) -> Attribute | None:
+        """The element type of an input if it is a float of 16 bits; None of any other."""
+        return HALVES.get(self.element(x))
+
+    def widened(self, x: Value) -> Value:
+        """The input in f32 if it is one of 16 bits."""
+        if self.half_of(x) is None:
+            return x
+        return Constant(x.array.astype(np.float32), x.name) if isinstance(x, Constant) else self.converted(x, f32)
+
     def compute(
         self,
         op_type: type[TensorOp],
@@ -311,6 +321,10 @@ class Node:
             op.erase()
         self._pending.clear()
         self._named.clear()
+
+
+HALVES: dict[str, Attribute] = {"f16": Float16Type(), "bf16": BFloat16Type()}
+"""Floats of 16 bits, by name."""
 
 
 def _is_half(value: SSAValue) -> bool:

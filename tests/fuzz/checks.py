@@ -143,7 +143,7 @@ class Checks:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """A step: where a refusal is an answer, typed errors are counted; others are findings. What follows is left out."""
+        """A step: typed errors are counted where a refusal is an answer; all others are findings, and end the case."""
         name = self.prefix + name
         try:
             yield

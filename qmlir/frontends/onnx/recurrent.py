@@ -122,7 +122,13 @@ class _Layer:
     batch_first: bool
 
     def __post_init__(self) -> None:
-        node, (w, r, b) = self.node, self.given
+        node = self.node
+        # Halves are for storage: all steps are computed in f32, as onnxruntime does, and their results rounded once.
+        self.half = node.half_of(self.x)
+        self.x = node.widened(self.x)
+        self.initial = [None if s is None else node.widened(s) for s in self.initial]
+        w, r, b = self.given
+        w, r, b = self.given = node.widened(w), node.widened(r), None if b is None else node.widened(b)
         if self.direction not in DIRECTIONS:
             raise node.error(f"its direction must be {', '.join(DIRECTIONS)}", self.direction)
         if any(node.rank(v) != 3 for v in (self.x, w, r)):
@@ -195,7 +201,7 @@ class _Layer:
             joined = last[0] if count == 1 else node.compute(ConcatOp, [last], axis, output=index + 1)
             state = node.reshaped(joined, (count, self.batch, self.hidden))
             results.append(node.permuted(state, (1, 0, 2)) if self.batch_first else state)
-        return tuple(results)
+        return tuple(results if self.half is None else (node.converted(r, self.half) for r in results))
 
     def _walk(self, cell: Cell, direction: int) -> tuple[dict[int, SSAValue], list[Value]]:
         """The output of each step, and the last state."""
