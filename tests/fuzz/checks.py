@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import qmlir
 from qmlir.compiler import OBSERVE, main_function, to_integers
-from qmlir.dialects import nn
+from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.quant.ops import QUANTIZATION, QuantizeCastOp
 from qmlir.errors import QmlirError, QmlirWarning
@@ -275,8 +275,10 @@ class Checks:
         session(str(path))
         shown = self.folder / "shown.onnx"
         steps = compare(module, shown, self.feeds, format, FloatErrors(NOISE, TINY))
-        # onnx-integer is exact between integers; onnxruntime computes float parts in f32, which rounds otherwise.
-        if steps.most > (0 if format == "onnx-integer" and not has_float_parts(module) else 1):
+        # onnx-integer is exact between integers; onnxruntime computes float parts in f32, which rounds otherwise. Functions
+        # of 16 bits lie on lines between knots, up to 1.5 steps from the number that is rounded there.
+        lines = any(isinstance(op, qint.InterpolatedLookupOp) for op in to_integers(module).walk())
+        if steps.most > (0 if format == "onnx-integer" and not has_float_parts(module) else 1 + lines):
             self.find(check, "steps", f"{steps}")
         with self.step(f"again {format}"):
             module = module.clone()
