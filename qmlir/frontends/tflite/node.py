@@ -183,9 +183,20 @@ class TFLiteNode(Node):
         return self.retyped(y, self.output_type(output))
 
     def reshape(self, x: Value, shape: Sequence[int], output: int = 0) -> Value:
-        """The input under another shape, its elements as the output stores them."""
+        """The input under another shape, its elements as the output stores them.
+
+        An output without parameters holds the stored integers themselves, and one with parameters what plain integers
+        stand for: the bits stay.
+        """
         y = self.reshaped(x if isinstance(x, Constant) else self.quantized(x), shape)
-        return y if isinstance(y, Constant) else self.retyped(y, self.output_type(output))
+        if isinstance(y, Constant):
+            return y
+        element, type = element_of(y), self.output_type(output)
+        if type is None and isinstance(element, UniformType) and self.tensors[output].dtype == element.numpy_dtype:
+            return self.cast(StorageCastOp, y, element.storage_type)
+        if type is not None and element == type.storage_type:
+            return self.cast(StorageCastOp, y, type)
+        return self.retyped(y, type)
 
 
 def takes_quantized(op_type: type[TensorOp]) -> bool:

@@ -522,3 +522,23 @@ def test_types_that_tflite_has_not(module: Any, said: str | None, tmp_path: Path
     with pytest.raises(QmlirError, match=said):
         qmlir.export(module(), tmp_path / "m.tflite", format="tflite")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("element", "storage"), [(I8, "i8"), (I16, "i16")])
+def test_stored_integers_that_leave_their_type_come_back(element: str, storage: str, tmp_path: Path) -> None:
+    """A RESHAPE says so, between a tensor with a scale and one without."""
+    module = network(f"""
+      func.func @main(%x: tensor<2x3x{element}>) -> (tensor<2x3x{storage}>, tensor<3x2x{element}>) {{
+        %0 = quant.scast %x : tensor<2x3x{element}> to tensor<2x3x{storage}>
+        %1 = nn.transpose %0 {{permutation = array<i64: 1, 0>}} : tensor<2x3x{storage}> -> tensor<3x2x{storage}>
+        %2 = quant.scast %1 : tensor<3x2x{storage}> to tensor<3x2x{element}>
+        func.return %0, %2 : tensor<2x3x{storage}>, tensor<3x2x{element}>
+      }}""")
+    qmlir.export(module, tmp_path / "m.tflite")
+    assert kinds(tmp_path / "m.tflite") == ["RESHAPE", "TRANSPOSE", "RESHAPE"]
+    again = qmlir.load(tmp_path / "m.tflite")
+    x = np.arange(-3, 3, dtype=storage.replace("i", "int")).reshape(2, 3)
+    found = [qmlir.reference(m).run({"input0": x}) for m in (module, again)]
+    for ours, theirs, litert_s in zip(*found, LiteRT(tmp_path / "m.tflite").run([x]), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(ours, litert_s)
