@@ -1,14 +1,16 @@
-"""How far a quantized network's tensors are from the float network's, and whose fault it is.
+"""Measures how far a quantized network's tensors are from the float network's, and which operation causes it.
 
     cumulative   the tensor of the quantized network against that of the float network, on the same inputs
-    isolated     the same, where the operation that makes the tensor reads the float network's tensors: its own error,
-                 of quantizing what it reads, its weights and its result
+    isolated     the same, but the operation that makes the tensor reads the float network's tensors. This leaves only
+                 the operation's own error: that of quantizing its inputs, its weights and its result.
 
-Both in dB of signal to quantization noise, 10·log10(Σ f² / Σ (q − f)²), and as the cosine of the angle between q and
-f; sums are over all elements of all samples. Where quantization has equalized the channels of a tensor, f is too.
+Both are given in dB of signal to quantization noise (SQNR), 10·log10(Σ f² / Σ (q − f)²), and as the cosine of the angle
+between q and f. q is the quantized tensor, f the float tensor; sums are over all elements of all samples. If
+quantization has equalized the channels of a tensor, the same factors are applied to f before the comparison.
 
-A tensor may have one layout in the float network as it came and another once that is simplified; what was quantized is
-one of the two, and is compared with that one. What still differs in shape is named in a warning.
+A tensor may have one layout in the float network as it was loaded, and another after simplification. The quantized
+network was made from one of these two networks, and is compared with that one. A warning lists the tensors whose
+shapes still differ.
 """
 
 import math
@@ -40,7 +42,7 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class Distance:
-    """Sums over two arrays that should be equal.
+    """Sums over pairs of arrays from which SQNR and cosine follow: f of the float, q of the quantized network.
 
     signal, noise, other, product   Σ f², Σ (q − f)², Σ q², Σ f·q
     """
@@ -51,7 +53,7 @@ class Distance:
     product: float = 0.0
 
     def update(self, exact: Array, approximate: Array) -> None:
-        """Adds arrays of one shape, the float network's first."""
+        """Adds two arrays of the same shape; `exact` is the float network's, `approximate` the quantized network's."""
         f, q = exact.astype(np.float64).ravel(), approximate.astype(np.float64).ravel()
         self.signal += float(f @ f)
         self.noise += float((q - f) @ (q - f))
@@ -60,26 +62,26 @@ class Distance:
 
     @property
     def sqnr(self) -> float:
-        """dB; infinite where nothing differs, −infinite where there is noise alone."""
+        """The SQNR in dB; infinite if the arrays are equal, −infinity if f is zero and q is not."""
         if self.noise == 0:
             return math.inf
         return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
 
     @property
     def cosine(self) -> float:
-        """1 where both point in one direction; also where both are zero."""
+        """The cosine of the angle between q and f; 1 if both are zero, 0 if only one of them is zero."""
         length = math.sqrt(self.signal) * math.sqrt(self.other)
         return self.product / length if length else float(self.signal == self.other)
 
 
 @dataclass(frozen=True)
 class TensorError:
-    """What an analysis says of one tensor; `isolated` is None where no quantized operation makes it.
+    """The errors of one tensor; the isolated figures are None if no operation on quantized types makes the tensor.
 
-    tensor      its name
-    operation   what makes it, such as `nn.conv2d`; `input` for an input of the network
+    tensor      the tensor's name
+    operation   the operation that makes it, such as `nn.conv2d`; `input` for an input of the network
     cumulative  SQNR in dB, and cosine, in the quantized network
-    isolated    SQNR in dB, and cosine, of what its operation alone adds
+    isolated    SQNR in dB, and cosine, of the error that its operation alone adds
     """
 
     tensor: str
@@ -90,7 +92,7 @@ class TensorError:
     isolated_cosine: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The row for JSON, which has no infinity: null."""
+        """The row for JSON; an infinite figure becomes null, as JSON has no infinity."""
         finite = {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
         return finite
 
@@ -105,15 +107,15 @@ def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mappi
     """Compares the tensors of a quantized network with those of the float network it was made from.
 
     Args:
-        module: The float network, or the path of one; it stays as it was.
-        quantized: What `quantize` made of it, or its path; it stays as it was.
-        samples: Arrays of the only input, or dicts of arrays by input name.
+        module: The float network, or its path; it stays unchanged.
+        quantized: The network that `quantize` made of it, or its path; it stays unchanged.
+        samples: Arrays for the only input, or dicts of arrays by input name.
 
     Returns:
         A row for each tensor that both networks have, in program order.
 
     Raises:
-        QmlirError: They have no tensor in common, or there is no sample.
+        QmlirError: The networks have no tensor in common, or there is no sample.
     """
     compared = Comparison(module, quantized)
     sums = _Sums({n: Distance() for n in compared.shared}, {n: Distance() for n in compared.outputs})
@@ -130,15 +132,15 @@ Tensors = Mapping[str, Array]
 
 
 class Comparison:
-    """A float network, and what was quantized from it, ready to run side by side.
+    """A float network and the network quantized from it, compiled and ready to run side by side.
 
     quantized  the quantized network
-    shared     the names of the tensors that both have, in program order
-    outputs    of these the ones that an operation on quantized types makes
+    shared     the names of the tensors that both networks have, in program order
+    outputs    the shared tensors that an operation on quantized types makes
     """
 
     def __init__(self, module: Network, quantized: Network):
-        """Loads and compiles both; see `analyze` for arguments and errors."""
+        """Loads and compiles both networks; see `analyze` for arguments and errors."""
         module, quantized = loaded(module, simplified=False), loaded(quantized, simplified=False)
         self.quantized = quantized
         for network, name in ((module, "the float network"), (quantized, "the quantized network")):
@@ -162,7 +164,9 @@ class Comparison:
         self._factors = {name: each for name, each in factors if name in self._float_names}
 
     def over(self, samples: Iterable[Array | Mapping[str, Array]]) -> Iterator[tuple[Tensors, Tensors, Tensors]]:
-        """For each sample the float network's tensors, the quantized one's, and what each operation alone makes.
+        """Yields three sets of tensors for each sample: the float network's, the quantized network's, the isolated.
+
+        The isolated tensors are the results of single quantized operations that read the float network's tensors.
 
         Raises:
             QmlirError: There is no sample.
@@ -184,26 +188,26 @@ class Comparison:
 
 
 def _origin(module: ModuleOp, quantized: ModuleOp) -> ModuleOp:
-    """The float network as it is, or simplified: the one that has more of the quantized one's operations."""
+    """Returns the float network as loaded or simplified, whichever has more operations of the quantized network."""
     made = _operations(quantized)
     return max((Pipeline("simplify")(module), module), key=lambda each: (made & _operations(each)).total())
 
 
 def _operations(module: ModuleOp) -> Counter[tuple[str, str, tuple[int, ...]]]:
-    """The operations of a network by kind, tensor and shape."""
+    """The operations of a network by kind, result name and result shape, with their counts."""
     return Counter(
         (op.name, tensor_name(result), shape_of(result)) for op in deciding_operations(module) for result in op.results
     )
 
 
 def _shapes(module: ModuleOp, names: list[str]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the named tensors that a module returns last; a layout of its own makes one another tensor."""
+    """Returns the shapes of the named tensors, which are the last results that the module's main function returns."""
     results = main_function(module).function_type.outputs.data[-len(names) :] if names else ()
     return {n: type.get_shape() for n, type in zip(names, results, strict=True) if isinstance(type, TensorType)}
 
 
 def _channel_factors(quantized: ModuleOp) -> dict[str, Array]:
-    """What equalization has multiplied the channels of tensors with; the float network's are compared so."""
+    """The factors by which equalization has multiplied the channels of tensors, by tensor name."""
     carriers = [op for op in quantized.walk() if isinstance(op.attributes.get(FACTORS), DenseArrayBase)]
     return {
         tensor_name(op.results[0]): np.array(cast(DenseArrayBase[Any], op.attributes[FACTORS]).get_values())
@@ -234,11 +238,11 @@ def _rows(sums: _Sums, quantized: ModuleOp) -> list[TensorError]:
 
 
 RANKINGS = ("isolated", "cumulative", "order")
-"""How rows can be ranked: by an SQNR, the worst first, or as the network computes them."""
+"""The orders of rows: by isolated or by cumulative SQNR, the worst first, or as the network computes the tensors."""
 
 
 def ranked(rows: list[TensorError], by: str = "isolated") -> list[TensorError]:
-    """The rows, the worst first; those without the figure last."""
+    """The rows with the lowest SQNR first and rows without that SQNR last; with `order`, in the given order."""
 
     def worst(row: TensorError) -> float:
         value = row.isolated_sqnr if by == "isolated" else row.cumulative_sqnr

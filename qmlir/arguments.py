@@ -1,7 +1,8 @@
-"""What users give to the functions of `compiler.py`, in the form that these work on, or a typed error.
+"""Checks and converts the arguments that users give to the functions of `compiler.py`.
 
-A network may come as a module or as a path, and so may a profile and a policy. What is neither is refused with what was
-needed and what was given; so are numbers, texts and mappings of other types than a function takes.
+A network may be given as a module or as a path; so may a profile and a policy. Every function here returns the argument
+in the form that the compiler works on, or raises a typed error that says what is needed and what was given. Numbers,
+texts and mappings are checked in the same way.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +23,14 @@ T = TypeVar("T")
 Array = npt.NDArray[Any]
 
 Network = ModuleOp | str | Path
-"""What functions here take for a network: a module, or the path of a file that `load` reads."""
+"""A network as functions accept it: a module, or the path of a file that `load` reads."""
 
 
 def samples_given(given: object) -> Iterable[Array | Mapping[str, Array]]:
-    """Samples as they are given.
+    """Returns the samples unchanged if they are a collection of arrays.
 
     Raises:
-        OptionError: They are no collection of arrays.
+        OptionError: They are not iterable, or are text, a path or a single mapping.
     """
     if isinstance(given, str | Path | Mapping) or not isinstance(given, Iterable):
         need = "must be arrays of the only input, or dicts of arrays by input name, one for each sample"
@@ -39,7 +40,7 @@ def samples_given(given: object) -> Iterable[Array | Mapping[str, Array]]:
 
 
 def profile_given(given: object) -> tuple[Profile, str]:
-    """A profile, or that of a file, and what to call it in errors."""
+    """Returns a profile and its name for errors, from a `Profile` or from the path of a profile."""
     if isinstance(given, str | Path):
         return Profile.load(given), str(given)
     if not isinstance(given, Profile):
@@ -49,7 +50,7 @@ def profile_given(given: object) -> tuple[Profile, str]:
 
 
 def policy_given(given: object) -> Policy:
-    """A policy, or what a file or plain data say of one."""
+    """Returns a policy from a `Policy`, from plain data or from the path of a file; None is the empty policy."""
     match given:
         case Policy():
             return given
@@ -65,7 +66,7 @@ def policy_given(given: object) -> Policy:
 
 
 def integer_given(option: str, given: object) -> int:
-    """An integer: Python's or numpy's, and no truth value.
+    """Returns an integer, from Python's or numpy's integers; truth values are refused.
 
     Raises:
         OptionError: The argument is something else.
@@ -76,7 +77,7 @@ def integer_given(option: str, given: object) -> int:
 
 
 def text_given(option: str, given: object) -> str:
-    """A text.
+    """Returns the argument if it is text.
 
     Raises:
         OptionError: The argument is something else.
@@ -85,10 +86,10 @@ def text_given(option: str, given: object) -> str:
 
 
 def choice_given(option: str, given: object, known: Sequence[str]) -> str:
-    """One of several texts.
+    """Returns the argument if it is one of the known texts.
 
     Raises:
-        OptionError: The argument is something else; names near misses.
+        OptionError: The argument is something else; the error proposes similar texts.
     """
     if (text := text_given(option, given)) not in known:
         raise OptionError(option, f"must be one of {', '.join(known)}", got=text, remedy=near_misses(text, known))
@@ -96,7 +97,7 @@ def choice_given(option: str, given: object, known: Sequence[str]) -> str:
 
 
 def flag_given(option: str, given: object) -> bool:
-    """A truth value.
+    """Returns the argument if it is a truth value.
 
     Raises:
         OptionError: The argument is something else.
@@ -105,20 +106,20 @@ def flag_given(option: str, given: object) -> bool:
 
 
 def sizes_given(option: str, given: object) -> Mapping[str, int]:
-    """Sizes by the names of symbolic dimensions; None is no sizes.
+    """Returns sizes by the names of symbolic dimensions; None is an empty mapping.
 
     Raises:
-        OptionError: The argument is no mapping from names to integers.
+        OptionError: The argument is not a mapping from names to integers.
     """
     entries = _by_name(option, given, 'must be sizes by symbol, such as {"N": 1}')
     return {name: integer_given(f"{option} {name}", size) for name, size in entries.items()}
 
 
 def arrays_given(option: str, given: object) -> Mapping[str, Array]:
-    """Arrays by the names of inputs; None is no arrays.
+    """Returns arrays by the names of inputs; None is an empty mapping.
 
     Raises:
-        OptionError: The argument is no mapping from names to numpy arrays.
+        OptionError: The argument is not a mapping from names to numpy arrays.
     """
     need = "must be numpy arrays by input name"
     entries = _by_name(option, given, need)

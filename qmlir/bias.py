@@ -1,13 +1,13 @@
-"""What the bias of a contraction adds to its sums, whatever stores it: the one place that says so. No pass, no target.
+"""Defines what the bias of a contraction adds to its sums, for every storage type of the bias.
 
-The sums count in steps of s_x · s_w, in each output channel its own. A bias q with the scale s_b and the zero point z_b
-adds, half to even,
+All passes and targets take the bias from here. The sums count in steps of s_x · s_w, which differ by output channel. A
+bias q with the scale s_b and the zero point z_b adds, rounded half to even,
 
     rint((q − z_b) · s_b / (s_x · s_w))
 
-A bias of floats has s_b = 1 and z_b = 0; plain integers count in the steps of the sums. Of 32 bits a quantized bias
-does so too, and what is rounded is a whole number already; of 8 or 16 bits it has a scale of its own. All of this is
-known when the network is lowered: what runs adds integers.
+A float bias has s_b = 1 and z_b = 0. A plain integer bias counts in the steps of the sums. A quantized 32-bit bias does
+so too, so that its quotient is a whole number before rounding; an 8-bit or 16-bit bias has a scale of its own. All
+values are known when the network is lowered: at run time, integers are added.
 """
 
 import numpy as np
@@ -23,11 +23,11 @@ from qmlir.dialects.quant.types import UniformType, quantized_element
 Float64s = npt.NDArray[np.float64]
 
 SAME_SCALE = 2.0**-20
-"""Two scales that differ by less than this, relatively, are meant to be the same: float32 has 24 bits."""
+"""Two scales whose relative difference is below this are meant to be equal: float32 has 24 bits."""
 
 
 def bias_constant(op: WeightedOp) -> ConstantOp | None:
-    """The constant that a bias is, or is a dequantization of; None where it is computed, or there is none."""
+    """Returns the constant that holds the bias, also behind a dequantization; None if it is computed or absent."""
     owner = op.b.owner if op.b is not None else None
     if isinstance(owner, DequantizeCastOp) and quantized_element(owner.input.type) is not None:
         owner = owner.input.owner
@@ -35,7 +35,7 @@ def bias_constant(op: WeightedOp) -> ConstantOp | None:
 
 
 def bias_numbers(op: WeightedOp) -> Float64s | None:
-    """The real numbers that a constant bias stands for; None of a computed one, or of none."""
+    """Returns the real numbers of a constant bias; None if the bias is computed or absent."""
     constant = bias_constant(op)
     if constant is None or op.b is None:
         return None
@@ -45,9 +45,9 @@ def bias_numbers(op: WeightedOp) -> Float64s | None:
 
 
 def bias_in_steps(op: WeightedOp) -> Float64s | None:
-    """What the bias adds, in steps of the sums and before it is rounded to these; None of a computed one, or of none.
+    """Returns the bias in steps of the sums, before it is rounded; None if the bias is computed or absent.
 
-    Scales that are meant to be the same (`SAME_SCALE`) are: exporters round the product of two to float32.
+    Scales that are meant to be equal (`SAME_SCALE`) count as equal, because exporters round s_x · s_w to float32.
     """
     constant = bias_constant(op)
     if constant is None or op.b is None:
@@ -67,7 +67,7 @@ def bias_in_steps(op: WeightedOp) -> Float64s | None:
 
 
 def real_bias(constant: ConstantOp) -> Float64s:
-    """The real numbers that a constant bias of floats, or of a quantized type, stands for."""
+    """Returns the real numbers of a constant bias that is stored as floats or in a quantized type."""
     numbers, own = constant.value.array.astype(np.float64), element_of(constant.y)
     if not isinstance(own, UniformType):
         return numbers

@@ -1,29 +1,29 @@
-"""Bounds on what a file of YAML, TOML or JSON stands for: our files stay far below them, hostile ones do not."""
+"""Bounds the size of data read from YAML, TOML or JSON; qmlir's own files stay far below, hostile files do not."""
 
 from collections.abc import Iterable
 from typing import Any, cast
 
 NESTING = 64
-"""The most lists and mappings in each other."""
+"""The most levels of nested lists and mappings."""
 
 DIGITS = 1000
-"""The most digits of an integer: Python does not print one of more than 4,300."""
+"""The most digits of an integer; Python refuses to print an integer of more than 4,300."""
 
 VALUES = 50_000_000
-"""The most values, those counted again that an alias of YAML repeats."""
+"""The most values in a file; values that a YAML alias repeats count each time."""
 
 
 def check_data(value: object) -> None:
-    """Checks plain data.
+    """Checks that plain data stay within the bounds of this module.
 
     Raises:
-        ValueError: Something is nested too deep, holds itself, is too long a number, or stands for too much.
+        ValueError: The data are nested too deep, contain themselves, hold too long a number, or have too many values.
     """
     _size(value, 0, {})
 
 
 def _size(value: object, depth: int, known: dict[int, int]) -> int:
-    """How many values one stands for; `known` holds those of containers, 0 while they are counted."""
+    """Counts the values in a value; `known` caches containers' counts by id, 0 while a container is being counted."""
     if isinstance(value, int) and value.bit_length() > 3 * DIGITS:
         raise ValueError(f"a number of more than {DIGITS} digits")
     if not isinstance(value, dict | list | tuple | set):

@@ -1,10 +1,10 @@
-r"""A parser of MLIR text whose time and memory stay in proportion to the text, however hostile the text is.
+r"""A parser of MLIR text whose time and memory stay in proportion to the text, even if the text is hostile.
 
-    "missing quote                       xDSL's pattern for strings backtracks exponentially; the one here never does
-    tuple<tuple<…>>, ((…)), {…{…}…}      at most NESTING deep: readers, printers and hashes of xDSL call themselves
-    !b = tuple<!a, !a>, !c = …<!b, !b>   what aliases stand for is bounded, as it is in parsers of XML
-    "gr\C3\B6\C3\9Fe"                      escaped text is text, not bytes
-    99…9, i99…9, tensor<1x1x…x1xf32>     integers of DIGITS, types of WIDTH bits, shapes of RANK dimensions
+    "missing quote                       xDSL's pattern for strings backtracks exponentially; ours never backtracks
+    tuple<tuple<…>>, ((…)), {…{…}…}      nested at most NESTING deep: xDSL's parser, printer and hashes are recursive
+    !b = tuple<!a, !a>, !c = …<!b, !b>   the expanded size of aliases is bounded, as in XML parsers
+    "gr\C3\B6\C3\9Fe"                      a string with escaped UTF-8 is text, not bytes
+    99…9, i99…9, tensor<1x1x…x1xf32>     integers of DIGITS, types of WIDTH bits, shapes of RANK dimensions at most
 
 mlir-opt bounds widths and sizes too; the other bounds are far above what any tool writes.
 """
@@ -25,13 +25,13 @@ from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 NESTING = 64
-"""The most levels of attributes, types, locations and regions in each other."""
+"""The most levels of nested attributes, types, locations and regions."""
 
 DIGITS = 1000
 """The most digits of an integer."""
 
 WIDTH = 3000
-"""The most bits of an integer type: its bounds have fewer than `DIGITS` decimal digits."""
+"""The most bits of an integer type; its bounds then have fewer than `DIGITS` decimal digits."""
 
 RANK = 64
 """The most dimensions of a shape: numpy's arrays have no more."""
@@ -40,19 +40,19 @@ SIZE = (1 << 63) - 1
 """The largest size of a dimension and the largest number of elements of a constant, as in mlir-opt."""
 
 EXPANDED = 1 << 22
-"""Characters that the aliases of any text may stand for."""
+"""Characters to which the aliases in a text of any length may expand."""
 
 AMPLIFIED = 16
-"""How many times longer than itself a text may be with its aliases written out."""
+"""The factor by which expanding its aliases may lengthen a text, where that is more than `EXPANDED` characters."""
 
 LOCATION = 1 << 20
-"""Characters that an alias of a location may stand for. Their sum has no bound: nobody reads all locations."""
+"""Characters to which one alias of a location may expand; their sum is unbounded, as nobody reads all locations."""
 
 T = TypeVar("T")
 
 
 class BoundedLexer(MLIRLexer):
-    """xDSL's lexer in linear time, with integers of at most `DIGITS`."""
+    """xDSL's lexer in linear time, with integers of at most `DIGITS` digits."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
@@ -85,14 +85,14 @@ class BoundedLexer(MLIRLexer):
 
 
 _HIGH_BYTE = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
-"""An escape that stands for no ASCII character, in text without escaped backslashes."""
+"""An escape of a byte that is not ASCII, in text from which escaped backslashes were removed."""
 
 _ESCAPE = re.compile(rb'\\(n|t|"|\\|[0-9A-Fa-f]{2})')
 _SHORT = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
 
 
 def _contents(literal: str) -> bytes:
-    """What a string literal stands for. xDSL takes seconds for a million escapes, several times for each literal."""
+    """Returns the bytes of a string literal; xDSL takes seconds for a million escapes, several times per literal."""
     raw = literal[1:-1].encode()
     return _ESCAPE.sub(lambda m: _SHORT.get(m[1]) or bytes.fromhex(m[1].decode()), raw) if b"\\" in raw else raw
 
@@ -103,7 +103,7 @@ def _start_of(span: Span[str]) -> Span[str]:
 
 @dataclass(frozen=True)
 class _Extent:
-    """What an alias stands for: levels of nesting, and characters with all aliases in it written out."""
+    """The expanded form of an alias: its levels of nesting, and its characters with all its aliases written out."""
 
     depth: int
     size: int
@@ -113,9 +113,9 @@ class BoundedParser(Parser):
     """xDSL's parser with the bounds of the module docstring.
 
     _depth     levels around the current token
-    _deepest   the most levels since the definition of an alias began
-    _expanded  characters that the aliases used since then stand for, locations apart
-    _located   the same of locations
+    _deepest   the most levels since the current alias definition began
+    _expanded  characters to which the aliases used since then expand, apart from locations
+    _located   characters to which the locations used since then expand
     """
 
     _depth: int
@@ -134,7 +134,7 @@ class BoundedParser(Parser):
     # -- nesting ---------------------------------------------------------------------------------------------------
 
     def _nested(self, parse: Callable[[], T]) -> T:
-        """What `parse` returns, one level deeper."""
+        """Runs `parse` one level deeper and returns its result."""
         self._depth += 1
         try:
             self._reach(self._depth)
@@ -181,7 +181,7 @@ class BoundedParser(Parser):
         return map, operands
 
     def _shallow(self, parse: Callable[[], T]) -> T:
-        """What `parse` returns; xDSL's parser of expressions, which counts no levels, fails if there are many."""
+        """Runs `parse` and reports too deep nesting; xDSL's expression parser counts no levels and overflows."""
         try:
             return parse()
         except RecursionError:
@@ -217,7 +217,7 @@ class BoundedParser(Parser):
         return found
 
     def _use(self, alias: str) -> None:
-        """Counts what an alias stands for."""
+        """Counts the levels and characters of an alias where it is used, and refuses the text if they are too many."""
         if (extent := self._extents.get(alias)) is None:
             return
         self._reach(self._depth + extent.depth)

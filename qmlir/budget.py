@@ -1,7 +1,8 @@
-"""How much memory constants may take that are computed before the network runs.
+"""Limits the memory of constants that are computed before the network runs.
 
-A few bytes of a model file can describe a constant of any size. What the file holds is in proportion to the file; what
-is computed of it is charged to a budget, and beyond that the operation stays in the network or is refused.
+A few bytes of a model file can describe a constant of any size. Constants that the file holds are in proportion to the
+file; constants that are computed are charged to a budget. If the budget is exhausted, the operation stays in the
+network or is refused.
 """
 
 from collections.abc import Sequence
@@ -9,22 +10,22 @@ from dataclasses import dataclass
 from math import prod
 
 BUDGET = 1 << 30
-"""Bytes of computed constants by default."""
+"""The default budget for computed constants, in bytes."""
 
 
 @dataclass
 class Budget:
-    """Bytes of constants that may still be computed.
+    """The budget for computed constants, in bytes.
 
-    limit  the bytes of all constants together
-    spent  those of the constants computed so far
+    limit  the bytes of all computed constants together
+    spent  the bytes of the constants computed so far
     """
 
     limit: int = BUDGET
     spent: int = 0
 
     def take(self, shape: Sequence[int], itemsize: int) -> bool:
-        """Charges the budget with an array and returns True, or returns False where too little is left of it."""
+        """Charges the budget with an array and returns True, or returns False if too little of the budget is left."""
         size = prod(shape) * itemsize
         if self.spent + size > self.limit:
             return False
@@ -32,7 +33,7 @@ class Budget:
         return True
 
     def refusal(self, shape: Sequence[int]) -> str:
-        """Why an array is not computed, for a message, with what would change that."""
+        """The text of an error that says why an array is not computed, and how to change that."""
         return (
             f"it makes a constant of shape {list(shape)}, more than is left of the {self.limit} bytes that constants "
             "computed at import may take; --fold-budget, or fold_budget in Python, gives them more"

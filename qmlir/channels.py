@@ -1,18 +1,20 @@
-"""Which channels of a quantized network are further from the float network than their storage explains.
+"""Finds channels of a quantized network that are further from the float network than their storage explains.
 
-Of a convolution or a fully connected layer that reads the float network's tensors, channel c should be off by
+Take a convolution or a fully connected layer that reads the float network's tensors. Rounding its result, its data and
+its weights to the nearest step gives channel c a mean square error of
 
     (s_y² + s_x² · W + s_w² · Σ x²) / 12
 
-in the mean square: by rounding its result, its data and its weights to the nearest step. W is Σ w², or where data are
-the same all over a window, so that their errors are too, the sum over the channels it reads of (Σ w)², if that is more.
-s_w is the step that the channel's own weights ask for, whatever step they have.
+    s_y, s_x  the scales of the result and of the data
+    s_w       the step that the channel's own weights need, whatever scale they have
+    W         Σ w². If the data, and so their errors, are the same all over a window, the error is the sum over the
+              input channels of (Σ w)² instead; W is the larger of the two.
 
-A channel is out of line where it is off by more than `MARGIN` beyond that: the scale of its weights has been widened,
-its multiplier lost, its bias rounded away, or its result saturates.
+A channel is out of line if its error exceeds this by more than `MARGIN`. Then the scale of its weights is too wide, its
+multiplier is lost, its bias is rounded away, or its result saturates.
 
-A bias that was corrected on few samples is off by the mean of their errors: the survey names such channels too, though
-nothing is wrong with their storage. Quantizing with more samples, or without data, tells the two apart.
+A bias that was corrected on few samples carries the mean of their errors. Such channels are listed too, although their
+storage is right. To tell the two cases apart, quantize with more samples, or without data.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,19 +39,19 @@ Array = npt.NDArray[Any]
 Float64s = npt.NDArray[np.float64]
 
 MARGIN = 12.0
-"""dB by which a channel may be further off than its storage explains."""
+"""dB by which the error of a channel may exceed the error that its storage explains."""
 
 
 @dataclass(frozen=True)
 class ChannelError:
     """The error that an operation alone makes in one channel of its result.
 
-    tensor      its name
-    operation   what makes it, such as `nn.conv2d`
-    channel     counted along the last axis
-    steps       how far off it is, the root of the mean square, in steps of the result
-    expected    how far off its storage explains
-    excess      the one over the other, in dB
+    tensor      name of the result
+    operation   kind of the operation, such as `nn.conv2d`
+    channel     index along the last axis
+    steps       root mean square error, in steps of the result
+    expected    root mean square error that the storage explains, in steps of the result
+    excess      `steps` over `expected`, in dB
     """
 
     tensor: str
@@ -61,7 +63,7 @@ class ChannelError:
 
     @property
     def is_out_of_line(self) -> bool:
-        """Whether it is further off than its storage explains."""
+        """Whether the error exceeds the error that the storage explains by more than `MARGIN`."""
         return self.excess > MARGIN
 
     def as_dict(self) -> dict[str, Any]:
@@ -70,15 +72,15 @@ class ChannelError:
 
 
 def survey(module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]]) -> list[ChannelError]:
-    """Compares each channel of the contractions of a quantized network with the float network it was made from.
+    """Compares each channel of a quantized network's contractions with the float network it was made from.
 
     Args:
-        module: The float network, or the path of one; it stays as it was.
-        quantized: What `quantize` made of it, or its path; it stays as it was.
-        samples: Arrays of the only input, or dicts of arrays by input name.
+        module: The float network, or its path; it stays unchanged.
+        quantized: The network that `quantize` made of it, or its path; it stays unchanged.
+        samples: Arrays for the only input, or dicts of arrays by input name.
 
     Returns:
-        A row for each channel, the most out of line first.
+        A row for each channel, the greatest excess first.
 
     Raises:
         QmlirError: The networks have no tensor in common, or there is no sample.
@@ -93,12 +95,12 @@ def survey(module: Network, quantized: Network, samples: Iterable[Array | Mappin
 
 
 class _Layer:
-    """Of one operation, over samples.
+    """The error sums of one operation's channels over samples; q is its quantized result, f the float result.
 
-    noise   Σ (q − f)² of each channel, where it reads the float network's tensors
-    own     Σ (q − f) likewise
-    whole   Σ (q − f) in the quantized network
-    data    Σ x² of what it reads
+    noise   Σ (q − f)² of each channel, where the operation reads the float network's tensors
+    own     Σ (q − f) of each channel, likewise
+    whole   Σ (q − f) of each channel in the quantized network
+    data    Σ x² of the operation's data
     """
 
     def __init__(self, op: WeightedOp, name: str):
@@ -108,7 +110,7 @@ class _Layer:
         self.elements = self.read = 0
 
     def update(self, exact: Mapping[str, Array], whole: Array, alone: Array) -> None:
-        """Adds a sample: the float network's tensors, the quantized one's result, and that of the operation alone."""
+        """Adds a sample: the float network's tensors, the quantized network's result, and the isolated result."""
         error, others = (
             (found.astype(np.float64) - exact[self.name]).reshape(-1, len(self.noise)) for found in (alone, whole)
         )
@@ -125,9 +127,9 @@ class _Layer:
             self.read += len(squares)
 
     def rows(self) -> list[ChannelError]:
-        """What there is to say of each channel."""
+        """Returns a row for each channel."""
         count = max(self.elements, 1)
-        # A mean that is off here but not in the network makes up for what the operations before do to it.
+        # A mean error in isolation that the network does not show compensates for errors of earlier operations.
         own, whole = (self.own / count) ** 2, (self.whole / count) ** 2
         found = np.sqrt(np.maximum(self.noise / count - own, 0) + np.minimum(own, whole))
         expected, step = self._expected(), uniform(self.op.y).scale
@@ -138,7 +140,7 @@ class _Layer:
         ]
 
     def _expected(self) -> Float64s:
-        """How far off each channel is where each number is rounded to its nearest step."""
+        """The root mean square error of each channel if every number is rounded to its nearest step."""
         op, type = self.op, uniform(self.op.w)
         assert isinstance(op.w.owner, ConstantOp)
         real, channels = _dequantized(op.w.owner.value.array, type), len(self.noise)
@@ -157,13 +159,13 @@ class _Layer:
 
 
 def _dequantized(stored: Array, type: UniformType) -> Float64s:
-    """The real numbers that stored integers stand for."""
+    """The real numbers that stored integers represent."""
     scales, zero_points = type.parameters_along(stored.ndim)
     return (stored.astype(np.float64) - zero_points) * scales
 
 
 def _named_source(value: SSAValue) -> str:
-    """The name of a tensor, or of the one that was moved to its place."""
+    """The name of a tensor; if it has none, that of the tensor it was computed from by first operands."""
     while not tensor_name(value) and isinstance(owner := value.owner, Operation) and owner.operands:
         value = owner.operands[0]
     return tensor_name(value)

@@ -1,76 +1,133 @@
-"""Whose rounding a network follows: for each runtime whose bits can be had, one table from operation to rounding.
+"""How each runtime rounds: for every runtime that qmlir follows bit for bit, one table from operation to `Rounding`.
 
-A module says so in its attribute `qmlir.numerics`; without one the target's own contract holds everywhere. What is
-listed for onnxruntime was measured against its CPU provider: a contraction's accumulator is converted to float32,
-multiplied by x_scale · w_scale / y_scale in float32, rounded half to even, and then the zero point is added; a product
-adds it before; a sum is made of two fused multiply-adds; quantization divides in float32. A softmax of bytes is rounded
-correctly. An average pool sums dequantized numbers one by one in float32, divides them by their count and by the scale,
-adds the zero point and rounds half to even, so that at a tie its rounding errors decide: that is not followed, nor are
-operations that onnxruntime has on floats only. They round as under `default`, which the ledger says.
+A module names its runtime in the attribute `qmlir.numerics`. Without the attribute, the target's own contract rounds
+every operation. "Not followed" below marks a behaviour of a runtime that qmlir does not reproduce.
 
-Its operators on integers, QLinearConv and the like, saturate where u8 meets s8 on processors without VNNI, and models
-were published with what they then give: `onnxruntime` does so too, `onnxruntime-vnni` computes the sums exactly. A
-model in floats between casts (QDQ) never saturates here.
+onnxruntime
+-----------
+All entries were measured against onnxruntime's CPU provider.
 
-LiteRT computes one model in three ways, and what is listed was measured against version 2.3.0 on x86-64: with its
-reference kernels (`litert-reference`: BUILTIN_REF), with XNNPACK as it does by default (`litert-xnnpack`), and with its
-optimized kernels (`litert-builtin`: BUILTIN_WITHOUT_DEFAULT_DELEGATES). Of a convolution, also a transposed one, the
-reference rounds twice, half up and then half away from zero; the optimized kernels twice half up; XNNPACK once, half to
-even, in float32. A fully connected layer the reference rounds once, halves away from zero, by a factor in float64 of
-which 31 bits are followed: of scales in simple ratios 1 of 10,000 may differ. On unsigned integers the optimized
-depthwise convolution rounds as the reference; on signed ones it does so of the last channels, fewer than eight, which
-is not followed. A quantization divides in float32 and rounds halves away from zero in the reference; elsewhere it
-multiplies by the reciprocal in float32 and rounds half to even. Average pools all round halves away from zero, of
-stored integers without regard to their zero point. Means round as `double` by a multiplier that the count divides,
-truncated; XNNPACK multiplies the sum of stored bytes and adds what the zero points make of it, in float32, and then
-rounds; the optimized kernel for means of images multiplies the sum of stored bytes, twice half up, and adds a rounded
-zero point (of channels beyond the last 16, as `double`: that is not followed). The last shift of a quotient of two
-tensors may be 32 bits and more, which C++ leaves open: quotients of less than half a step, and 0, come out as
-processors make them that shift modulo 32, such as those of x86-64. Sums round as `double` in the reference, once
-elsewhere; of signed integers the reference adds what is stored and wraps around: neither is that. Sums of unsigned
-bytes are multiplied by the ratio of scales in float32 elsewhere and rounded half away from zero, which is not followed,
-as the ledger says: beside a tie they may go the other way. Quotients by the root of a sum of squares round as `double`,
-of unsigned integers after they were moved left by 7 bits. Logarithms of a softmax the reference takes in fixed point
-and rounds half away from zero; elsewhere they are float32 ones, which the exact ones are but for 1 in 10,000. A sum's
-operands are each moved left by 20 bits, 15 where they have 16, brought to one scale and rounded, then added and rounded
-again; XNNPACK has multipliers of 21 bits and rounds once. What a concatenation brings to its result's scale it
-multiplies in float32 if it is of unsigned bytes, rounded half away from zero after the zero point's part is added, and
-does not change at all if it is of 16 bits. Of 16 bits it takes no sums and products, and no matrix products whose right
-side has a zero point.
+    operation           how onnxruntime rounds
+    ------------------  ------------------------------------------------------------------------------------------------
+    contraction         The accumulator is converted to float32, multiplied in float32 by x_scale · w_scale / y_scale,
+                        and rounded half to even. Then the zero point is added.
+    product             As a contraction, but the zero point is added before rounding.
+    sum                 Two fused multiply-adds.
+    quantization        Divides in float32.
+    softmax of bytes    Correctly rounded.
+    average pool        Not followed. onnxruntime adds the dequantized numbers one by one in float32, divides by their
+                        count and by the scale, adds the zero point and rounds half to even, so that at a tie its
+                        float32 rounding errors decide.
+    operation on        Not followed, where onnxruntime has the operation on floats only.
+    floats only
 
-Of 16-bit data LiteRT sums products in 64 bits in all three ways: beside an int64 bias or none, but for the optimized
-fully connected layer, which needs the bias for that. Convolutions and matrix products then round by the upper half of
-their multiplier, fully connected layers by all of it, halves away from zero. Beside an int32 bias,
-if the file says in `quantized_bias_type` that it is one, convolutions and fully connected layers sum in 32 bits and
-round as those of 8 bits do. If the file does not say so, convolutions and the reference's fully connected layers read
-the int32 bias as int64, past its end: what they yield then is no number of the model, and is not followed. A transposed
-convolution beside one rounds the last channels, fewer than eight, as the reference in all three ways: not followed.
+Operations that are not followed round as under `default`, and the ledger says so.
 
-The bounds of a clamp LiteRT divides by the scale in float32 and rounds half away from zero. XNNPACK, which fuses clamps
-of bytes into the operation before, adds the zero point and then rounds half to even; here that holds of those that the
-file fuses, but not of pools.
+onnxruntime's operators on integers (QLinearConv and the like) saturate where u8 meets s8 on processors without VNNI,
+and models were published with the results that this gives. `onnxruntime` saturates in the same way; `onnxruntime-vnni`
+computes the sums exactly. A model that computes on floats between casts (QDQ) never saturates here.
 
-Not followed either are, of the optimized kernels, sums of bytes that are broadcast, and changes of scale between bytes
-of the last elements, fewer than sixteen. Where operands and results must have one scale and a file gives them several,
-LiteRT moves, chooses or interpolates stored integers all the same; of maxima, minima and resizes the numbers that they
-stand for are taken here, and PAD writes the zero point of what it reads, not that of its result. A softmax of unsigned
-bytes the reference yields in steps of 1/256 whatever the file says.
+LiteRT
+------
+LiteRT computes a model in three ways. All entries were measured against version 2.3.0 on x86-64:
 
-Bytes LiteRT compares in rounded steps of 1/256, so that numbers closer than that may be equal; so it sees whether
-integers of 16 bits are equal, and which is less of these as they are stored. A scale of 1 and more makes it shift by
-too much, which C++ leaves open: then signs alone compare, as on processors that shift modulo 32.
+    litert-reference  the reference kernels (BUILTIN_REF)
+    litert-xnnpack    XNNPACK, LiteRT's default
+    litert-builtin    the optimized kernels (BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
-LiteRT has these kernels for some ways of storing data only, for 16 bits only without zero points, and for the results
-of sigmoid, tanh, softmax and normalizations at one scale only. Where it has none it refuses the operation or computes
-it on floats; here it then rounds as under `default`, which the ledger says (runtime_kernels.py). What LiteRT computes
-on floats, between a DEQUANTIZE and a QUANTIZE of the file, is followed as such: by a table of just that, or on floats.
+In the tables, "twice half up" and the like name the two roundings of a requantization in their order.
 
-Of 16-bit data exponential, logarithm, gelu and 1 / √x are lines between 513 knots, sigmoid and tanh lines between 256
-values of the sigmoid. Differences of knots are taken modulo 2^16, so that a line over 2^15 steps and more leads the
-other way. The knots of gelu come from the C library's erfc and tanh of float32, which are correctly rounded here and in
-glibc from version 2.41 on: where they are not, about one knot of 10,000 is one step off. A scale within 0.07 % of 2^−12
-(tanh 2^−11 too) counts as that power; for such data the optimized kernels have an algorithm of their own, up to 12
-steps off, which is not followed.
+    operation             runtime           how it rounds
+    --------------------  ----------------  ----------------------------------------------------------------------------
+    convolution, also     litert-reference  twice: half up, then half away from zero
+    transposed            litert-builtin    twice half up
+                          litert-xnnpack    once, half to even, in float32
+    depthwise             litert-builtin    On unsigned integers, as the reference. On signed integers it rounds the
+    convolution                             last channels, fewer than eight, as the reference: not followed.
+    fully connected       litert-reference  once, half away from zero, by a factor in float64 of which qmlir follows
+                                            31 bits: for scales in simple ratios, 1 result of 10,000 may differ
+    quantization          litert-reference  divides in float32, rounds half away from zero
+                          the other two     multiply by the reciprocal in float32, round half to even
+    average pool          all               half away from zero, on stored integers regardless of their zero point
+    mean                  the other two     as contract `double`, with a multiplier divided by the count and truncated
+                          litert-xnnpack    multiplies the sum of stored bytes in float32, adds the zero points' share
+                                            in float32, then rounds
+                          litert-builtin,   multiplies the sum of stored bytes, rounds twice half up and adds a rounded
+                          mean of images    zero point; the channels that remain after groups of 16 round as `double`:
+                                            not followed
+    reduce_sum            litert-reference  as `double`; for signed integers the reference adds the stored integers and
+                                            wraps around: not followed
+                          the other two     once; for unsigned bytes they multiply by the ratio of scales in float32
+                                            and round half away from zero: not followed, results beside a tie may go
+                                            the other way, and the ledger says so
+    quotient by the root  all               as `double`; unsigned integers are first shifted left by 7 bits
+    of a sum of squares
+    log_softmax           litert-reference  in fixed point, half away from zero
+                          the other two     in float32; the exact results differ from that in 1 of 10,000
+    sum of two tensors    the other two     shifts each operand left by 20 bits (16-bit operands: by 15), rescales
+                                            each to a common scale and rounds it, adds them and rounds again
+                          litert-xnnpack    multipliers of 21 bits, rounds once
+    concatenation         all               An operand with another scale than the result is rescaled in float32 and,
+                                            if it is of unsigned bytes, rounded half away from zero after the zero
+                                            point's share is added. A 16-bit operand is not rescaled at all.
+
+XNNPACK takes no 16-bit sums and products, and no matrix products whose right side has a zero point.
+
+The last shift of a quotient of two tensors may be 32 bits or more, which C++ leaves undefined. Quotients of less than
+half a step, and 0, come out as on processors that shift modulo 32, such as x86-64.
+
+LiteRT on 16-bit data
+---------------------
+In all three ways, LiteRT adds products of 16-bit data in 64 bits beside an int64 bias or without a bias; the optimized
+fully connected layer does so only beside an int64 bias. Convolutions and matrix products then round by the upper half
+of their multiplier; fully connected layers round by the whole multiplier, half away from zero.
+
+    bias   `quantized_bias_type` of the file   operation                           sums and rounding
+    -----  ----------------------------------  ----------------------------------  -------------------------------------
+    int32  says int32                          convolution, fully connected        32-bit sums, rounded as for 8 bits
+    int32  does not say int32                  convolution, fully connected of     Not followed: the kernel reads the
+                                               the reference                       bias as int64, past its end, and
+                                                                                   the results are meaningless.
+    int32  any                                 transposed convolution              Not followed: in all three ways the
+                                                                                   last channels, fewer than eight,
+                                                                                   round as in the reference.
+
+Exponential, logarithm, gelu and 1 / √x of 16-bit data are interpolated linearly between 513 knots (breakpoints of a
+lookup table); sigmoid and tanh are interpolated between 256 values of the sigmoid. Differences of knots are taken
+modulo 2^16, so that a segment that spans 2^15 steps or more slopes the other way. The knots of gelu come from the C
+library's float32 erfc and tanh, which are correctly rounded here and in glibc from version 2.41 on; with other
+libraries about one knot of 10,000 is one step off. A scale within 0.07 % of 2^−12 (for tanh also 2^−11) counts as that
+power. For such data the optimized kernels use another algorithm, up to 12 steps off: not followed.
+
+LiteRT: clamps, comparisons and scales
+--------------------------------------
+    behaviour of LiteRT                                             in qmlir
+    --------------------------------------------------------------  ----------------------------------------------------
+    Divides the bounds of a clamp by the scale in float32 and       the same
+    rounds half away from zero.
+    XNNPACK fuses a clamp of bytes into the operation before it,    the same for clamps that the file fuses, except into
+    adds the zero point, then rounds half to even.                  pools
+    The optimized kernels add bytes that are broadcast, and         not followed
+    rescale the last elements (fewer than sixteen) between bytes,
+    in their own ways.
+    Moves, chooses or interpolates stored integers even where the   Maxima, minima and resizes take the real numbers;
+    file gives operands and results several scales.                 PAD writes the zero point of its operand, not that
+                                                                    of its result.
+    The reference's softmax of unsigned bytes has steps of 1/256    followed for results with that scale only
+    whatever the file says.
+    Compares bytes in rounded steps of 1/256, so that closer        the same
+    numbers may be equal. So it tests equality of 16-bit integers.
+    Orders 16-bit integers by their stored values.                  the same
+    A scale of 1 or more makes a comparison shift by too much,      only signs compare, as on processors that shift
+    which C++ leaves undefined.                                     modulo 32
+
+Kernels that LiteRT lacks
+-------------------------
+LiteRT has these kernels for some storage types only, for 16 bits only without zero points, and for the results of
+sigmoid, tanh, softmax and normalizations at one scale only. Where LiteRT has no kernel, it refuses the operation or
+computes it on floats; here the operation then rounds as under `default`, and the ledger says so (runtime_kernels.py).
+An operation that LiteRT computes on floats between a DEQUANTIZE and a QUANTIZE of the file is followed as such: by a
+lookup table of exactly that computation, or on floats.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,26 +147,26 @@ Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-referenc
 class Rounding:
     """How the result of an operation is rounded.
 
-    contract  a name in numerics.CONTRACTS; of `quant.qcast` one in numerics.QUANTIZATIONS
+    contract  a name in numerics.CONTRACTS; for `quant.qcast`, a name in numerics.QUANTIZATIONS
     float32   whether factors between scales and divisions are computed in float32
-    product32 whether the product of the scales of data and of weights with one scale, or of both sides of a matrix
-              product, is rounded to float32
+    product32 whether a product of scales is rounded to float32: that of data and of per-tensor weights, or of both
+              sides of a matrix product
     pairs     whether products of u8 by s8 are added in pairs that saturate at 16 bits, where the source model's
-              operator is one on integers
-    operands  the contract by which a sum's operands are brought to one scale before they are added; none where they
-              are added first and rounded once
-    bits      of the larger multiplier of a sum that is rounded once
-    function  how functions are computed: tables of those of one element, see lowering/nn_to_qint/tables.py,
-              softmax's fixed_point, and the ways of lowering/nn_to_qint/resize.py
-    wide      the rounding of sums of products that are taken in 64 bits, unless their bias has 32; None where sums have
-              32 bits if these are enough
-    unbiased  whether that holds without a bias too
-    narrow    whether a bias of 32 bits means sums of 32; else they are taken in 64 bits whatever the bias
-    truncates whether a mean divides the multiplier by its count, truncated, not the real factor
-    stored    whether a mean multiplies the sum of what is stored, and takes what the zero point makes of it off then:
-              before it is rounded under a contract that rounds sums, else rounded by itself
-    otherwise of what the runtime has another kernel for: matrix products whose right side has a zero point, and changes
-              of scale by a factor that 8 bits before and behind the point do not hold
+              operator is an operator on integers
+    operands  the contract that brings a sum's operands to one scale before they are added; None if the operands are
+              added first and their sum is rounded once
+    bits      bits of the larger multiplier of a sum that is rounded once
+    function  how functions are computed: tables of elementwise functions (see lowering/nn_to_qint/tables.py), the
+              fixed_point of softmax, and the methods of lowering/nn_to_qint/resize.py
+    wide      the rounding of sums of products that are taken in 64 bits, unless their bias has 32 bits; None if sums
+              have 32 bits wherever 32 bits are enough
+    unbiased  whether `wide` also holds without a bias
+    narrow    whether a 32-bit bias means 32-bit sums; if not, sums have 64 bits whatever the bias
+    truncates whether a mean divides the integer multiplier by its count and truncates, instead of the real factor
+    stored    whether a mean multiplies the sum of the stored integers and subtracts the zero point's share afterwards:
+              before rounding if the contract rounds sums, else the share is rounded by itself
+    otherwise the rounding of operations for which the runtime has another kernel: matrix products whose right side has
+              a zero point, and changes of scale whose factor does not fit 8 bits before and behind the binary point
     """
 
     contract: str
@@ -136,7 +193,7 @@ _FUNCTIONS = (
     "tanh", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "mish",
     "swish", "thresholded_relu", "shrink",
 )  # fmt: skip
-"""Functions of one element: tables of what they are in float32."""
+"""Elementwise functions: onnxruntime's results equal lookup tables of their float32 values."""
 
 ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.conv2d": PAIRS,
@@ -157,11 +214,11 @@ MEAN = Rounding("double", truncates=True)
 SHORT = Rounding("single", float32=True, bits=21)
 
 BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
-"""Ways of storing data that LiteRT has kernels for; those of one operation are all stored alike."""
+"""Storage types that LiteRT has kernels for; one kernel takes tensors of one storage type."""
 
 
 def _on(storages: Sequence[str], rounding: Rounding, *operations: str) -> dict[str, Rounding]:
-    """The rounding of operations that have kernels for some ways of storing data only."""
+    """Returns table entries `nn.operation/storage` for operations that have kernels for some storage types only."""
     return {f"nn.{operation}/{storage}": rounding for operation in operations for storage in storages}
 
 
@@ -186,11 +243,11 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **_on(SIGNED, replace(DOUBLE_FLOAT, function="float32_truncated"), "sqrt"),
     **_on(BYTES, DOUBLE, "lp_normalization"),
 }
-"""Functions of one element, and of a row, in all three ways of LiteRT's, unless XNNPACK has its own."""
+"""Roundings of elementwise and row-wise functions that LiteRT's three ways share, unless XNNPACK has its own."""
 
 
 def _of_16_bits(convolution: str, fully_connected: Rounding) -> dict[str, Rounding]:
-    """LiteRT's contractions of 16-bit data; the contracts given are for sums of 32 bits."""
+    """Returns the roundings of LiteRT's 16-bit contractions; the arguments are the roundings for 32-bit sums."""
     reduced = Rounding("reduced16")
     return {
         "nn.conv2d/i16": Rounding(convolution, wide=reduced),
@@ -287,15 +344,15 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
     "litert-xnnpack": LITERT_XNNPACK,
     "litert-builtin": LITERT_BUILTIN,
 }
-"""Runtime → operation → rounding; what is not listed follows the target.
+"""Runtime → operation → rounding; an operation that is not listed rounds as the target does.
 
-A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for data that the source model stores so, and goes
-before the operation's own. `operation/operator` is for an operation that an operator on integers computes in the source
-model, whatever its data stand for.
+A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for operations whose data the source model stores in
+that type, and has precedence over the key `operation`. A key `operation/operator` is for an operation that the source
+model computes with an operator on integers, whatever real numbers the integers represent.
 """
 
 Results = Mapping[str, tuple[float, int]]
-"""Scale and zero point of a result, by storage."""
+"""Scale and zero point of a result, by storage type."""
 
 PROBABILITY: Results = {"i8": (1 / 256, -128), "u8": (1 / 256, 0), "i16": (1 / 32768, 0)}
 LOG_PROBABILITY: Results = {"i8": (16 / 256, 127), "u8": (16 / 256, 255)}
@@ -308,34 +365,34 @@ RESULTS: Mapping[str, Results] = {
     "nn.log_softmax": LOG_PROBABILITY,
     "nn.lp_normalization": UNIT,
 }
-"""What LiteRT's kernels give results, by operation."""
+"""Scale and zero point that LiteRT's kernels give an operation's result, by operation."""
 
 EXACT = frozenset(f"nn.{operation}/{storage}" for operation in ("softmax", "log_softmax") for storage in BYTES)
-"""What LiteRT rounds correctly where its table says nothing, or as good as correctly, as the target does too."""
+"""Operations not in LiteRT's tables that LiteRT rounds correctly, or nearly always correctly, as the target does."""
 
 _FLOAT_SUMS = {"nn.reduce_sum/u8": "LiteRT scales sums of unsigned bytes in float32"}
 
 NOT_FOLLOWED: Mapping[str, Mapping[str, str]] = {"litert-xnnpack": _FLOAT_SUMS, "litert-builtin": _FLOAT_SUMS}
-"""Runtime → `operation/storage` that it rounds in a way that is known and not followed → how, in words."""
+"""Runtime → `operation/storage` whose rounding is known but not followed → the difference, in words."""
 
 LIBRARY_FUNCTIONS: Mapping[str, str] = {"nn.gelu/i16": "LiteRT's C library decides one step now and then"}
-"""`operation/storage` of which LiteRT's results depend on the library beneath it → how, in words.
+"""`operation/storage` whose results in LiteRT depend on the C library → the difference, in words.
 
-Of bytes no result was seen to do so.
+No results of bytes were seen to depend on it.
 """
 
 ONNXRUNTIME_EXACT = frozenset(f"nn.softmax/{storage}" for storage in BYTES)
-"""What onnxruntime rounds correctly where its table says nothing."""
+"""Operations not in onnxruntime's table that onnxruntime rounds correctly."""
 
 
 def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8") -> Rounding:
-    """How a runtime rounds an operation.
+    """Returns how a runtime rounds an operation.
 
     Args:
-        operation: Its name.
+        operation: The operation's name.
         runtime: A key of `RUNTIMES`.
-        contract: The target's, which holds for what the runtime's table does not list.
-        storage: How the source model stores the operation's data: `i8`, `u8`, `i16`, …; `mixed` of a change of scale
+        contract: The target's contract, which holds for operations that the runtime's table does not list.
+        storage: How the source model stores the operation's data: `i8`, `u8`, `i16`, …; `mixed` for a change of scale
             between signed and unsigned bytes.
     """
     table = RUNTIMES[runtime]
@@ -343,20 +400,20 @@ def rounding_of(operation: str, runtime: str, contract: str, storage: str = "i8"
 
 
 def follows_litert(runtime: str) -> bool:
-    """Whether a runtime is LiteRT in one of its ways."""
+    """Whether a runtime is one of LiteRT's three ways to compute."""
     return runtime.startswith("litert-")
 
 
 def quantization_of(runtime: str) -> str:
-    """How a runtime quantizes floats: a name in numerics.QUANTIZATIONS."""
+    """Returns how a runtime quantizes floats: a name in numerics.QUANTIZATIONS."""
     return rounding_of("quant.qcast", runtime, "exact").contract
 
 
 def runtime_of(module: ModuleOp) -> str:
-    """The runtime whose rounding a module follows.
+    """Returns the runtime whose rounding a module follows; `default` without the attribute `qmlir.numerics`.
 
     Raises:
-        PipelineError: Its attribute names none that is known.
+        PipelineError: The attribute does not name a known runtime.
     """
     attribute = module.attributes.get(NUMERICS)
     name = attribute.data if isinstance(attribute, StringAttr) else "default" if attribute is None else str(attribute)
@@ -369,10 +426,10 @@ def runtime_of(module: ModuleOp) -> str:
 
 
 def follow(module: ModuleOp, runtime: str) -> None:
-    """Makes a module follow a runtime's rounding.
+    """Makes a module follow a runtime's rounding by setting its attribute `qmlir.numerics`.
 
     Raises:
-        OptionError: There is no such runtime; names near misses.
+        OptionError: There is no such runtime; the error proposes similar names.
     """
     known = get_args(Runtime)
     if runtime not in known:
