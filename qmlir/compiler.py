@@ -1,7 +1,7 @@
-"""The compiler on one page: the stages that named passes (pipeline.py) form, and what users call.
+"""The compiler on one page: the stages, which are made of named passes (pipeline.py), and the functions users call.
 
-Stages meet only here. A stage is a tuple of pass names; what happens between a model file and machine code is the
-concatenation of the tuples below, and can be watched with `qmlir-opt --mlir-print-ir-after-all`.
+Stages meet only here. A stage is a tuple of pass names; the way from a model file to machine code is the concatenation
+of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR after each pass.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,10 +41,10 @@ SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
 
 IMPORTED = (*SIMPLIFY, "fold-qdq")
-"""nn as a model file has it → nn, on quantized types where the model was quantized."""
+"""nn as imported from a model file → nn, on quantized types where the model file was quantized."""
 
 OBSERVE = (*SIMPLIFY, "insert-observers")
-"""nn → nn + calib: a tap on each activation that is still one after fusing."""
+"""nn → nn + calib: an observer on each activation tensor that remains after fusing."""
 
 TO_INTEGERS = ("nn-to-qint",)
 """nn on !quant → qint: integers only, and exact from here on."""
@@ -56,16 +56,16 @@ TO_LLVM = ("plan-memory", "loops-to-llvm")
 """One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
 
 TO_LAYERS = ("qint-to-npu", "npu-fuse")
-"""qint → npu: layers of a device and calls of its host; `compile` tells qint-to-npu the device."""
+"""qint → npu: layers of a device, and calls of its host; `compile` tells qint-to-npu the device."""
 
 TO_COMMANDS = ("npu-fit", "npu-cascade", "npu-tile", "npu-place", "npu-order")
-"""Layers → commands on buffers, in tiles; with addresses; with waits."""
+"""Layers → commands on buffers: striped into tiles, with addresses, then with waits."""
 
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
-"""What `export` writes."""
+"""The formats that `export` writes."""
 
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
-"""How `quantize` is told to accept a profile that lacks some tensors."""
+"""The Python call that accepts a profile without some tensors; `quantize` names it in errors."""
 
 VERIFY_LOOPS = False
 """Whether `compile` verifies the module between the passes below qint."""
@@ -84,16 +84,16 @@ def load(
     signature: str | None = None,
     fold_budget: int = BUDGET,
 ) -> ModuleOp:
-    """Reads a network.
+    """Reads a network from a file.
 
     Args:
         path: An `.onnx` or a `.tflite` file, or an `.mlir` file with its side file beside it.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
-            `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`; by default as in the file.
+            `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`. None keeps the file's choice.
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
-        fold_budget: Bytes that constants may take which the import, or a later simplification, computes.
+        fold_budget: Bytes for constants that are computed at import or by a later simplification.
     """
     key = None if signature is None else arguments.text_given("signature", signature)
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
@@ -129,15 +129,15 @@ def _load(
 
 
 def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
-    """The module that a network is, or that its file holds.
+    """Returns a network as a module: the module given, or the one that a file holds.
 
     Args:
         network: A module, or a path.
-        simplified: Whether what is read from a file is simplified.
+        simplified: Whether a network read from a file is simplified.
 
     Raises:
-        OptionError: It is neither.
-        FileError: There is no such file, or nothing that can be read.
+        OptionError: The argument is neither a module nor a path.
+        FileError: The file does not exist or cannot be read.
     """
     if isinstance(network, str | Path):
         return Pipeline(*SIMPLIFY if simplified else ())(load(network))
@@ -152,16 +152,16 @@ def profile(
     *,
     per_channel: bool = False,
 ) -> "Profile":
-    """Learns the ranges of a float network's tensors by running it, compiled, on samples.
+    """Learns the ranges of a float network's tensors by running the compiled network on samples.
 
     Args:
-        module: A float network, or the path of one; it stays as it was.
-        samples: Arrays of the only input, or dicts of arrays by input name.
+        module: A float network, or its path; it stays unchanged.
+        samples: Arrays for the only input, or dicts of arrays by input name.
         bins: The most bins a histogram may have.
-        per_channel: Whether to learn the same of each channel, along the last axis, too.
+        per_channel: Whether to learn the same for each channel, along the last axis, too.
 
     Raises:
-        ProfileError: No sample was given, a tensor was not finite on one, or there is nothing to profile.
+        ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
         QmlirError: The network has operations that qmlir does not know.
     """
     from qmlir.backends.cpu.tally import tally
@@ -202,27 +202,29 @@ def quantize(
     policy: "Policy | Mapping[str, Any] | str | Path | None" = None,
     target: str | Path | None = None,
 ) -> ModuleOp:
-    """A network on quantized types, from a float one and the ranges of its tensors.
+    """Returns a network on quantized types, made from a float network and the ranges of its tensors.
 
     Args:
-        module: A float network, or the path of one; it stays as it was.
+        module: A float network, or its path; it stays unchanged.
         profile: The ranges, or the path of a profile; None if the module's observers hold them.
         schema: How a range becomes a scale and a zero point; `asymmetric` by default.
         precision: Storage of activations, and of weights unless weight_precision says otherwise; `int8` by default.
-        weight_precision: Storage of weights: int2 to int8, int16; `same` is that of the activations.
+        weight_precision: Storage of weights: int2 to int8, or int16; `same` is that of the activations.
         calibration: How histograms narrow ranges: minmax, moving_average, percentile, kl, kl_tvm, mse, aciq; `auto` is
             mse where there are histograms.
-        per_channel: One weight scale for each output channel, as by default.
-        bias: Storage of biases, by default int32, or int64 beside data of 16 bits; of int8 and int16 they have scales
-            of their own.
-        rounding: How weights are rounded: `auto` is together, on data where there are some; `nearest` one by one.
-        glow_exact: Glow's parameters bit for bit.
-        data: Samples, as for profiling. On them channels are equalized, inputs that are integers times a step are
-            found, and weights are rounded and biases corrected layer by layer; None does none of it.
-        fail_on_float: Refuse if an operation stays float.
-        policy: Rules for single operations, the same as plain data, or the path of a file of them.
-        target: A device, by its name or its file: what it asks for becomes the default, and an option that it does not
-            take an error. The module keeps it, so that `reference` and `compile` round as it does.
+        per_channel: Whether weights have a scale for each output channel, as by default.
+        bias: Storage of biases: by default int32, or int64 beside 16-bit data; int8 and int16 biases have scales of
+            their own.
+        rounding: How weights are rounded: `auto` rounds the weights of a layer together if there are data; `nearest`
+            rounds each weight by itself.
+        glow_exact: Whether to use Glow's parameters bit for bit.
+        data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
+            step, to round weights and to correct biases layer by layer. None skips all of this.
+        fail_on_float: Whether to raise an error if an operation stays float.
+        policy: Rules for single operations, the same as plain data, or the path of a file of rules.
+        target: A device, by its name or its file. The device's requirements become the defaults, and an option that
+            the device does not support is an error. The module keeps the device, so that `reference` and `compile`
+            round as the device does.
     """
     from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.quantize import QuantizePass, quantize_by
@@ -261,11 +263,11 @@ def quantize(
 
 
 def to_integers(module: Network, target: str | Path | None = None) -> ModuleOp:
-    """The network in qint: its exact meaning. Casts that a model came with are folded first.
+    """Returns the network in qint, which is its exact meaning; casts of an imported model are folded first.
 
     Args:
-        module: A network, or the path of one; it stays as it was.
-        target: The device that rounds; by default the one it was quantized for, or none.
+        module: A network, or its path; it stays unchanged.
+        target: The device whose rounding to use; by default the device that the network was quantized for, or none.
     """
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
@@ -275,11 +277,11 @@ def to_integers(module: Network, target: str | Path | None = None) -> ModuleOp:
 
 
 def reference(module: Network, target: str | Path | None = None) -> "Reference":
-    """A callable that evaluates the network's exact meaning operation by operation in numpy.
+    """Returns a callable that evaluates the network's exact meaning operation by operation in numpy.
 
     Args:
-        module: A network, or the path of one; it stays as it was.
-        target: The device that rounds; by default the one it was quantized for, or none.
+        module: A network, or its path; it stays unchanged.
+        target: The device whose rounding to use; by default the device that the network was quantized for, or none.
     """
     from qmlir.backends.reference import Reference
 
@@ -297,12 +299,12 @@ def compile(module: Network, threads: int = 1, *, target: str | Path) -> "Simula
 
 
 def compile(module: Network, threads: int = 1, *, target: str | Path | None = None) -> "Executable | Simulated":
-    """A callable: of machine code for this processor, or of commands for a device, which is simulated.
+    """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
     Args:
-        module: A network, or the path of one; it stays as it was.
+        module: A network, or its path; it stays unchanged.
         threads: Processors that one call may use; only 1 for now.
-        target: A device, by its name or its file; what it does not compute this processor does.
+        target: A device, by its name or its file. This processor computes the operations that the device cannot.
     """
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
@@ -322,11 +324,11 @@ def compile(module: Network, threads: int = 1, *, target: str | Path | None = No
 
 
 def load_program(path: str | Path, target: str | Path) -> "Simulated":
-    """The callable of a program that was saved.
+    """Returns the callable of a program that was saved.
 
     Args:
-        path: The file; what the host runs for it lies beside it.
-        target: The device it was compiled for, by its name or its file.
+        path: The program's file; the code that the host runs lies beside it.
+        target: The device that the program was compiled for, by its name or its file.
     """
     from qmlir.backends.simulated import load_simulated
 
@@ -334,7 +336,7 @@ def load_program(path: str | Path, target: str | Path) -> "Simulated":
 
 
 def to_machine_code(module: ModuleOp) -> "Executable":
-    """Machine code of a network on the qint level, which the passes change."""
+    """Compiles a network on the qint level to machine code; its passes change `module` in place."""
     from qmlir.backends.cpu import build, host_features
     from qmlir.signature import signature_of
 
@@ -348,15 +350,15 @@ def to_machine_code(module: ModuleOp) -> "Executable":
 
 
 def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: bool = False) -> None:
-    """Writes a module as text, whole or not at all.
+    """Writes a module as text; the file appears whole or not at all.
 
     Args:
-        module: Of any level.
+        module: A module on any level.
         path: The file.
-        weights: Where weights of more than 64 elements go: `file` is a .safetensors file beside it, `inline` into the
-            text as hexadecimal digits, `resource` behind it as upstream's `dense_resource`, `elide` nowhere. mlir-opt
-            reads all but `file`.
-        generic: Whether to write operations in the generic form, which mlir-opt reads of any dialect.
+        weights: Where weights of more than 64 elements go. `file`: a .safetensors file beside the text; `inline`: the
+            text, as hexadecimal digits; `resource`: behind the text, as upstream's `dense_resource`; `elide`: nowhere.
+            mlir-opt reads all of these except `file`.
+        generic: Whether to write operations in the generic form, which mlir-opt reads for every dialect.
     """
     from qmlir.dialects.weights import WeightsMode
     from qmlir.storage import TextForm, write_module
@@ -370,17 +372,17 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
     """Writes a network on the nn level, float or quantized, in another runtime's format.
 
     Args:
-        module: A network, or the path of one; it stays as it was.
+        module: A network, or its path; it stays unchanged.
         path: The file.
-        format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around what is quantized;
-            "onnx-qoperator": one with operators on integers, QLinearConv and the like, where there are some;
-            "onnx-integer": one in which all rounding is spelled out, for the same bits wherever it runs;
-            "tflite": a .tflite file, quantized tensors as their integers. By default "tflite" for a path that ends so,
-            else "onnx-qdq".
-        opset: The version of ONNX's operators; the newest that onnxruntime runs by default.
+        format: "onnx-qdq": an .onnx file with QuantizeLinear and DequantizeLinear around quantized operations;
+            "onnx-qoperator": an .onnx file that uses operators on integers, such as QLinearConv, where they exist;
+            "onnx-integer": an .onnx file that spells out all rounding and gives the same bits on every runtime;
+            "tflite": a .tflite file with quantized tensors as integers. By default "tflite" if the path ends in
+            .tflite, else "onnx-qdq".
+        opset: The version of ONNX's operators; by default the newest that onnxruntime runs.
 
     Returns:
-        The files written: weights of more than 2 GB have one of their own.
+        The files written; weights of more than 2 GB go to a file of their own.
     """
     if format is None:
         format = "tflite" if path_of(path).suffix == ".tflite" else "onnx-qdq"

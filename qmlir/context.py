@@ -1,7 +1,7 @@
-"""The state of one compilation: xDSL's `Context` with our dialects, the target and the folder of the weights.
+"""The state of one compilation: xDSL's `Context` with qmlir's dialects, the target and the folder of the weights.
 
-Dialects are registered by name and imported when the first of their operations is parsed, so that a driver starts
-fast. A dialect of ours wins over one of the same name in xDSL, should xDSL ship one some day.
+Dialects are registered by name and imported when their first operation is parsed, so that a driver starts fast. If
+xDSL ever ships a dialect of the same name, qmlir's dialect wins.
 """
 
 from collections.abc import Callable
@@ -32,17 +32,17 @@ DIALECTS = {
 
 @dataclass
 class QmlirContext(Context):
-    """What passes and the parser may ask about the compilation they serve.
+    """The facts about a compilation that passes and the parser may use.
 
-    weights_folder  where the side files of the module being parsed lie; None: the working directory
-    target          the `Target` the compiler chose, or None before it has
+    weights_folder  the folder of the parsed module's side files; None for the working directory
+    target          the `Target` the compiler chose, or None before it has chosen
     """
 
     weights_folder: Path | None = None
     target: object | None = None
 
     def clone(self) -> "QmlirContext":
-        """A copy that can load further dialects without this one noticing."""
+        """Returns a copy; dialects that the copy loads do not appear in this context."""
         return QmlirContext(
             self.allow_unregistered,
             self._loaded_dialects.copy(),
@@ -66,7 +66,7 @@ def _lazily(reference: str) -> Callable[[], Dialect]:
 
 
 def make_context() -> QmlirContext:
-    """A fresh context that knows every dialect of xDSL and of ours."""
+    """Returns a fresh context that knows every dialect of xDSL and of qmlir."""
     context = QmlirContext()
     for name, factory in {**get_all_dialects(), **{n: _lazily(r) for n, r in DIALECTS.items()}}.items():
         context.register_dialect(name, factory)

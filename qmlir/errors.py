@@ -1,15 +1,15 @@
-"""What goes wrong with a user's input, as typed errors.
+"""Typed errors for what can be wrong with a user's input.
 
-Each constructor demands the facts a reader needs: where it happened, what was needed, what was got instead and
-what to do about it. `str(error)` is one paragraph; the drivers print it and exit with status 1. Our own
-invariants are plain asserts and never reach this module.
+Each constructor demands the facts a reader needs: where the error is, what was needed, what was found instead and what
+to do about it. `str(error)` is one paragraph; the drivers print it and exit with status 1. Violations of qmlir's own
+invariants are plain asserts and never use these classes.
 """
 
 from qmlir.printable import printable
 
 
 class QmlirError(Exception):
-    """An error in what the user gave: never a bug of ours.
+    """An error in a user's input, never a bug of qmlir.
 
     where   the file, node, option or tensor the error is about, or None
     need    the requirement, as a sentence without its subject or full stop
@@ -33,12 +33,12 @@ class QmlirError(Exception):
 
 
 def _shown(text: str) -> str:
-    """A part of an error made safe to print: every part may quote a name from the user's files."""
+    """Makes a part of an error safe to print: every part may quote a name from the user's files."""
     return printable(text, longest=1000)
 
 
 class QmlirWarning(UserWarning):
-    """What a user should know and what is no error: the result is sound, and may not be what was meant."""
+    """A warning to the user: the result is sound but may not be what the user meant."""
 
 
 class FileError(QmlirError):

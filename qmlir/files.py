@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all.
+"""Writes files whole or not at all.
 
-Everything qmlir writes goes to a temporary file beside its place and is renamed when complete, so that an error or
-an interrupt leaves what was there before. Files that belong together are renamed together, after all are complete.
+Everything qmlir writes goes to a temporary file in the same folder, which is renamed when complete. An error or an
+interrupt leaves the previous file. Files that belong together are renamed together, after all of them are complete.
 """
 
 import os
@@ -14,10 +14,10 @@ from qmlir.errors import FileError, OptionError
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """A temporary file beside `path` that takes its place if the block succeeds and is removed if not.
+    """Yields a temporary file beside `path` that replaces it if the block succeeds and is removed if not.
 
-    A device or a pipe (`/dev/null`) is written to directly: renaming a file over it would replace it. A link stays a
-    link; what it points to is replaced.
+    A device or a pipe (`/dev/null`) is written to directly, because renaming a file over it would replace it. If
+    `path` is a link, it stays a link and the file it points to is replaced.
 
     Raises:
         FileError: The file cannot be written.
@@ -39,17 +39,17 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write one file; see `replacing`."""
+    """Writes one file; see `replacing`."""
     with replacing(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
-    """Write several files, all or none.
+    """Writes several files, all or none.
 
     Args:
-        writers: For each file what writes it, given the path to write to. A file that refers to others comes first,
-            and takes its name last.
+        writers: For each file, the function that writes it, given the path to write to. List a file that refers to
+            others first: it then gets its final name last.
     """
     with ExitStack() as stack:
         for path, write in writers.items():
@@ -57,10 +57,10 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
 
 
 def path_of(given: object, what: str = "path") -> Path:
-    """A path that a function was given, as text or as a `Path`.
+    """Returns a path that a function was given as text or as a `Path`.
 
     Raises:
-        OptionError: It is neither; `what` says what it is the path of.
+        OptionError: The argument is neither; `what` is the argument's name in the error.
     """
     if not isinstance(given, str | Path):
         raise OptionError(what, "must be text or a Path", got=f"{given!r} of type {type(given).__name__}")

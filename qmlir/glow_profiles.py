@@ -1,9 +1,10 @@
-"""Glow's `profile.yaml`, read and written.
+"""Reads and writes Glow's `profile.yaml`.
 
-Three documents: the tools' version, the hash of the graph, and a list of tensors by `<node>:<result>`, each with its
-range and a histogram of equal bins over it. Our bins lie on an absolute grid, so counts are redistributed both ways,
-by how much of a bin lies in another; their sum stays. Glow knows neither shapes nor moments; names are identifiers
-of C, so what matches them is a tensor's name made one (`glow_name`).
+Such a file has three documents: the tools' version, the hash of the graph, and a list of tensors by `<node>:<result>`,
+each with its range and a histogram of equal bins over the range. qmlir's bins lie on an absolute grid, so both
+directions redistribute the counts in proportion to the overlap of bins; the total count stays the same. Glow's file
+has neither shapes nor moments. Its names are C identifiers; they match a tensor's name made into an identifier
+(`glow_name`).
 """
 
 import math
@@ -27,21 +28,21 @@ REMEDY = "write one with Glow's -dump-profile, or with `qmlir profile --format g
 
 
 def glow_name(name: str) -> str:
-    """A tensor's name as Glow has it: an identifier of C, and result 0 of its node."""
+    """Returns a tensor's name as Glow writes it: a C identifier, followed by the result number of its node, 0."""
     legal = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return (legal if legal and not legal[0].isdigit() else f"A{legal}") + ":0"
 
 
 def is_glow(file: YamlFile) -> bool:
-    """Whether a file looks like a profile of Glow's."""
+    """Whether a file looks like a profile that Glow wrote."""
     return "GlowToolsVersion" in file.fields
 
 
 def load_glow(file: YamlFile) -> Profile:
-    """The profile of a file of Glow's, its histograms on our grid.
+    """Returns the profile of a Glow file, with its histograms on qmlir's grid.
 
     Raises:
-        FileError: It is not what Glow writes.
+        FileError: The file does not have the form that Glow writes.
     """
     listed = file.documents[2] if len(file.documents) == 3 else None
     if not isinstance(listed, list):
@@ -78,12 +79,12 @@ def _tensor_of(entry: Mapping[str, Any]) -> tuple[str, TensorProfile]:
 
 
 def save_glow(profile: Profile, path: Path, bins: int = BINS) -> None:
-    """Writes a profile as Glow's tools read it.
+    """Writes a profile in the form that Glow's tools read.
 
     Args:
-        profile: Ours.
+        profile: A profile.
         path: The file.
-        bins: The bins of each histogram.
+        bins: The number of bins of each histogram.
     """
     lines = ["---", "GlowToolsVersion: ''", "...", "---", f"GraphPreLowerHash: 0x{profile.structure.upper()}", "..."]
     lines += ["---"]
@@ -105,18 +106,20 @@ def save_glow(profile: Profile, path: Path, bins: int = BINS) -> None:
 
 
 def _decimal(value: float) -> str:
-    """All digits of a number, none of them an exponent's, as Glow reads it."""
+    """Returns all digits of a number without an exponent, as Glow reads numbers."""
     digits = f"{np.float32(value):.126f}".rstrip("0")
     return digits + "0" if digits.endswith(".") else digits
 
 
 def redistributed(edges: Float64s, heights: Float64s, wanted: Float64s) -> Int64s:
-    """The counts of a histogram in other bins, each old bin's spread evenly over it; whole numbers of the same sum.
+    """Moves the counts of a histogram to other bins; the results are whole numbers with the same sum.
+
+    The count of an old bin is spread evenly over its width.
 
     Args:
         edges: The edges of the old bins, ascending; only the first and the last bin may have no width.
-        heights: Their counts.
-        wanted: The edges of the new bins, ascending, which cover the old ones.
+        heights: The counts of the old bins.
+        wanted: The edges of the new bins, ascending, which cover the old bins.
     """
     if not len(heights):
         return np.zeros(len(wanted) - 1, np.int64)

@@ -1,7 +1,7 @@
-"""The ledger: what became of each operation, and why.
+"""The ledger: the decision about each operation (quantized, float, on a device, …) and its reason.
 
-Passes write a `#qmlir.decision` on every operation they decide about; this module reads them back as rows for a
-terminal, for JSON and for tests. An operation without a decision has not been through the quantizer.
+Passes write a `#qmlir.decision` on every operation they decide about. This module reads the decisions back as rows for
+a terminal, for JSON and for tests. An operation without a decision has not been through the quantizer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,24 +62,24 @@ REMEDIES = {
     "unknown": "replace it in the model by operations that are known",
     "host": "change the network or the key of the device file that the sentence ends with",
 }
-"""Reason code of an operation that stays float, or on the host → what would change that."""
+"""Reason code of an operation that stays float, or on the host → what would change the decision."""
 
 
 CROSSING = "crossing"
-"""The field of an entry that is a number."""
+"""The name of the `Entry` field that is a number: the cost of calling the device's host."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One operation's decision.
+    """The decision about one operation.
 
-    node       the source nodes it stands for
+    node       the source nodes that the operation represents
     operation  its kind, such as `nn.conv2d`
     outcome    `quantized` or `float`
     code       a key of `CODES`
     reason     one sentence
-    scale      of its quantized result, and of its weights: `2^-7` for a power of two; empty below the nn level
-    crossing   cycles of the call of a device's host in which it runs; None where there is none
+    scale      scales of its quantized result and of its weights, `2^-7` for a power of two; empty below the nn level
+    crossing   offload cost: cycles of the call of the device's host that runs the operation; None without such a call
     """
 
     node: str
@@ -92,17 +92,17 @@ class Entry:
 
     @property
     def remedy(self) -> str:
-        """What would change the decision; empty where it is one for integers on the target itself."""
+        """What would change the decision; empty if the operation is quantized and not left to a device's host."""
         return REMEDIES.get(self.code, "") if self.outcome == "float" or self.code == "host" else ""
 
     def as_dict(self) -> dict[str, str | int]:
-        """The entry for JSON, without what there is none of."""
+        """The entry for JSON, without fields that are None, and with the remedy."""
         return {name: value for name, value in asdict(self).items() if value is not None} | {"remedy": self.remedy}
 
 
 @dataclass(frozen=True)
 class Change:
-    """An operation that two ledgers say different things of; one of them may not know it."""
+    """An operation with different entries in two ledgers; an entry is None if its ledger lacks the operation."""
 
     before: Entry | None
     after: Entry | None
@@ -116,7 +116,7 @@ class Change:
 
 
 def changes(before: Sequence[Entry], after: Sequence[Entry]) -> list[Change]:
-    """Where two ledgers of one network differ: operations are the same by node and kind, in order where several are."""
+    """Returns the differences between two ledgers of one network; operations match by node, kind and order."""
     left, right = _by_operation(before), _by_operation(after)
     pairs = [Change(left.get(key), right.get(key)) for key in dict.fromkeys([*left, *right])]
     return [pair for pair in pairs if pair.before != pair.after]
@@ -137,7 +137,7 @@ def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
 
 
 def decision_of(op: Operation) -> DecisionAttr | None:
-    """The decision recorded on an operation."""
+    """Returns the decision recorded on an operation; None if there is none."""
     decision = op.attributes.get(DECISION)
     return decision if isinstance(decision, DecisionAttr) else None
 
@@ -153,7 +153,7 @@ def decisions(module: ModuleOp) -> list[Entry]:
 
 
 def _crossing(op: Operation) -> int | None:
-    """What the call of the host costs in which an operation runs."""
+    """Returns the cycles of the host call that contains an operation; None without such a call or figure."""
     part = op.parent_op()
     return part.cycles.value.data if isinstance(part, HostOp) and part.cycles is not None else None
 
@@ -166,12 +166,12 @@ def _scale(op: Operation) -> str:
 
 
 def _range_text(scales: Sequence[float]) -> str:
-    """One scale, or the least and the greatest of several."""
+    """Returns a scale as text, or the least and the greatest of several scales."""
     return "…".join(dict.fromkeys(map(scale_text, (min(scales), max(scales)))))
 
 
 def deciding_operations(module: ModuleOp) -> Iterator[Operation]:
-    """The operations that deserve a decision: all that compute or move data."""
+    """Yields the operations that get a decision: all that compute or move data, except constants."""
     for op in module.walk():
         if isinstance(op, TensorOp | OpaqueOp) and not isinstance(op, ConstantOp):
             yield op

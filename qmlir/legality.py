@@ -1,10 +1,11 @@
-"""Whether an operation on quantized types has an integer form, and if not, why.
+"""Decides whether an operation on quantized types has an integer form, and if not, why.
 
-The quantizer asks before it promises one, nn-to-qint before it builds one: both ask here, so the ledger cannot say
-"quantized" of an operation that ends up float. The target's file says which operations it computes on which storage
-types (target.py). What is checked here besides follows from arithmetic and holds on every target: weights count from
-zero, sums fit an accumulator, changes of scale fit a multiplier and a shift. Sums of products that may exceed 32 bits
-with the actual weights have an i64 accumulator, where the target has contracts for it.
+The quantizer asks before it quantizes an operation, nn-to-qint before it lowers the operation. Both ask here, so the
+ledger never says "quantized" of an operation that ends up float. The target's file says which operations the target
+computes on which storage types (target.py). The other checks follow from arithmetic and hold on every target: the zero
+point of weights is 0 unless they are constant, sums fit an accumulator, changes of scale fit a multiplier and a shift.
+If sums of products may exceed 32 bits with the actual weights, they get an i64 accumulator, provided that the target
+has contracts for it.
 """
 
 import math
@@ -33,20 +34,20 @@ ACCUMULATOR_MAX = 2**31 - 1
 """The largest magnitude of a sum in an i32 accumulator."""
 
 FACTOR_LIMIT = 2.0**numerics.MAX_SHIFT
-"""A factor between scales is below this, as a multiplier and a shift can say (dialects/quant/numerics.py)."""
+"""Factors between scales are below this, so that a multiplier and a shift can express them (quant/numerics.py)."""
 
 LEAST_FACTOR = 2.0 ** (numerics.MIN_SHIFT - 1)
-"""The smallest factor that has a multiplier; smaller ones become 0."""
+"""The smallest factor that has a multiplier; smaller factors become 0."""
 
 WIDE_FACTOR_LIMIT = 2.0 ** numerics.CONTRACTS["single64"].max_shift
-"""The same for an i64 accumulator."""
+"""The limit of factors for an i64 accumulator, like `FACTOR_LIMIT`."""
 
 SUM_EXPONENTS = (-32, 29)
-"""The larger of the two factors of a sum is m · 2^e with m in [1/2, 1) and e between these (qint.add)."""
+"""Bounds of e: the larger of the two factors of a sum is m · 2^e with m in [1/2, 1) (qint.add)."""
 
 
 class NoIntegerForm(Exception):
-    """An operation that has no integer form: a reason code of the ledger, and a sentence without its subject."""
+    """Raised for an operation without an integer form: a ledger code, and a reason without its subject."""
 
     def __init__(self, code: str, reason: str):
         super().__init__(reason)
@@ -54,17 +55,17 @@ class NoIntegerForm(Exception):
 
 
 def target_of(ctx: Context) -> Target:
-    """The target the compiler chose; the CPU where nobody chose."""
+    """Returns the target the compiler chose, or the CPU if it chose none."""
     if isinstance(ctx, QmlirContext) and isinstance(ctx.target, Target):
         return ctx.target
     return load_target("cpu")
 
 
 def require_integer_form(op: Operation, target: Target) -> None:
-    """Judges an operation on quantized types; a constant bias may still be f32.
+    """Checks that an operation on quantized types has an integer form; a constant bias may still be f32.
 
     Raises:
-        NoIntegerForm: It has none on this target, or with these scales and sizes.
+        NoIntegerForm: The operation has no integer form on this target, or with these scales and sizes.
     """
     for value in data_values(op):
         refusal = target.refusal(op.name, computed_storage(uniform(value).storage))
@@ -85,10 +86,10 @@ def require_integer_form(op: Operation, target: Target) -> None:
 
 
 SMALLEST_SHARES: dict[type[Operation], int] = {nn.SoftmaxOp: -19, nn.LpNormalizationOp: -16}
-"""The exponent of the smallest scale of a softmax's or a normalization's result."""
+"""The exponent of the smallest scale that the result of a softmax or a normalization may have."""
 
 MOST_SHARES = 1 << 18
-"""How many elements a softmax may sum exponentials of, in 62 bits."""
+"""The most elements along a softmax's axis: their exponentials are summed in 62 bits."""
 
 
 def _require_shares(op: nn.SoftmaxOp | nn.LpNormalizationOp) -> None:
@@ -102,7 +103,7 @@ def _require_shares(op: nn.SoftmaxOp | nn.LpNormalizationOp) -> None:
 
 
 def logarithm_bits(op: nn.LogSoftmaxOp) -> int:
-    """Bits behind the point of a log-softmax's i32 sums: as many as leave room for the least value of its result."""
+    """Returns the fraction bits of a log-softmax's i32 sums: as many as the least value of its result leaves room."""
     result = uniform(op.y)
     least = result.scale * (result.zero_point - result.storage_min)
     whole = math.ceil(math.log2(least)) if least > 1 else 0
@@ -110,7 +111,7 @@ def logarithm_bits(op: nn.LogSoftmaxOp) -> int:
 
 
 def has_words(op: nn.DivOp | nn.PReluOp) -> bool:
-    """Whether the operation has more pairs of stored numbers than a table of bytes holds."""
+    """Whether a value has more than 8 bits, so that a table of pairs of bytes cannot compute the operation."""
     return any(uniform(value).storage_width > 8 for value in (op.lhs, op.rhs, op.y))
 
 
@@ -120,7 +121,7 @@ def _require_pairs(op: nn.MaximumOp | nn.MinimumOp) -> None:
 
 
 def is_accumulator(value: SSAValue, op: Operation) -> bool:
-    """Whether a value is the sums of a contraction themselves: i32 in steps of s_x · s_w, with zero point 0."""
+    """Whether a value is a contraction's raw sums: i32 in steps of s_x · s_w, with zero point 0."""
     if not isinstance(op, WeightedOp | nn.MatMulOp) or value is not op.results[0]:
         return False
     result = uniform(value)
@@ -129,7 +130,7 @@ def is_accumulator(value: SSAValue, op: Operation) -> bool:
 
 
 def fits_32_bits(op: Operation) -> bool:
-    """Whether an operation's sums fit an i32 accumulator, whatever its data are."""
+    """Whether an operation's sums fit an i32 accumulator for all possible data."""
     return _accumulator(op)[0] <= ACCUMULATOR_MAX
 
 
@@ -141,13 +142,13 @@ def _require_weights(op: WeightedOp) -> None:
 def _require_accumulator(op: Operation, target: Target) -> None:
     bound, what = _accumulator(op)
     bits = target.sum_bits if isinstance(op, WeightedOp | nn.MatMulOp) else 32
-    # Below zero an accumulator has one number more, which the bound leaves out; contracts of 64-bit sums have not.
+    # An i32 accumulator reaches one further below zero, which the bound leaves out; 64-bit contracts do not.
     if bound > min((1 << bits - 1) - 1, numerics.WIDE_LIMIT - 1):
         raise NoIntegerForm("accumulator", f"{what} can reach {bound}, more than a {bits}-bit accumulator holds")
 
 
 def _accumulator(op: Operation) -> tuple[int, str]:
-    """How large the sums of an operation can become, and what to call them."""
+    """Returns the largest magnitude that an operation's sums can reach, and their name in errors."""
     match op:
         case WeightedOp():
             bounds = _sum_bounds(op)
@@ -171,15 +172,15 @@ def _accumulator(op: Operation) -> tuple[int, str]:
 
 
 def _sum_bounds(op: WeightedOp) -> Int64s:
-    """How large the sums of each output channel can become, with the bias."""
+    """Returns the largest magnitude that the sums of each output channel can reach, with the bias."""
     bounds = _weight_sums(op) * widest(uniform(op.x))
     if (bias := stored_bias(op)) is not None:
-        bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 has one number more below zero
+        bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 reaches one further below zero
     return bounds
 
 
 def _weight_sums(op: WeightedOp) -> Int64s:
-    """Σ |w| for each output channel: exact for constant weights, the most their type allows for others."""
+    """Returns Σ |w| for each output channel: exact for constant weights, else the most that their type allows."""
     shape, channels = shape_of(op.w), op.output_channels()
     if isinstance(op.w.owner, nn.ConstantOp):
         stored = np.moveaxis(centred_weights(op, op.w.owner.value.array), op.CHANNEL_AXIS, 0)
@@ -190,16 +191,16 @@ def _weight_sums(op: WeightedOp) -> Int64s:
 
 
 def centred_weights(op: WeightedOp, stored: Array) -> Array:
-    """Stored weights minus their zero points, int32."""
+    """Returns stored weights minus their zero points, int32."""
     _, zero_points = uniform(op.w).parameters_along(stored.ndim)
     return stored.astype(np.int32) - zero_points.astype(np.int32)
 
 
 def stored_bias(op: WeightedOp) -> Int64s | None:
-    """What an operation's bias adds to its sums, as integers (bias.py); None where it has none.
+    """Returns the integers that an operation's bias adds to its sums (bias.py); None without a bias.
 
     Raises:
-        NoIntegerForm: It is computed at run time, or does not fit 48 bits.
+        NoIntegerForm: The bias is computed at run time, or does not fit 48 bits.
     """
     if op.b is None:
         return None
@@ -209,7 +210,7 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
 
 
 def _fitting(op: WeightedOp, stored: Array) -> Int64s:
-    """A bias in steps of its accumulator as integers."""
+    """Converts a bias, in steps of its accumulator, to integers; raises `NoIntegerForm` if they do not fit."""
     fits = np.abs(stored) <= numerics.WIDE_LIMIT  # false for NaN too
     if not fits.all():
         channel, scales = int((~fits).argmax()), uniform(op.w).scales
@@ -223,19 +224,19 @@ def _fitting(op: WeightedOp, stored: Array) -> Int64s:
 
 
 INTERPOLATION_BITS = 15
-"""The most bits behind the point of a weight."""
+"""The most fraction bits of an interpolation weight."""
 
 
 def float32_weights(op: nn.ResizeOp) -> list[Float64s]:
-    """The weights of each axis as f32 networks, and files, have them: what is written and read again is the same."""
+    """Returns the weights of each axis rounded to f32, as float networks and model files hold them."""
     return [weights.astype(np.float32).astype(np.float64) for _, _, weights in op.tables()]
 
 
 def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int32]]]:
-    """(b, weights of each axis as multiples of 2^−b): as many bits as fit 32-bit sums along all axes.
+    """Returns (b, weights of each axis as multiples of 2^−b), with as many bits as fit 32-bit sums along all axes.
 
     Raises:
-        NoIntegerForm: Weights of so few bits are more than half a step of the result away.
+        NoIntegerForm: No b fits 32-bit sums, or the result could be off by more than half a step.
     """
     real = float32_weights(op)
     element = uniform(op.x)
@@ -260,9 +261,9 @@ def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int
 
 
 def rounds_itself(op: nn.ResizeOp) -> bool:
-    """Whether an interpolation is one of 16 bits under one scale by parts of 1: it rounds its sums of 64 bits.
+    """Whether a 16-bit interpolation keeps scale and zero point, and its weights are ≥ 0 and sum to 1.
 
-    All others need 32 bits and a change of scale.
+    Such an interpolation rounds its own 64-bit sums. All others need 32-bit sums and a requantization.
     """
     data, result = uniform(op.x), uniform(op.y)
     same = (data.scale, data.zero_point) == (result.scale, result.zero_point)
@@ -286,9 +287,9 @@ def _require_factors(op: Operation) -> None:
 
 
 def lost_sums(op: Operation) -> str:
-    """Which sums become 0 for want of a multiplier though they reach half a step, in words; empty if none do.
+    """Describes sums that become 0 because their factor has no multiplier, although they reach half a step.
 
-    Sums of 32 bits never reach it.
+    Returns the empty string if there are no such sums. Sums of 32 bits never reach half a step.
     """
     found = factors(op)
     if not (found < LEAST_FACTOR).any():
@@ -302,11 +303,11 @@ def lost_sums(op: Operation) -> str:
 
 
 def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *, product32: bool = False) -> Float64s:
-    """The real factors between an operation's integers and its result's.
+    """Returns the real factors between an operation's integers and its result's integers.
 
-    One, or one for each output channel; for a sum, one for each operand; none where integers are only moved or
-    looked up. Every product and quotient is rounded to `dtype`; with `product32` the product of the scales of data
-    and of weights with one scale, or of both sides of a matrix product, to float32.
+    The array has one factor, or one for each output channel; for a sum, one for each operand. It is empty if integers
+    are only moved or looked up. Every product and quotient is rounded to `dtype`. With `product32`, the product of
+    scales of data and per-tensor weights, or of both sides of a matrix product, is rounded to float32.
     """
 
     def scales(value: SSAValue) -> npt.NDArray[Any]:

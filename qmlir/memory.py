@@ -1,4 +1,4 @@
-"""What is said of an operation for which memory has no room: which one it is, and how much it needs."""
+"""Reports operations that need more memory than there is: which operation, and how many bytes it needs."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ from qmlir.rewriting import node_name
 
 @contextmanager
 def within_memory(op: Operation) -> Generator[None]:
-    """Evaluates an operation inside the block.
+    """Turns a shortage of memory inside the block into an error that names the operation.
 
     Raises:
-        NodeError: Memory has no room for it.
+        NodeError: There is not enough memory to evaluate the operation.
     """
     try:
         yield
@@ -28,12 +28,12 @@ def within_memory(op: Operation) -> Generator[None]:
 
 
 def shortage(kind: str, name: str, size: int | None = None) -> NodeError:
-    """The error of a node or an operation for which memory has no room.
+    """Returns the error for a node or an operation that needs more memory than there is.
 
     Args:
-        kind: Its kind.
-        name: What it is called.
-        size: The bytes of its operands and results, if that is known.
+        kind: The kind of the node or operation.
+        name: Its name.
+        size: The bytes of its operands and results; None if not known.
     """
     return NodeError(
         kind,

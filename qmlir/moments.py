@@ -1,8 +1,9 @@
-"""Sums of float32 values and of their squares, exact: the same in whatever order and parts the values come.
+"""Exact sums of float32 values and of their squares: the same for every order and every split of the values.
 
-Every float32 is a multiple of 2^-149 and its square of 2^-298, so a sum of them is an integer of Python in that unit.
-A block of numbers is added up in slices of its bits, as float64: a slice holds multiples of one power of two, 36 bits
-wide, of which 2^16 add up in 53 bits without rounding. Two or three slices hold all bits of common tensors.
+Every float32 is a multiple of 2^-149 and its square a multiple of 2^-298, so that a sum is a Python integer in that
+unit. A block of numbers is added up in slices of its bits, as float64. A slice holds multiples of one power of two and
+is 36 bits wide; 2^16 such numbers add up in 53 bits without rounding. Two or three slices hold all bits of common
+tensors.
 """
 
 import math
@@ -22,7 +23,7 @@ SQUARE_UNIT = 2 * VALUE_UNIT
 """Sums of squares are in units of 2^-298."""
 
 BLOCK = 1 << 15
-"""The numbers of a block: half of what adds up exactly, and few enough for the processor's cache."""
+"""The numbers of a block: half as many as add up exactly, and few enough for the processor's cache."""
 
 SLICE_BITS = 35
 """A slice's numbers are below 2^36 in their unit, whichever way they round."""
@@ -30,7 +31,7 @@ SLICE_BITS = 35
 
 @dataclass
 class Moments:
-    """Exact sums.
+    """Exact sums of values x.
 
     values   Σ x in units of 2^-149
     squares  Σ x² in units of 2^-298
@@ -45,7 +46,7 @@ class Moments:
         self.squares += exact_sum(block * block, SQUARE_UNIT)
 
     def merge(self, other: "Moments") -> None:
-        """Adds other sums."""
+        """Adds the sums of another `Moments`."""
         self.values += other.values
         self.squares += other.squares
 
@@ -54,13 +55,13 @@ class Moments:
         return float(Fraction(self.values, count) * Fraction(2) ** VALUE_UNIT)
 
     def variance(self, count: int) -> float:
-        """Σ x² / count − mean², of the exact sums, rounded once."""
+        """Σ x² / count − mean², computed from the exact sums and rounded once."""
         unit = Fraction(2) ** SQUARE_UNIT
         return float((Fraction(self.squares, count) - Fraction(self.values, count) ** 2) * unit)
 
 
 def exact_sum(block: Float64s, unit: int) -> int:
-    """The sum as an integer in units of 2^unit.
+    """Returns the sum of a block as an integer in units of 2^unit.
 
     Args:
         block: Finite multiples of 2^unit below 2^256, at most 2^16 of them.

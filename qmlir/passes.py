@@ -1,4 +1,4 @@
-"""What a pass is here: an xDSL `ModulePass`, a frozen dataclass whose fields are its options.
+"""Options of passes: a pass is an xDSL `ModulePass`, a frozen dataclass whose fields are its options.
 
 Each option has a type, a default and a help line:
 
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 def option(default: T, help: str) -> T:
-    """A pass option: a dataclass field with a help line.
+    """Declares a pass option: a dataclass field with a help line.
 
     Args:
-        default: The option's value when the user does not give one.
+        default: The option's value if the user does not give one.
         help: One line for `--help`.
     """
     made: Any = dataclasses.field(default=default, metadata={"help": help})
@@ -32,16 +32,16 @@ def option(default: T, help: str) -> T:
 
 
 def option_help(pass_type: type, name: str) -> str:
-    """The help line of option `name` of `pass_type`, or an empty string where it has none."""
+    """Returns the help line of option `name` of `pass_type`; empty if it has none."""
     fields = {f.name: f for f in dataclasses.fields(pass_type)}
     return str(fields[name].metadata.get("help", ""))
 
 
 def check_option(pass_type: type, name: str, value: object) -> None:
-    """Refuses a value that does not have the type of the pass's option `name`.
+    """Checks that a value has the type of the pass's option `name`.
 
     Raises:
-        OptionError: It is of another type, or none of the values a `Literal` lists; names near misses.
+        OptionError: The value has another type, or is not in the option's `Literal`; the error names similar values.
     """
     hint: Any = get_type_hints(pass_type)[name]
     where = f"{pass_type.__dict__.get('name', pass_type.__name__)} {name.replace('_', '-')}"
