@@ -1,4 +1,4 @@
-"""Passes by name, and pipelines of them: what `compiler.py` builds its stages from."""
+"""Finds passes by name and runs them in pipelines; `compiler.py` builds its stages from these pipelines."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -63,20 +63,20 @@ PASSES: dict[str, str] = {
     "dce": "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
     "convert-scf-to-cf": "xdsl.transforms.convert_scf_to_cf:ConvertScfToCf",
 }
-"""Pass name → `module:Class`, imported when asked for; the drivers list these. xDSL's other passes work as well."""
+"""Pass name → `module:Class`, imported on first use. The drivers list these passes; other xDSL passes work too."""
 
 
 def listed_name(name: str) -> str:
-    """The name in `PASSES`: of `convert-qint-to-npu`, as upstream's conversions are called, `qint-to-npu`."""
+    """Returns the name in `PASSES`; upstream's spelling `convert-qint-to-npu` gives `qint-to-npu`."""
     plain = name.removeprefix("convert-")
     return plain if "-to-" in plain and PASSES.get(plain, "").startswith("qmlir.lowering.") else name
 
 
 def pass_class(name: str) -> type[ModulePass]:
-    """The pass called `name`, or so with `convert-` before it where it goes from one level to another.
+    """Returns the class of a pass by its name; a pass between two levels may have `convert-` before its name.
 
     Raises:
-        OptionError: There is no such pass; names near misses.
+        OptionError: There is no such pass; the error names similar passes.
     """
     if (reference := PASSES.get(listed_name(name))) is not None:
         module, _, attribute = reference.partition(":")
@@ -87,7 +87,7 @@ def pass_class(name: str) -> type[ModulePass]:
 
 
 class Pipeline:
-    """Passes one after another, each a name, a (name, options) pair or a pass itself; verified after each.
+    """A sequence of passes, each given as a name, a (name, options) pair or a pass; verified after each pass.
 
     Pipeline("simplify", ("quantize", {"profile": "net.yaml"}), MyPass())(module) returns a new module.
     """
@@ -96,14 +96,14 @@ class Pipeline:
         self.passes: list[ModulePass] = [_pass_of(entry) for entry in passes]
 
     def __call__(self, module: ModuleOp, context: QmlirContext | None = None) -> ModuleOp:
-        """The result of the passes; `module` stays as it was."""
+        """Returns a new module, the result of the passes; `module` stays unchanged."""
         require_module(module)
         result = module.clone()
         self.apply(result, context or make_context())
         return result
 
     def apply(self, module: ModuleOp, context: QmlirContext, *, verify_each: bool = True) -> None:
-        """Runs the passes on `module` in place, verifying it after each."""
+        """Runs the passes on `module` in place, and verifies it after each pass unless `verify_each` is False."""
         for step in self.passes:
             step.apply(context, module)
             if verify_each:
@@ -111,7 +111,7 @@ class Pipeline:
 
 
 def _pass_of(entry: object) -> ModulePass:
-    """The pass that an element of a pipeline stands for."""
+    """Returns the pass that an element of a pipeline names, describes or is."""
     if isinstance(entry, ModulePass):
         return entry
     if isinstance(entry, str):
@@ -126,7 +126,7 @@ def _pass_of(entry: object) -> ModulePass:
 
 
 def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
-    """The pass called `name` with options by name; `-` and `_` are the same in them."""
+    """Returns the pass called `name` with these options; `-` and `_` are the same in option names."""
     cls = pass_class(name)
     known = {f.replace("_", "-"): f for f in cls.__dataclass_fields__}
     given = {k.replace("_", "-"): v for k, v in options.items()}

@@ -1,4 +1,4 @@
-"""What becomes of a network on a device, before it is compiled for one."""
+"""Finds out which operations of a network a device computes, without compiling the network."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from qmlir.transforms.quantize.nominal_ranges import fill_ranges, is_float
 
 
 def judge(module: ModuleOp, device: Device | str | Path) -> list[Verdict]:
-    """What a device makes of a network: a verdict on each of its integer operations.
+    """Returns the device's verdict on each integer operation of a network.
 
     Args:
-        module: A network. A float one is judged as if each of its tensors had the range [−1, 1], quantized as the
-            device asks for: enough to see which operations it has a place for.
-        device: The name of one that comes with qmlir, or a device file.
+        module: A network. A float network is judged as if each of its tensors had the range [−1, 1], quantized as the
+            device requires. This is enough to see which operations the device can compute.
+        device: A device, the name of a device that comes with qmlir, or the path of a device file.
     """
     refuse_opaque(module, "the network")
     described = device if isinstance(device, Device) else load_device(device)

@@ -9,9 +9,9 @@
       - {layer: first, precision: int16}              # the first or the last convolution or dense layer
       - {name: image, range: [-1.0, 1.0]}             # a tensor's range, whatever was observed
 
-A rule holds for the operations that meet all of its selectors; where several rules name a setting, the last one
-holds. Settings are the fields of a `Recipe`, spelled with `-` or `_`. What the rules match is for apply_policy.py,
-which knows the network.
+A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
+Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
+apply_policy.py, which knows the network, finds the operations that a rule matches.
 """
 
 import math
@@ -32,7 +32,7 @@ from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 REMEDY = "see the README for what a policy may say"
 
 SELECTORS = ("name", "glob", "regex", "kind", "between", "layer")
-"""The keys of a rule that say what it is about; the others are settings."""
+"""The keys of a rule that select operations or tensors; all other keys are settings."""
 
 LAYERS = ("first", "last")
 
@@ -41,13 +41,13 @@ LISTS = ("between", "range", "parameters")
 
 
 class PolicyError(QmlirError):
-    """A policy that says what cannot be, or of a network what it is not."""
+    """Raised when a policy is malformed or does not fit the network."""
 
 
 class Misstep(Exception):
-    """What is wrong with a policy's data: the keys that lead to it, what is needed, what is there, what to do.
+    """Raised for an error in a policy's data: the keys that lead to it, what is needed, what is there, the remedy.
 
-    With `name` it is the last key itself that is wrong.
+    With `name`, the last key itself is wrong; otherwise its value is.
     """
 
     def __init__(self, need: str, *keys: Key, got: str | None = None, remedy: str | None = None, name: bool = False):
@@ -57,16 +57,16 @@ class Misstep(Exception):
 
 @dataclass(frozen=True)
 class Rule:
-    """Settings for some operations: those that meet every selector which is not empty.
+    """Settings for the operations that match every selector which is not empty.
 
     name      exact name of a node or a tensor
     glob      pattern of such names: `*` and `?`, also across `/`
     regex     regular expression for a whole name
     kind      kind of operation, such as `conv2d`, or a glob of kinds
-    between   two tensors: the operations that compute the second from the first
+    between   two tensors: selects the operations that compute the second from the first
     layer     `first` or `last` operation with weights
     settings  fields of a `Recipe`
-    place     what to call the rule in errors: `net.yaml:3:5`
+    place     name of the rule in errors: `net.yaml:3:5`
     """
 
     settings: Settings
@@ -90,13 +90,13 @@ class Rule:
         return ", ".join(f"{key}: {_inline(value)}" for key, value in self.selectors.items())
 
     def as_dict(self) -> dict[str, Any]:
-        """The rule as it is written."""
+        """The rule as plain data, as users write it."""
         return {**_written(self.selectors), **_written(self.settings)}
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Rules in order, and settings for what none of them names.
+    """Rules in order, and default settings for everything that no rule matches.
 
     Policy(rules=[Rule({"precision": "int16"}, name="conv1")]) is the same as Policy.of({"rules": [{"name": "conv1",
     "precision": "int16"}]}), and as a file with that rule.
@@ -110,10 +110,10 @@ class Policy:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], *, place: str = "policy") -> "Policy":
-        """A policy from plain data, as YAML has it.
+        """Makes a policy from plain data in the form that YAML gives.
 
         Raises:
-            PolicyError: A key is unknown, or a value none that it can have; names near misses.
+            PolicyError: A key is unknown, or has a value that it cannot have; the error names similar ones.
         """
         try:
             return _policy_of(data, lambda index: _spelled(place, ("rules", index)))
@@ -126,7 +126,7 @@ class Policy:
         """Reads a policy from YAML.
 
         Raises:
-            FileError: It cannot be read, is no YAML, or says what a policy cannot; with line and column.
+            FileError: The file cannot be read, is not YAML, or is not a valid policy; with line and column.
         """
         file = read_yaml(path_of(path, "policy"), "a policy", remedy=REMEDY)
         if (repeated := file.repeated_key()) is not None:
@@ -139,11 +139,11 @@ class Policy:
             raise _file_error(file, error) from None
 
     def with_rules(self, more: Sequence[Rule]) -> "Policy":
-        """The policy with more rules after its own."""
+        """Returns the policy with more rules after its own rules."""
         return Policy(self.default, (*self.rules, *more))
 
     def with_default(self, settings: Settings) -> "Policy":
-        """The policy with other settings for what no rule names, over its own."""
+        """Returns the policy with changed default settings; settings that are not given stay as they are."""
         return Policy({**self.default, **settings}, self.rules)
 
     def as_dict(self) -> dict[str, Any]:
@@ -156,10 +156,10 @@ class Policy:
 
 
 def rule_of(text: str) -> Rule:
-    """A rule from the words of an option: `name=conv1 precision=int16`, with lists as `a,b` or `[a, b]`.
+    """Makes a rule from an option's text: `name=conv1 precision=int16`, with lists as `a,b` or `[a, b]`.
 
     Raises:
-        PolicyError: It is no such text, or says what a rule cannot.
+        PolicyError: The text does not have this form, or is not a valid rule.
     """
     data: dict[str, Any] = {}
     for word in _words(text):
@@ -174,12 +174,12 @@ def rule_of(text: str) -> Rule:
 
 
 def _words(text: str) -> list[str]:
-    """A text in words; what stands in brackets after `=` is part of one."""
+    """Splits a text into words; a list in brackets after `=` belongs to its word."""
     return re.findall(rf"(?:{'|'.join(LISTS)})=\[[^\]]*\]|\S+", text)
 
 
 def _word(key: str, value: str) -> Any:
-    """What a word of an option says; lists are a,b, in brackets or not."""
+    """Returns the value of a word; the value of a list key may be a,b or [a,b]."""
     if (listed := re.fullmatch(r"\[(.*)\]", value)) and key in LISTS:
         value = ",".join(part.strip() for part in listed.group(1).split(","))
     if key in SELECTORS:
@@ -253,10 +253,10 @@ def _check_selector(key: str, value: Any, index: int) -> None:
 
 
 def _checked(settings: Settings, place: str, *keys: Key) -> dict[str, Any]:
-    """Settings with their fields' names, `-` or `_` in them.
+    """Returns settings with the names of `Recipe`'s fields, for names spelled with `-` or `_`.
 
     Raises:
-        PolicyError: A recipe has no such field, or it has no such value.
+        PolicyError: A recipe has no such field, or the field cannot have the value.
     """
     try:
         return _settings_of({name: value for name, value in settings.items() if value is not None}, *keys)
@@ -282,7 +282,7 @@ def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:
 
 
 TENSOR_SETTINGS = ("range", "parameters")
-"""Settings that are about one tensor."""
+"""Settings that describe one tensor."""
 
 
 def _value_of(name: str, value: Any, hint: Any, keys: Sequence[Key]) -> Any:
@@ -346,15 +346,15 @@ def _inline(value: Any) -> str:
 
 
 def conflicts(default: Settings, given: Settings, standard: Recipe) -> None:
-    """Refuses options that contradict a policy's default.
+    """Checks that options do not contradict a policy's default.
 
     Args:
-        default: The policy's.
-        given: Options, with their values.
-        standard: What options are where nobody gives them.
+        default: The policy's default settings.
+        given: The options with their values.
+        standard: The values of options that the user does not give.
 
     Raises:
-        OptionError: One option is given as two things.
+        OptionError: An option and the policy's default give different values.
     """
     for name, value in given.items():
         if name in default and default[name] != value != getattr(standard, name):

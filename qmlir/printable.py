@@ -1,16 +1,16 @@
-"""Text from a user's files, made safe for a terminal and for one paragraph.
+"""Makes text from a user's files safe for a terminal and for one paragraph.
 
-A name in a model may hold anything: escape sequences that repaint a terminal, marks that turn the direction of writing,
-a line break that starts a second "error:", or ten million letters. What is shown holds letters, marks and spaces only;
-all else is written as an escape, as in Python's strings.
+A name in a model may hold anything: escape sequences that repaint a terminal, marks that change the direction of
+writing, a line break that starts a second "error:", or ten million letters. The printed text holds printable characters
+only; all other characters are written as escapes, as in Python's strings.
 """
 
 LONGEST = 400
-"""The most characters of one name or message; the middle of a longer one is left out."""
+"""The most characters of one name or message; the middle of a longer text is left out."""
 
 
 def printable(text: str, *, longest: int = LONGEST) -> str:
-    """The text with escapes for what cannot be printed, and without its middle if it is long."""
+    """Returns the text with escapes for unprintable characters, and without its middle if it is too long."""
     if len(text) > longest:
         half = longest // 2
         text = f"{text[:half]} … {text[-half:]}"

@@ -1,4 +1,4 @@
-"""Profiles as YAML: ours, to the bit, and Glow's.
+"""Reads and writes profiles as YAML: qmlir's own format, exact to the bit, and Glow's format (reading only).
 
     format: qmlir-profile-1
     structure: c67cfddd65ff4851
@@ -15,7 +15,7 @@
         extremes: {samples: 1, sums: [0p0, 3p1]}                            # of each sample's minimum and maximum
         channels: [{count: …, range: …, histogram: …, …}, …]                # with per-channel only
 
-A tensor needs a range only; whatever else is left out of a file that was written by hand is not known.
+A tensor in a file written by hand needs a range only; everything else that the file leaves out counts as unknown.
 """
 
 import math
@@ -39,7 +39,7 @@ REMEDY = "write one with `qmlir profile`"
 
 
 class Broken(Exception):
-    """An entry that cannot be: the keys that lead to it, and what is wrong with it."""
+    """Raised for an invalid entry: the keys that lead to it, and what is wrong with it."""
 
     def __init__(self, got: str, *keys: Key):
         super().__init__(got)
@@ -51,7 +51,7 @@ class Broken(Exception):
 
 
 def save_profile(profile: Profile, path: Path) -> None:
-    """Writes a profile as YAML, atomically."""
+    """Writes a profile as YAML; the file appears whole or not at all."""
     data = {
         "format": FORMAT,
         "structure": profile.structure,
@@ -72,14 +72,14 @@ def _entry(tensor: TensorProfile) -> dict[str, Any]:
 
 
 def _seen(tensor: TensorProfile) -> dict[str, Any]:
-    """What was seen of a tensor, or of one of its channels."""
+    """Returns the recorded statistics of a tensor, or of one of its channels, as plain data."""
     entry: dict[str, Any] = {
         "count": tensor.count,
         "range": [tensor.lo, tensor.hi] if tensor.count else None,
         "histogram": {
             "exponent": tensor.exponent,
             "first": tensor.first,
-            # As one text: a number each would take YAML twenty times as long, both ways.
+            # One text for all counts: with a number for each count, YAML takes twenty times as long, both ways.
             "counts": " ".join(map(str, tensor.counts.tolist())),
         },
     }
@@ -92,7 +92,7 @@ def _seen(tensor: TensorProfile) -> dict[str, Any]:
 
 
 def _scaled(value: int, unit: int) -> str:
-    """`mpe` for value · 2^unit = m · 2^e with m odd or zero."""
+    """Returns `mpe` for value · 2^unit = m · 2^e with m odd or zero."""
     if value == 0:
         return "0p0"
     zeros = (value & -value).bit_length() - 1
@@ -104,10 +104,10 @@ def _scaled(value: int, unit: int) -> str:
 
 
 def load_profile(path: Path) -> Profile:
-    """Reads a profile of ours, or of Glow's.
+    """Reads a profile in qmlir's or in Glow's format.
 
     Raises:
-        FileError: It cannot be read, is no profile, or contradicts itself; with line and column.
+        FileError: The file cannot be read, is not a profile, or contradicts itself; with line and column.
     """
     file = read_yaml(path, "a profile", remedy=REMEDY)
     if is_glow(file):
@@ -143,7 +143,7 @@ def _profile_of(fields: Mapping[str, Any]) -> Profile:
 
 
 def _tensor_of(entry: Any) -> TensorProfile:
-    """A tensor's entry; raises `Broken` if it is not as `save_profile` writes it."""
+    """Returns a tensor's profile; raises `Broken` if the entry is not as `save_profile` writes it."""
     if not isinstance(entry, dict):
         raise Broken("no entry of a tensor")
     fields = cast(dict[str, Any], entry)
@@ -213,7 +213,7 @@ def _moments_of(fields: Mapping[str, Any]) -> Moments | None:
 
 
 def _read_extremes(found: TensorProfile, fields: Mapping[str, Any]) -> None:
-    """The sums over samples; one sample of the whole range where the file does not say."""
+    """Reads the sums of samples' extremes; without them in the file, one sample with the whole range is assumed."""
     extremes = fields.get("extremes")
     if extremes is None:
         if found.count:
@@ -263,7 +263,7 @@ def _numbers(values: Any, count: int, *keys: Key) -> Sequence[float]:
 
 
 def _integer_of(scaled: Any, unit: int, *keys: Key) -> int:
-    """m · 2^e, written `mpe`, in units of 2^unit."""
+    """Returns m · 2^e, written `mpe`, in units of 2^unit."""
     match = re.fullmatch(r"(-?\d{1,999})p(-?\d{1,4})", scaled) if isinstance(scaled, str) else None
     significand, exponent = (int(n) for n in match.groups()) if match else (0, unit - 1)
     if match is None or (significand and exponent < unit):

@@ -1,12 +1,13 @@
 """A profile: the ranges, histograms and moments of a network's tensors over calibration data.
 
-Streaming and of constant memory. Histogram bins lie on an absolute grid: width 2^k, edges at multiples of it, k the
-least with at most `bins` bins over [min, max]. When the range grows, neighbouring bins merge pairwise, exactly; so
-the histogram depends neither on the order of the samples nor on how they were split. Sums are exact (moments.py), so
-merging profiles gives what one run over all samples gives, to the bit.
+A profile is collected sample by sample in constant memory. Histogram bins lie on an absolute grid: they are 2^k wide,
+their edges are multiples of 2^k, and k is the least number that needs at most `bins` bins over [min, max]. When the
+range grows, neighbouring bins merge pairwise and exactly. So the histogram depends neither on the order of the samples
+nor on how they were split. Sums are exact (moments.py). Merged profiles therefore equal, to the bit, the profile of one
+run over all samples.
 
-A profile is keyed by tensor name and by a hash of how the tensor is computed, without the batch dimension; schema,
-precision and batch size do not enter. Its file is the business of profile_files.py.
+A profile is keyed by tensor name and by a hash of how the tensor is computed, without the batch dimension. Schema,
+precision and batch size have no influence on it. profile_files.py reads and writes its file.
 """
 
 import hashlib
@@ -27,26 +28,26 @@ from qmlir.moments import BLOCK, VALUE_UNIT, Moments
 BINS = 2000
 
 CHANNEL_BINS = 128
-"""The most bins of a channel's histogram: a network has thousands of channels."""
+"""The most bins of a channel's histogram; it is small because a network has thousands of channels."""
 
 Float64s = npt.NDArray[np.float64]
 
 
 @dataclass
 class TensorProfile:
-    """What was seen of one tensor.
+    """The statistics of one tensor over the samples.
 
-    shape     its shape without the batch dimension; None where the file it comes from does not say
-    key       hash of how the tensor is computed; empty where nobody knows
-    count     how many elements were seen
-    lo, hi    the smallest and the largest
+    shape     the tensor's shape without the batch dimension; None if the profile's file does not say
+    key       hash of how the tensor is computed; empty if unknown
+    count     number of elements seen
+    lo, hi    the smallest and the largest element
     exponent  k: bins are 2^k wide
-    first     index of the first bin: it covers [first·2^k, (first+1)·2^k)
-    counts    elements in each bin, int64
-    moments   exact sums of its values; None where they are not known
-    extremes  exact sums of each sample's minimum and maximum, in units of 2^-149
-    samples   how many samples those are of
-    channels  what was seen of each channel, along the last axis; None if not asked for
+    first     index of the first bin, which covers [first·2^k, (first+1)·2^k)
+    counts    number of elements in each bin, int64
+    moments   exact sums of the values; None if unknown
+    extremes  exact sums over samples of each sample's minimum and of its maximum, in units of 2^-149
+    samples   number of samples in `extremes`
+    channels  the statistics of each channel along the last axis; None if not asked for
     """
 
     shape: tuple[int, ...] | None
@@ -82,7 +83,7 @@ class TensorProfile:
                 channel.update(column, CHANNEL_BINS, tally)
 
     def merge(self, other: "TensorProfile", bins: int = BINS) -> None:
-        """Adds what another profile of the same tensor has seen."""
+        """Adds the statistics of another profile of the same tensor."""
         if other.count == 0:
             return
         self._cover(other.lo, other.hi, bins)
@@ -99,23 +100,23 @@ class TensorProfile:
 
     @property
     def average_range(self) -> tuple[float, float]:
-        """The mean of each sample's minimum, and of its maximum: a moving average that no order enters."""
+        """The mean of the samples' minima and of their maxima: a moving average independent of the order."""
         unit = Fraction(2) ** VALUE_UNIT / max(self.samples, 1)
         lo, hi = (float(e * unit) for e in self.extremes)
         return lo, hi
 
     @property
     def is_dead(self) -> bool:
-        """Whether the tensor never changed: all its elements on all samples were one value."""
+        """Whether the tensor never changes: all its elements on all samples have one value."""
         return self.count > 0 and self.lo == self.hi
 
     def dead_channels(self) -> list[int]:
-        """The channels that never changed; none where channels were not asked for."""
+        """The channels that never change; empty if the profile has no channels."""
         return [i for i, channel in enumerate(self.channels or ()) if channel.is_dead]
 
     def _cover(self, lo: float, hi: float, bins: int) -> None:
-        """Widens range and bins so that [lo, hi] is covered too."""
-        # Adding 0.0 makes -0.0 its equal 0.0, of which min would return whichever came first.
+        """Widens the range and the bins so that they also cover [lo, hi]."""
+        # Adding 0.0 turns -0.0 into 0.0; the two are equal, and min would return whichever comes first.
         self.lo, self.hi = min(self.lo, lo) + 0.0, max(self.hi, hi) + 0.0
         exponent, first, last = grid(self.lo, self.hi, bins)
         if (exponent, first, last - first + 1) == (self.exponent, self.first, len(self.counts)):
@@ -139,10 +140,10 @@ def tally_in_blocks(values: npt.NDArray[Any], exponent: int, first: int, counts:
     """Adds values to a histogram, in numpy.
 
     Args:
-        values: Finite, of one dimension.
+        values: Finite values, of one dimension.
         exponent: k: bins are 2^k wide.
         first: The index of the first bin.
-        counts: Of each bin, changed in place; the bins cover all values.
+        counts: The count of each bin, changed in place; the bins cover all values.
 
     Returns:
         The exact moments of the values.
@@ -156,15 +157,15 @@ def tally_in_blocks(values: npt.NDArray[Any], exponent: int, first: int, counts:
 
 
 def _blocks(values: npt.NDArray[Any], rows: int) -> Iterator[Float64s]:
-    """Some rows at a time, as float64."""
+    """Yields blocks of at most `rows` values, as float64."""
     return (values[start : start + rows].astype(np.float64) for start in range(0, len(values), rows))
 
 
 def grid(lo: float, hi: float, bins: int) -> tuple[int, int, int]:
-    """(k, first, last): the least k for which bins of width 2^k, first to last, cover [lo, hi] with at most `bins`.
+    """Returns (k, first, last): the least k whose bins of width 2^k, first to last, cover [lo, hi] with at most `bins`.
 
-    A wider range never gets a smaller k. Bins are not finer than 2^-32 of the largest magnitude or so, so that a
-    single value has a bin, and indices are exact.
+    A wider range never gets a smaller k. Bins are not finer than about 2^-32 of the largest magnitude, so that a range
+    of a single value has a bin, and indices are exact.
     """
     span = max(hi - lo, abs(lo) * 2.0**-20, abs(hi) * 2.0**-20, 2.0**-100)
     exponent = math.frexp(span / bins)[1] - 2
@@ -176,7 +177,7 @@ def grid(lo: float, hi: float, bins: int) -> tuple[int, int, int]:
 
 
 def _exact(value: float) -> int:
-    """A float32 in units of 2^-149."""
+    """Returns a float32 value in units of 2^-149."""
     return int(math.ldexp(value, -VALUE_UNIT))
 
 
@@ -185,9 +186,9 @@ class Profile:
     """The profiles of a network's tensors.
 
     structure  hash of the names and shapes of the observed tensors
-    samples    how many samples were seen
+    samples    number of samples seen
     bins       the most bins a histogram may have
-    tensors    by name, in program order
+    tensors    profiles by tensor name, in program order
     """
 
     structure: str
@@ -204,13 +205,13 @@ class Profile:
         keys: Mapping[str, str] | None = None,
         per_channel: bool = False,
     ) -> Self:
-        """A profile without samples.
+        """Returns a profile without samples.
 
         Args:
-            observed: Name → shape without the batch dimension, of each tensor to be observed.
-            bins: The most bins a histogram may have, 2 or more: one on each side of zero.
+            observed: Name → shape without the batch dimension, for each tensor to observe.
+            bins: The most bins a histogram may have, at least 2: one on each side of zero.
             keys: Name → hash of how the tensor is computed.
-            per_channel: Whether to learn the same of each channel too.
+            per_channel: Whether to profile each channel too.
         """
         if bins < 2:
             raise OptionError("bins", "must be at least 2", got=str(bins))
@@ -223,11 +224,11 @@ class Profile:
         """Adds one sample: an array for each observed tensor.
 
         Args:
-            values: The arrays by name.
-            tally: A faster way to count them than numpy's, if any; it has to give the same.
+            values: The arrays by tensor name.
+            tally: A faster way to count values than numpy's, if any; it has to give the same result.
 
         Raises:
-            ProfileError: One of them is not finite; the profile stays as it was.
+            ProfileError: An array is not finite; the profile stays unchanged.
         """
         for name, array in values.items():
             require_finite(name, array, f" on sample {self.samples} (counted from 0)")
@@ -236,10 +237,10 @@ class Profile:
         self.samples += 1
 
     def merge(self, other: Self) -> None:
-        """Adds what another profile of the same network has seen; the result does not depend on how data was split.
+        """Adds another profile of the same network; the result does not depend on how the data were split.
 
         Raises:
-            ProfileError: It is of another network, or has another number of bins, or other channels.
+            ProfileError: The other profile is of another network, or has another number of bins, or other channels.
         """
         if (other.structure, other.bins) != (self.structure, self.bins):
             raise ProfileError(
@@ -262,26 +263,26 @@ class Profile:
         self.samples += other.samples
 
     def range_of(self, name: str) -> tuple[float, float]:
-        """The observed (lowest, highest) value of a tensor."""
+        """Returns the observed (lowest, highest) value of a tensor."""
         tensor = self.tensors[name]
         return tensor.lo, tensor.hi
 
     def dead(self) -> dict[str, TensorProfile]:
-        """The tensors that never changed, or that have channels which never did."""
+        """Returns the tensors that never change, or that have channels which never change."""
         return {name: t for name, t in self.tensors.items() if t.is_dead or t.dead_channels()}
 
     def save(self, path: str | Path) -> None:
-        """Writes the profile as YAML, atomically."""
+        """Writes the profile as YAML; the file appears whole or not at all."""
         from qmlir.profile_files import save_profile
 
         save_profile(self, path_of(path, "profile"))
 
     @classmethod
     def load(cls, path: str | Path) -> "Profile":
-        """Reads a profile that `save` wrote, or one of Glow's.
+        """Reads a profile that `save` or Glow wrote.
 
         Raises:
-            FileError: It cannot be read, is no profile, or contradicts itself; with line and column.
+            FileError: The file cannot be read, is not a profile, or contradicts itself; with line and column.
         """
         from qmlir.profile_files import load_profile
 
@@ -289,10 +290,10 @@ class Profile:
 
 
 def require_finite(name: str, values: npt.NDArray[Any], where: str = "") -> None:
-    """Refuses values of a tensor that are not finite; `where` says on which sample.
+    """Checks that the values of a tensor are finite; `where` names the sample in the error.
 
     Raises:
-        ProfileError: Names the tensor.
+        ProfileError: A value is NaN or infinite; the error names the tensor.
     """
     if values.size and not (math.isfinite(values.min()) and math.isfinite(values.max())):
         kind = "NaN" if np.isnan(values).any() else "an infinity"
@@ -305,6 +306,6 @@ def require_finite(name: str, values: npt.NDArray[Any], where: str = "") -> None
 
 
 def structure_of(observed: Mapping[str, tuple[int, ...] | None]) -> str:
-    """A hash of the names and shapes of observed tensors: the same for the same network at any batch size."""
+    """Returns a hash of the names and shapes of observed tensors, which is the same for any batch size."""
     lines = (f"{name} {'x'.join(map(str, shape or ()))}" for name, shape in observed.items())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

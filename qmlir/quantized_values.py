@@ -1,6 +1,6 @@
-"""What operations on quantized types read and write, and how these values are stored.
+"""Describes the operands and results of operations on quantized types, and how they are stored.
 
-Plain questions without a judgement and without a target; legality.py and runtime_kernels.py judge by the answers.
+The functions here state facts and do not depend on a target; legality.py and runtime_kernels.py decide by these facts.
 """
 
 from collections.abc import Sequence
@@ -19,24 +19,24 @@ from qmlir.dialects.quant.types import UniformType
 
 
 def storage_name(storage: IntegerType) -> str:
-    """A storage type as targets and quantized types write it: i8, u8."""
+    """Returns a storage type as targets and quantized types write it: i8, u8."""
     unsigned = storage.signedness.data == Signedness.UNSIGNED
     return f"{'u' if unsigned else 'i'}{storage.width.data}"
 
 
 def data_operands(op: Operation) -> Sequence[SSAValue]:
-    """The operands whose types a quantized operation needs: all but a bias and indices; none off the nn level."""
+    """The operands whose types a quantized operation needs: all but bias and indices; empty off the nn level."""
     return op.data_operands() if isinstance(op, NNOp | MovementOp) else ()
 
 
 def data_values(op: Operation) -> Sequence[SSAValue]:
-    """The data operands, weights among them, and the results."""
+    """The data operands, including weights, and the results; empty if there are no data operands."""
     operands = data_operands(op)
     return (*operands, *op.results) if operands else ()
 
 
 def computed_storage(storage: IntegerType) -> str:
-    """The storage in which integers of a type are computed: i8, i16 or i32; nn-to-qint brings the others to these."""
+    """Returns the type in which integers of a storage type are computed: the narrowest of i8, i16, i32 that fits."""
     return f"i{next(bits for bits in (8, 16, 32) if storage.width.data <= bits)}"
 
 
@@ -53,17 +53,17 @@ def uniform(value: SSAValue) -> UniformType:
 
 
 def widest(element: UniformType) -> int:
-    """The largest magnitude of a stored integer minus its zero point."""
+    """Returns the largest magnitude of a stored integer minus its zero point."""
     return max(abs(element.storage_min - element.zero_point), abs(element.storage_max - element.zero_point))
 
 
 def chooses_integers(op: nn.MaximumOp | nn.MinimumOp) -> bool:
-    """Whether the greater or lesser number is that of the stored integers: all are of one type."""
+    """Whether stored integers can be compared directly, because operands and result have the same type."""
     return uniform(op.lhs) == uniform(op.rhs) == uniform(op.y)
 
 
 def domain_bounds(op: FunctionOp, element: UniformType) -> tuple[float | None, float | None]:
-    """The ends of a function's domain, each None unless stored integers of a type stand for numbers beyond it."""
+    """Returns the ends of a function's domain; an end is None unless the type can represent numbers beyond it."""
     low, high = op.DOMAIN
     scales, points = np.array(element.scales), np.array(element.zero_points)
     least, most = ((q - points) * scales for q in (element.storage_min, element.storage_max))

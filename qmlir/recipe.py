@@ -1,13 +1,13 @@
-"""How one operation is to be quantized: the options of `--quantize`, as a rule of the policy may change them for it.
+"""A recipe is the quantization config of one operation: the options of `--quantize`, changed by the policy's rules.
 
-The options of the pass are the recipe of every operation. An operation, or the observer of a tensor, may carry some
-of a recipe's fields in its `qmlir.policy` attribute; those it does not name stay as the options say:
+The options of the pass are the default recipe of every operation. An operation, or the observer of a tensor, may carry
+some of a recipe's fields in its `qmlir.policy` attribute. All other fields stay as the options say:
 
     nn.conv2d … {qmlir.policy = {precision = "int16", weight_precision = "int8"}}
     calib.observe %x {name = "x", qmlir.policy = {range = [-1.0, 1.0]}}
 
-What an operation says holds for its weights, its bias and its result; what an observer says, for its tensor, and
-before what the tensor's operation says.
+The fields on an operation apply to its weights, its bias and its result. The fields on an observer apply to its tensor,
+and override those of the operation that makes the tensor.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from qmlir.errors import OptionError
 from qmlir.near_misses import near_misses
 
 POLICY = "qmlir.policy"
-"""The attribute key of the fields of a recipe that an operation or an observer has for itself."""
+"""The attribute key for the recipe's fields that an operation or an observer carries."""
 
 BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
@@ -50,13 +50,14 @@ class Recipe:
     weight_precision  storage of weights; `same` is that of the activations
     calibration       how a histogram becomes a range
     per_channel       whether weights have a scale for each output channel
-    bias              storage of biases; `auto` is int32, or int64 beside data of 16 bits where the target sums in more;
-                      int8 and int16 biases have a scale of their own, not that of the sums
-    rounding          how weights are rounded; `auto` is together, on data where there are some (round_weights.py)
-    glow_exact        whether parameters are Glow's bit for bit, its corners too
+    bias              storage of biases; `auto` is int32, or int64 beside 16-bit data if the target has sums of more
+                      than 32 bits; int8 and int16 biases have a scale of their own, not that of the sums
+    rounding          how weights are rounded; `auto` rounds a layer's weights together if there are data
+                      (round_weights.py)
+    glow_exact        whether parameters equal Glow's bit for bit, also in corner cases
     keep_float        whether the operation stays float
-    range             the real range of the tensor, whatever was observed; None for the observed one
-    parameters        (scale, zero point) of the tensor, whatever its range; None to choose them
+    range             the real range of the tensor, which overrides the observed range; None for the observed range
+    parameters        (scale, zero point) of the tensor, which override its range; None to choose them
     """
 
     schema: Schema = "asymmetric"
@@ -73,40 +74,40 @@ class Recipe:
 
     @property
     def format(self) -> Format:
-        """What values that share one quantized type have in common."""
+        """The schema and precision, which values of one quantized type share."""
         return self.schema, self.precision
 
     def in_format(self, format: Format) -> "Recipe":
-        """The recipe with another schema and precision."""
+        """Returns the recipe with another schema and precision."""
         return replace(self, schema=format[0], precision=format[1])
 
     @property
     def searches_exponents(self) -> bool:
-        """Whether scales are powers of two, those with the least error."""
+        """Whether the quantizer searches the power-of-two scales with the least error."""
         searched = self.calibration in ("auto", "mse") and not self.glow_exact
         return searched and self.schema == "symmetric_with_power2_scale"
 
     @property
     def stored_weights(self) -> WeightPrecision:
-        """The storage of weights: that of the activations, but always signed, unless it is said."""
+        """The storage of weights; by default that of the activations, but always signed."""
         return weight_precision_beside(self.precision) if self.weight_precision == "same" else self.weight_precision
 
     def check(self, where: str) -> None:
-        """Refuses a schema and a precision that do not go together, whatever the network.
+        """Checks that the schema and the precision go together, for any network.
 
         Raises:
-            QuantizationError: They do not.
+            QuantizationError: They do not go together.
         """
         quantization_of_range(0.0, 0.0, self.schema, self.precision, where=where)
 
     def added_bias(self, data_bits: int, sum_bits: int) -> int:
-        """In how many bits a bias is added beside data of `data_bits`, on a target whose sums have up to `sum_bits`."""
+        """Returns the bits of an added bias, for data of `data_bits` on a target with sums of up to `sum_bits`."""
         if self.bias in ("int32", "int64"):
             return int(self.bias.removeprefix("int"))
         return 64 if data_bits > 8 and sum_bits > 32 else 32
 
     def with_settings(self, settings: Settings) -> "Recipe":
-        """The recipe with some fields changed.
+        """Returns the recipe with some fields changed.
 
         Raises:
             OptionError: A recipe has no such field.
@@ -119,18 +120,18 @@ class Recipe:
 
 
 def recipe_of(op: Operation, default: Recipe) -> Recipe:
-    """The recipe of an operation: the default, changed by what the operation carries."""
+    """Returns the recipe of an operation: the default, changed by the fields that the operation carries."""
     policy = op.attributes.get(POLICY)
     return default.with_settings(settings_of(policy)) if isinstance(policy, DictionaryAttr) else default
 
 
 def settings_of(policy: DictionaryAttr) -> dict[str, Any]:
-    """The plain values of a `qmlir.policy` attribute."""
+    """Returns the plain values of a `qmlir.policy` attribute."""
     return {name: _plain(value) for name, value in policy.data.items()}
 
 
 def policy_attribute(settings: Settings) -> DictionaryAttr:
-    """The `qmlir.policy` attribute that holds some of a recipe's fields."""
+    """Returns the `qmlir.policy` attribute that holds some of a recipe's fields."""
     return DictionaryAttr({name: _attribute(value) for name, value in settings.items()})
 
 
