@@ -1,4 +1,4 @@
-"""The `{-# … #-}` section of MLIR text: blobs that attributes refer to by key.
+"""Reads and prints the `{-# … #-}` section of MLIR text, which holds blobs that attributes refer to by key.
 
     %0 = arith.constant dense_resource<conv1> : tensor<2xf32>
     {-#
@@ -9,12 +9,12 @@
       }
     #-}
 
-The section stands behind the module, and attributes want their bytes when they are made; so `file_metadata` finds
-and reads it before the parser starts. Its long strings never pass through the lexer.
+The section stands behind the module, but attributes need their bytes when they are created. So `file_metadata` finds
+and reads the section before the parser starts. Its long strings never pass through the lexer.
 
-`external_resources` are dropped: they tell a tool how to run (mlir-opt's reproducers), and hold nothing of the module.
-Resources of another dialect than builtin are refused, as mlir-opt refuses those of a dialect it does not know: what
-refers to them is text to us, and would be left without them.
+`external_resources` are dropped: they tell a tool how to run (mlir-opt's reproducers) and hold nothing of the module.
+Resources of another dialect than builtin are refused, as mlir-opt refuses resources of an unknown dialect: attributes
+that refer to them are opaque text here and would lose their blobs.
 """
 
 import re
@@ -30,14 +30,14 @@ from xdsl.utils.lexer import Input, Span
 
 @dataclass(frozen=True)
 class Resource:
-    """Bytes to print, and what they are to be aligned to where they are loaded."""
+    """A blob to print, and its alignment in bytes when it is loaded."""
 
     array: "npt.NDArray[np.generic]"
     alignment: int
 
 
 def resources_text(resources: Mapping[str, Resource]) -> str:
-    """The section that holds the resources of the builtin dialect, as mlir-opt prints it; nothing if there are none."""
+    """Returns the section with the builtin dialect's resources as mlir-opt prints it; empty without resources."""
     if not resources:
         return ""
     entries = ",\n".join(
@@ -49,10 +49,10 @@ def resources_text(resources: Mapping[str, Resource]) -> str:
 
 @dataclass(frozen=True)
 class FileMetadata:
-    """What a file's sections hold.
+    """The contents and the places of a file's sections.
 
     blobs  the resources of the builtin dialect
-    ends   where each section ends: position of its `{-#` → position behind its `#-}`
+    ends   the end of each section: position of its `{-#` → position behind its `#-}`
     """
 
     blobs: dict[str, memoryview] = field(default_factory=dict[str, memoryview])
@@ -60,7 +60,7 @@ class FileMetadata:
 
 
 _START = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|//[^\n]*|(?P<start>\{-#)')
-"""A string or a comment, in which `{-#` means nothing, or the start of a section."""
+"""A string or a comment, inside which `{-#` has no meaning, or the start of a section."""
 
 _TOKEN = re.compile(
     r"""(?:\s+|//[^\n]*)*
@@ -76,7 +76,7 @@ def file_metadata(text: str, name: str) -> FileMetadata:
     """Reads the sections of a text.
 
     Raises:
-        ParseError: One is malformed, or holds what nobody here can use.
+        ParseError: A section is malformed, or holds resources that qmlir cannot keep.
     """
     found = FileMetadata()
     position = 0 if "{-#" in text else len(text)
@@ -109,7 +109,7 @@ class _Section:
             self._separator("#-}")
 
     def _groups(self, *, keep: bool) -> None:
-        """`{ owner: { key: value, … }, … }`"""
+        """Reads `{ owner: { key: value, … }, … }`."""
         self._mark("{")
         while self._text() not in ("}", ""):
             if keep and self._text() != "builtin":
@@ -156,7 +156,7 @@ class _Section:
         return token
 
     def _text(self) -> str:
-        """The token, without what is before it; empty at the end of the text."""
+        """Returns the token without preceding spaces and comments; empty at the end of the text."""
         return self.token[self.token.lastgroup] if self.token.lastgroup else ""
 
     def _word(self, what: str) -> str:
@@ -172,7 +172,7 @@ class _Section:
         self.token = self._next()
 
     def _separator(self, end: str) -> None:
-        """A comma, unless the list ends here or the text does."""
+        """Skips a comma, which is required unless the list or the text ends here."""
         if self._text() not in (end, ""):
             self._mark(",")
 
@@ -182,7 +182,7 @@ class _Section:
 
 
 def _blob(text: str) -> bytes:
-    """A blob from `0x`, the alignment and the bytes; ValueError says what is wrong."""
+    """Returns the blob behind `0x` and the alignment; raises a ValueError that says what is wrong."""
     if not text.startswith("0x"):
         raise ValueError("expected a string of hexadecimal digits that begins with 0x")
     alignment = int.from_bytes(hexadecimal_bytes(text[2:10]), "little")
@@ -194,16 +194,16 @@ def _blob(text: str) -> bytes:
 
 
 def hexadecimal_bytes(digits: str) -> bytes:
-    """The bytes that digits spell.
+    """Returns the bytes that hexadecimal digits spell.
 
     Raises:
-        ValueError: An odd number of them, or something that is none.
+        ValueError: The number of digits is odd, or a character is not a digit.
     """
     try:
         data = bytes.fromhex(digits if len(digits) % 2 == 0 else digits[:-1])
     except ValueError:
         data = b""
-    if len(data) != len(digits) // 2:  # fromhex takes spaces
+    if len(data) != len(digits) // 2:  # fromhex accepts spaces
         raise ValueError("expected hexadecimal digits only")
     if len(digits) % 2:
         raise ValueError(f"hexadecimal digits come in pairs, got {len(digits)} of them")
@@ -211,7 +211,7 @@ def hexadecimal_bytes(digits: str) -> bytes:
 
 
 def unescaped(text: str) -> str:
-    """The contents of a string literal, in which a backslash stands before n, t, itself, a quote, or two digits."""
+    """Returns the contents of a string literal; a backslash escapes n, t, itself, a quote or two hex digits."""
     simple = {"n": "\n", "t": "\t"}
     return re.sub(
         r"\\([0-9A-Fa-f]{2}|.)",

@@ -1,16 +1,16 @@
-"""How a pass replaces operations without losing the source model's names.
+"""Replaces operations in passes without losing the source model's names.
 
-Every value carries the name of its tensor, every operation those of the nodes it stands for (`#qmlir.name`, on
-operations and on function arguments). Profiles, policies, diagnostics and reports find things by these names, so
-every rewrite goes through `replace`, which hands them on, and patterns run under `rewrite`, which sees to the
-names of what they leave unused.
+Every value carries the name of its tensor, and every operation the names of the source nodes it represents
+(`#qmlir.name`, on operations and on function arguments). Profiles, policies, diagnostics and reports find tensors and
+operations by these names. So every rewrite goes through `replace`, which passes the names on, and patterns run under
+`rewrite`, which passes on the names of operations that become unused.
 
-A name moves by three rules:
+Names move by three rules:
 
-* What takes the place of an operation takes its nodes and its tensors' names.
-* What was fused on the way gives its nodes and, as `absorbed`, its tensors.
-* What merely fell out of use, a transpose that two others cancelled, gives all to the owner of its first operand,
-  of whose value it was another view.
+* An operation that replaces another takes the other's nodes and tensor names.
+* An operation that is fused gives its nodes and, as `absorbed`, its tensors.
+* An operation that becomes unused (a transpose that another one cancels) gives all its names to the owner of its first
+  operand, because its result was another view of that operand.
 """
 
 import re
@@ -28,10 +28,10 @@ from qmlir.dialects.quant.ops import QUANTIZATION
 
 
 def rewrite(module: ModuleOp, patterns: Sequence[RewritePattern]) -> bool:
-    """Applies patterns until none matches, and removes what nobody uses; whether anything changed.
+    """Applies patterns until none matches, removes unused operations, and returns whether anything changed.
 
-    What is dead beforehand is dropped, names and all: the model never needed it. What patterns leave unused was
-    taken over by something else; its names go to its first operand's owner.
+    Operations that are dead beforehand are dropped with their names: the model never needed them. If a pattern leaves
+    an operation unused, the owner of its first operand takes over its names.
     """
     before = _count(module)
     region_dce(module.body)
@@ -64,18 +64,18 @@ def replace(
     absorbing: Sequence[Operation] = (),
     doing: Operation | None = None,
 ) -> None:
-    """Replaces `op` by `new` operations and hands its names to whatever now defines its results.
+    """Replaces `op` by `new` operations and gives its names to the operations that now define its results.
 
     Args:
         rewriter: The pattern's rewriter.
-        op: The operation replaced.
+        op: The operation to replace.
         new: Operations inserted in its place, in order.
-        results: What stands for its results; by default the results of the last new operation. A result may be a value
-            that exists already, as when an identity goes: that value's owner takes over the names.
-        absorbing: Operations before `op`, in order, that the new ones stand for too. One that others still use stays
-            and keeps its names; the rest are erased.
-        doing: The new operation that does the work of `op` where another only moves its result to its place
-            (`relu, transpose` for `relu`). It takes the names, and the one that moves has none, as after import.
+        results: The values that replace its results; by default the results of the last new operation. A value may
+            exist already, for instance when an identity is removed: then that value's owner takes over the names.
+        absorbing: Operations before `op`, in order, that the new operations also replace. An absorbed operation that
+            still has other users stays and keeps its names; the others are erased.
+        doing: The new operation that does the work of `op`, if another new operation only moves its result
+            (`relu, transpose` for `relu`). It takes the names; the moving operation stays unnamed, as after import.
     """
     news = [new] if isinstance(new, Operation) else list(new)
     values = list(news[-1].results if results is None else results)
@@ -91,7 +91,7 @@ def replace(
     moved = [r for o in news for r in o.results if r not in values and r.name_hint is None]
     rewriter.replace(op, news, values)
     for result in moved:
-        result.name_hint = None  # xDSL has given it that of the operation replaced
+        result.name_hint = None  # xDSL has set it to the replaced operation's hint
     for result in (r for o in news for r in o.results):
         if hint := name_hint(tensor_name(result)):
             result.name_hint = hint
@@ -100,18 +100,18 @@ def replace(
 
 
 MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION)
-"""The attribute keys that say how the source model computes an operation."""
+"""Attribute keys that record how the source model computes an operation."""
 
 
 def _keep_marks(op: Operation, news: Sequence[Operation]) -> None:
-    """Marks new operations as the one of the same kind that they replace."""
+    """Copies the marks of an operation to the new operations of the same kind."""
     for new in news:
         if type(new) is type(op):
             new.attributes.update({key: op.attributes[key] for key in MARKS if key in op.attributes})
 
 
 def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operation]:
-    """Those of the candidates, users first, that serve nothing but `op` and one another."""
+    """Returns the candidates, users first, whose results only `op` and other such candidates use."""
     gone: list[Operation] = []
     waiting = list(dict.fromkeys(candidates))
     while ready := [
@@ -123,31 +123,31 @@ def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operat
 
 
 def _name_new(value: OpResult, index: int, names: NameAttr, inner: Sequence[NameAttr]) -> None:
-    """Names a new operation after the one with `names` that it replaces, its `value` after result `index` of that."""
+    """Names a new operation after the replaced operation's `names`, and its `value` after result `index` of that."""
     own = names_of(value.op)
     replaced = names.tensors[index : index + 1]
     tensors = list(own.tensors)
-    # One name for each result: keep the others' places.
+    # There is one name for each result: keep the other results' places.
     tensors[value.index : value.index + 1] = replaced or tensors[value.index : value.index + 1]
     nodes = [*(n.nodes for n in inner), names.nodes, own.nodes]
-    inside = [*_tensors_inside(inner), names.data.inside, own.data.inside, *own.tensors]  # in part a name that gave way
+    inside = [*_tensors_inside(inner), names.data.inside, own.data.inside, *own.tensors]  # may hold a replaced name
     set_names(value, NameAttr.of(nodes, tensors, inside))
 
 
 def _tensors_inside(names: Iterable[NameAttr]) -> "list[str | Names]":
-    """The tensors of operations that are fused: what they had absorbed, and their results."""
+    """Returns the tensors of fused operations: those they have absorbed already, and their results."""
     return [part for n in names for part in (n.data.inside, *n.tensors)]
 
 
 def take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = None) -> None:
-    """Adds names to those of a value's owner, whose own come first.
+    """Adds names to those of a value's owner; the owner's own names come first.
 
-    Its tensor keeps its name; one without a name takes the last given.
+    The owner's tensor keeps its name; a tensor without a name takes the name of the last of `names`.
 
     Args:
         value: A value that exists already.
-        names: What it stands for from now on.
-        index: Which of the tensors of the last of `names` the value stands for; None for all.
+        names: The names of the operations that the value replaces.
+        index: The index of the tensor, in the last of `names`, that the value replaces; None for all tensors.
     """
     own = names_of_value(value)
     *inner, last = names
@@ -157,9 +157,9 @@ def take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = No
 
 
 def merged_names(operations: Iterable[Operation]) -> NameAttr:
-    """The names of something made from several operations, such as a constant from constants.
+    """Returns the names for a value made from several operations, such as a constant made from constants.
 
-    Its tensor is called as the first of them.
+    Its tensor takes the first tensor name among the operations.
     """
     names = [names_of(o) for o in operations]
     tensors = next((n.tensors for n in names if n.tensors), ())
@@ -167,7 +167,7 @@ def merged_names(operations: Iterable[Operation]) -> NameAttr:
 
 
 def names_of_value(value: SSAValue) -> NameAttr:
-    """The names of the operation or function argument that defines a value."""
+    """Returns the names of the operation or function argument that defines a value."""
     if isinstance(value, OpResult):
         return names_of(value.op)
     attributes = _argument_attributes(value)
@@ -196,7 +196,7 @@ def set_names(value: SSAValue, names: NameAttr) -> None:
 
 
 def _argument_attributes(value: SSAValue) -> DictionaryAttr | None:
-    """The attributes of a function argument; None for an argument of another kind of block."""
+    """Returns the attributes of a function argument; None for a block argument of another operation."""
     assert isinstance(value, BlockArgument)
     function = value.owner.parent_op()
     if not isinstance(function, func.FuncOp):
@@ -207,20 +207,20 @@ def _argument_attributes(value: SSAValue) -> DictionaryAttr | None:
 
 
 def tensor_name(value: SSAValue) -> str:
-    """The name of a value's tensor; an empty string where it has none."""
+    """Returns the name of a value's tensor; an empty string if it has none."""
     tensors = names_of_value(value).tensors
     index = value.index if isinstance(value, OpResult) else 0
     return tensors[index] if index < len(tensors) else ""
 
 
 def name_hint(tensor: str) -> str | None:
-    """A tensor's name as the name of an SSA value, which takes fewer characters and no digit first."""
+    """Returns a tensor's name as an SSA value's name, which allows fewer characters and no digit first."""
     hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", tensor)
     return f"t{hint}" if re.match(r"[0-9.-]", hint) else hint or None
 
 
 def node_name(op: Operation) -> str:
-    """What to call an operation: its source nodes' names, else its first result's tensor, else its kind."""
+    """Returns an operation's name: that of its source nodes, else of its first result's tensor, else its kind."""
     nodes = names_of(op).nodes
     if nodes:
         return "+".join(nodes)

@@ -1,12 +1,12 @@
-"""Whether the runtime that a network follows has a kernel for an operation on quantized types, and how that rounds.
+"""Finds out whether the followed runtime has a kernel for an operation on quantized types, and how it rounds.
 
-Only of LiteRT it is known which data its kernels take (runtimes.py): what a .tflite file holds they do, what is
-quantized here they may not. Of onnxruntime it is known which operations it computes in integers, or as good as those.
-The quantizer asks to say it in the ledger, nn-to-qint to round: both ask here, before and after unsigned integers have
-become signed ones.
+It is known for LiteRT only which data its kernels accept (runtimes.py). The kernels accept all data of a .tflite file,
+but possibly not data that qmlir quantized. For onnxruntime it is known which operations it computes in integers, or
+with the same results. The quantizer asks here to write the ledger, nn-to-qint to round; they ask before and after
+unsigned integers have become signed.
 
-LiteRT has kernels for unsigned bytes and for signed ones, hardly any for both at once. So a network that has unsigned
-data beside signed weights is followed as the file that is written of it: all bytes are signed there.
+LiteRT has kernels for unsigned bytes and for signed bytes, but hardly any for both at once. So a network with unsigned
+data beside signed weights is followed as the file that qmlir exports for it, in which all bytes are signed.
 """
 
 from collections.abc import Sequence
@@ -39,24 +39,24 @@ from qmlir.runtimes import (
 )
 
 _ALIKE = MovementOp | nn.MaxPool2DOp | nn.AveragePool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp
-"""Operations whose integers are the same in every runtime."""
+"""Operations that compute the same integers in every runtime."""
 
 
 def rounding_for(op: Operation, runtime: str, contract: str) -> Rounding:
-    """How a runtime rounds an operation on quantized types; as the target does where it has no kernel for it."""
+    """Returns how a runtime rounds an operation on quantized types; as the target does if it lacks a kernel."""
     return Rounding(contract) if lacking(op, runtime) else rounding_of(op.name, runtime, contract, _kernel(op))
 
 
 def has_rounding(op: Operation, runtime: str) -> bool:
-    """Whether a runtime, and not the target, says how an operation on quantized types is rounded."""
+    """Whether the runtime, and not the target, determines how an operation on quantized types is rounded."""
     return rounding_for(op, runtime, "").contract != ""
 
 
 def mixes_bytes(function: func.FuncOp) -> bool:
-    """Whether an operation has unsigned bytes beside signed ones, or changes between unsigned bytes and 16 bits.
+    """Whether an operation has unsigned and signed bytes, or converts between unsigned bytes and 16 bits.
 
-    No file for LiteRT has one, though it may return both (`func.return` computes nothing), and QUANTIZE changes between
-    signed and unsigned bytes.
+    No file for LiteRT has such an operation. A function may return both (`func.return` computes nothing), and QUANTIZE
+    converts between signed and unsigned bytes.
     """
     return any(_is_mixed(op) for op in function.body.block.ops if op.results)
 
@@ -69,15 +69,15 @@ def _is_mixed(op: Operation) -> bool:
 
 
 def stores_signed(function: func.FuncOp, runtime: str) -> bool:
-    """Whether a runtime's file of a function stores all its bytes as signed ones."""
+    """Whether a function's file for a runtime stores all bytes as signed bytes."""
     return follows_litert(runtime) and mixes_bytes(function)
 
 
 def rounded_as_default(op: Operation, runtime: str, *, signed: bool = False) -> str:
-    """Why an operation on quantized types is rounded as by default though a runtime is followed; empty where it is not.
+    """Says why an operation rounds as by default although a runtime is followed; empty if it follows the runtime.
 
-    What onnxruntime computes in float32 may be one step off: a pool sums numbers, not integers, and ties fall either
-    way. `signed` is as `lacking` has it.
+    Operations that onnxruntime computes in float32 may be one step off: a pool sums real numbers, not integers, and
+    ties fall either way. For `signed`, see `lacking`.
     """
     if words := NOT_FOLLOWED.get(runtime, {}).get(f"{op.name}/{_kernel(op, signed=signed)}"):
         return words
@@ -89,12 +89,12 @@ def rounded_as_default(op: Operation, runtime: str, *, signed: bool = False) -> 
 
 
 def depending_on_library(op: Operation, runtime: str) -> str:
-    """How a followed LiteRT's results depend on the C library beneath it; empty where they do not."""
+    """Says how a followed LiteRT's results depend on its C library; empty if they do not."""
     return LIBRARY_FUNCTIONS.get(f"{op.name}/{_kernel(op)}", "") if follows_litert(runtime) else ""
 
 
 def _is_alike_in_onnxruntime(op: Operation, runtime: str) -> bool:
-    """Whether an operation's integers are known to be onnxruntime's."""
+    """Whether an operation is known to give the same integers as in onnxruntime."""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
         return chooses_integers(op)
     exact = isinstance(op, _ALIKE) and not isinstance(op, nn.AveragePool2DOp)
@@ -102,10 +102,10 @@ def _is_alike_in_onnxruntime(op: Operation, runtime: str) -> bool:
 
 
 def bounds_rounding(op: Operation, runtime: str) -> str:
-    """How a runtime rounds the bounds of a clamp: a name in numerics.QUANTIZATIONS, or `float32_shifted`.
+    """Returns how a runtime rounds the bounds of a clamp: a name in numerics.QUANTIZATIONS, or `float32_shifted`.
 
-    LiteRT divides them in float32 and rounds halves away from zero. Where XNNPACK fuses a clamp into another operation
-    on bytes, it adds the zero point before it rounds half to even: `float32_shifted`.
+    LiteRT divides the bounds in float32 and rounds halves away from zero. Where XNNPACK fuses a clamp into another
+    operation on bytes, it adds the zero point before it rounds half to even: `float32_shifted`.
     """
     if not follows_litert(runtime):
         return "exact"
@@ -114,9 +114,10 @@ def bounds_rounding(op: Operation, runtime: str) -> str:
 
 
 def compared_storage(op: Operation, runtime: str) -> Sequence[SSAValue]:
-    """The stored integers that a comparison of dequantized ones compares under a runtime; none where floats compare.
+    """Returns the stored integers that a comparison of dequantized values compares; empty if it compares floats.
 
-    LiteRT's operators on stored integers do; one on floats behind a DEQUANTIZE has no mark.
+    LiteRT's operators on stored integers, which carry a mark, compare integers. An operator on floats behind a
+    DEQUANTIZE has no mark.
     """
     if not follows_litert(runtime) or not isinstance(op, ComparisonOp) or INTEGER_OPERATOR not in op.attributes:
         return ()
@@ -128,7 +129,7 @@ def compared_storage(op: Operation, runtime: str) -> Sequence[SSAValue]:
 
 
 def followed_runtime(op: Operation) -> str:
-    """The runtime that the module of an operation follows; before it is part of one, the module of what it reads."""
+    """Returns the runtime that an operation's module follows; outside a module, that of its operand's module."""
     top = op.get_toplevel_object()
     while not isinstance(top, ModuleOp):
         if not isinstance(top, Operation) or not top.operands:
@@ -138,12 +139,12 @@ def followed_runtime(op: Operation) -> str:
 
 
 def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
-    """What LiteRT has no kernel for, in words; empty where it has one, or where another runtime is followed.
+    """Says which kernel LiteRT lacks for an operation; empty if it has one, or if another runtime is followed.
 
     Args:
-        op: On quantized types.
-        runtime: That is followed.
-        signed: Whether unsigned bytes are stored as signed ones, 128 less (`stores_signed`).
+        op: An operation on quantized types.
+        runtime: The followed runtime.
+        signed: Whether unsigned bytes are stored as signed bytes, less by 128 (`stores_signed`).
     """
     if not follows_litert(runtime) or isinstance(op, _ALIKE):
         return ""
@@ -168,7 +169,7 @@ def _called(op: Operation) -> str:
 
 
 def _kernel(op: Operation, *, signed: bool = False) -> str:
-    """How the source model stores an operation's data, as the table's keys say it; in words if they have none."""
+    """Returns the storage part of an operation's key in runtimes.py; a description if no key can match."""
     if INTEGER_OPERATOR in op.attributes and f"{op.name}/operator" in LITERT_FUNCTIONS:
         return "operator"
     if MIXED in op.attributes:
@@ -184,7 +185,7 @@ def _kernel(op: Operation, *, signed: bool = False) -> str:
 
 
 def _activations(op: Operation) -> Sequence[SSAValue]:
-    """The values that an operation computes, and computes them of."""
+    """Returns the data operands and the results of an operation; of a contraction, without its weights."""
     return [op.x, *op.results] if isinstance(op, WeightedOp) else [*data_operands(op), *op.results]
 
 
@@ -192,7 +193,7 @@ POINTED = " with a zero point"
 
 
 def _stored(value: SSAValue, displaced: int) -> str:
-    """How a value is stored, in as many bytes as it takes."""
+    """Returns the storage type of a value, such as `u8`, in 8, 16 or 32 bits; notes a zero point of 16 bits."""
     type = uniform(value)
     width = next(bits for bits in (8, 16, 32) if type.storage_width <= bits)
     unsigned = displaced or type.storage_max >= 1 << width - 1
@@ -200,6 +201,6 @@ def _stored(value: SSAValue, displaced: int) -> str:
 
 
 def _displaced(op: Operation) -> int:
-    """How much larger an operation's stored integers were before they became signed (lowering/nn_to_qint)."""
+    """Returns the offset that nn-to-qint subtracted from an operation's unsigned integers to make them signed."""
     moved = op.attributes.get(UNSIGNED)
     return moved.value.data if isinstance(moved, IntegerAttr) else 0

@@ -1,6 +1,7 @@
-"""The signature of a network as numpy sees it: what goes in, what comes out, under which names.
+"""The signature of a network as numpy sees it: names, shapes and dtypes of its inputs and outputs.
 
-Every back end calls a network the same way: one array in, one array out; dicts by tensor name where there are several.
+Every back end calls a network in the same way. A single input or output is an array; several are a dict of arrays by
+tensor name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,13 +43,13 @@ class Signature:
     outputs: tuple[TensorSpec, ...]
 
     def arrays(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
-        """The inputs in order, as C-contiguous arrays.
+        """Returns the inputs in the signature's order, as C-contiguous arrays.
 
         Args:
             inputs: The array of the only input, or arrays by tensor name.
 
         Raises:
-            InputError: An input is missing, unknown, or of another shape or dtype than the network's.
+            InputError: An input is missing, unknown, or has another shape or dtype than the network's input.
         """
         if not isinstance(inputs, Mapping):
             if len(self.inputs) != 1:
@@ -62,7 +63,7 @@ class Signature:
         return [_checked(spec, inputs.get(spec.name)) for spec in self.inputs]
 
     def result(self, arrays: Sequence[Array]) -> Any:
-        """The only output's array, or arrays by tensor name."""
+        """Returns the only output's array, or a dict of arrays by tensor name."""
         if len(arrays) == 1:
             return arrays[0]
         return {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
@@ -81,7 +82,7 @@ def _checked(spec: TensorSpec, array: object) -> Array:
 
 
 def signature_of(function: func.FuncOp) -> Signature:
-    """The signature of a function on tensors; unnamed values are called `input0`, …, `output0`, …"""
+    """Returns the signature of a function on tensors; unnamed values are called `input0`, …, `output0`, …"""
     return Signature(
         _specs(function.function_type.inputs.data, function.arg_attrs, "input"),
         _specs(function.function_type.outputs.data, function.res_attrs, "output"),
@@ -97,7 +98,7 @@ def _specs(
         known = _tensor_named(attributes.data[i]) if attributes is not None else ""
         name = wanted = known or f"{fallback}{i}"
         n = 1
-        while name in taken:  # one value returned twice
+        while name in taken:  # a value that is returned twice
             name, n = f"{wanted}.{n}", n + 1
         taken.add(name)
         assert isinstance(type, TensorType | MemRefType)
@@ -125,7 +126,7 @@ def _dtype(element: Attribute, name: str) -> np.dtype[Any]:
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:
-    """The function that is the network: `main`, or the only one that is not private."""
+    """Returns the function that is the network: `main`, or the only one that is not private."""
     functions = [o for o in module.body.block.ops if isinstance(o, func.FuncOp) and not o.is_declaration]
     public = [f for f in functions if f.sym_visibility is None]
     named = [f for f in functions if f.sym_name.data == "main"] or (public if len(public) == 1 else [])

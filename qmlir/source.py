@@ -1,16 +1,16 @@
-"""MLIR text in, a module out, and for every operation the place where it stands in the text.
+"""Parses MLIR text into a module and records the place of every operation in the text.
 
-xDSL's parser forgets where an operation came from unless the text says `loc(…)`, and reports many errors at the token
-*after* the one that is wrong, often a line too late. Everything a user reads about a module starts with
+xDSL's parser forgets where an operation came from unless the text has `loc(…)`. It also reports many errors at the
+token *after* the wrong token, often a line too late. Everything a user reads about a module starts with
 `file:line:col`, so `SourceParser`
 
 * gives each operation the location of its name (`location_of` reads it back; an explicit `loc` wins). Rewrites that
-  clone an operation keep it, as in mlir-opt, and `--mlir-print-debuginfo` prints it;
+  clone an operation keep the location, as in mlir-opt, and `--mlir-print-debuginfo` prints it;
 * reports a construct that ends at the end of a line on that line, an unknown operation at its name, an attribute that
-  does not verify at the attribute, and a value that is never defined at its first use.
+  does not verify at the attribute, and an undefined value at its first use.
 
-`parse_text` is the way in for drivers and for the Python API: it raises `SourceError` only, or a typed error of
-ours from inside an attribute (a missing side file).
+Drivers and the Python API call `parse_text`. It raises only `SourceError`, or a typed error of qmlir from inside an
+attribute (such as a missing side file).
 """
 
 import re
@@ -36,9 +36,9 @@ from qmlir.upstream_parser import UpstreamParser
 
 
 class SourceError(QmlirError):
-    """Something wrong in MLIR text: a syntax error, or an operation that does not verify.
+    """Raised for an error in MLIR text: a syntax error, or an operation that does not verify.
 
-    location  file, line and column, or None for an operation that no text holds
+    location  file, line and column, or None for an operation that was not parsed from text
     message   what is wrong, without the location
     """
 
@@ -51,13 +51,13 @@ class SourceError(QmlirError):
 
 
 def one_line(error: Exception | str) -> str:
-    """The message of an exception as one line; notes, where xDSL puts a dump of the module, are left out."""
+    """Returns the message of an exception as one line, without notes, where xDSL puts a dump of the module."""
     text = error if isinstance(error, str) else error.msg if isinstance(error, ParseError) else str(error)
     return " ".join(text.split())
 
 
 def location_of(op: Operation) -> Location | None:
-    """Where the operation, or else the nearest one around it, stands in the text it was parsed from."""
+    """Returns the place in the parsed text of an operation, or of the nearest enclosing operation that has one."""
     at: Operation | None = op
     while at is not None:
         if isinstance(at.location, FileLineColLoc):
@@ -67,7 +67,7 @@ def location_of(op: Operation) -> Location | None:
 
 
 class SourceParser(UpstreamParser):
-    """A parser that records locations and reports errors where they are; see the module docstring."""
+    """A parser that records locations and reports errors where they occur; see the module docstring."""
 
     _name: StringAttr
     _line_starts: list[Position]
@@ -76,7 +76,7 @@ class SourceParser(UpstreamParser):
     _op_names: list[Span | None]
 
     def __init__(self, ctx: Context, text: str, name: str) -> None:
-        # `super` reads a first token already, so it may raise ParseError.
+        # `super` already reads the first token, so it may raise ParseError.
         self._name = StringAttr(name)
         self._line_starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
         self._first_use = {}
@@ -131,7 +131,7 @@ class SourceParser(UpstreamParser):
     ) -> NoReturn:
         token = self._current_token.span
         if at_position is None or at_position is token:
-            # The parser found out at the next token; when that one is on a later line, the fault is on this one.
+            # The parser detects the error at the next token. If that token is on a later line, the error is before it.
             line_is_over = self._line_of(token.start) > self._line_of(self._previous.start)
             at_position = self._previous if line_is_over and msg != "Could not parse entire input!" else token
         if end_position is not None and isinstance(at_position, Position):
@@ -140,7 +140,7 @@ class SourceParser(UpstreamParser):
 
     @property
     def location(self) -> Location:
-        """Where the parser is."""
+        """The location of the current token."""
         return self._current_token.span.get_location()
 
     def _consume_token(self, expected_kind: MLIRTokenKind | None = None) -> Token[MLIRTokenKind, str]:
@@ -151,7 +151,7 @@ class SourceParser(UpstreamParser):
         return bisect_right(self._line_starts, position)
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
-        self._op_names[-1] = self._previous  # the parser has just read it
+        self._op_names[-1] = self._previous  # the name, which the parser has just read
         stack: Sequence[str] = self._parser_state.dialect_stack
         if (op_type := self.ctx.get_optional_op(name, dialect_stack=stack)) is not None:
             return op_type
@@ -163,16 +163,16 @@ class SourceParser(UpstreamParser):
 
 
 def parse_text(ctx: Context, text: str, name: str, *, first_line: int = 1) -> ModuleOp:
-    """The module that MLIR text stands for, not yet verified.
+    """Parses MLIR text into a module, which is not verified yet.
 
     Args:
-        ctx: Knows the dialects; a `QmlirContext` also knows where side files lie.
-        text: One module, or operations that get one around them.
+        ctx: The context with the dialects; a `QmlirContext` also has the folder of side files.
+        text: One module, or operations, which are put into a module.
         name: The file's name, for locations.
-        first_line: The number of the text's first line, when the text is a piece of a file.
+        first_line: The number of the text's first line, if the text is a piece of a file.
 
     Raises:
-        SourceError: The text is not valid MLIR, or uses an operation or a type that nobody registered.
+        SourceError: The text is not valid MLIR, or uses an operation or a type that is not registered.
     """
     text = "\n" * (first_line - 1) + text
     parser = None
@@ -190,13 +190,13 @@ def parse_text(ctx: Context, text: str, name: str, *, first_line: int = 1) -> Mo
 
 
 def _is_xdsls(error: Exception) -> bool:
-    """Whether an exception comes from xDSL, whose parser checks not all that it reads."""
+    """Whether an exception comes from xDSL, whose parser does not check everything it reads."""
     frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
     return next((n for n in reversed(frames) if n.startswith(("qmlir.", "xdsl."))), "").startswith("xdsl.")
 
 
 def read_mlir(path: Path) -> ModuleOp:
-    """The module of an .mlir file, whose side file lies beside it; not verified yet."""
+    """Reads the module of an .mlir file, whose side file lies in the same folder; the module is not verified yet."""
     context = make_context()
     context.weights_folder = path.parent
     try:

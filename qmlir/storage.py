@@ -1,8 +1,8 @@
-"""Modules on disk and on a stream: text, and large weights in a .safetensors file beside it.
+"""Writes modules to disk or to a stream: as text, with large weights in a .safetensors file beside it.
 
-`write_module(module, Path("net.mlir"))` writes `net.mlir` and, when a weight has more than 64 elements,
-`net.safetensors`, both whole or not at all; `source.parse_text` reads them back bit for bit. For mlir-opt, which knows
-no side files, `TextForm.weights` puts weights into the text or behind it.
+`write_module(module, Path("net.mlir"))` writes `net.mlir` and, if a weight has more than 64 elements,
+`net.safetensors`. Both files appear whole or not at all; `source.parse_text` reads them back bit for bit. mlir-opt does
+not read side files: for mlir-opt, `TextForm.weights` puts weights into the text or behind it.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,12 +27,12 @@ SEPARATOR = "// -----\n"
 
 @dataclass(frozen=True)
 class TextForm:
-    """How a module is written.
+    """The form in which a module is written.
 
-    generic    operations in the generic form
-    locations  with the location of each operation
+    generic    whether operations have the generic form
+    locations  whether the location of each operation is written
     weights    where weights of more than 64 elements go
-    upstream   spelled as mlir-opt would (upstream_text.py)
+    upstream   whether to spell the text as mlir-opt does (upstream_text.py)
     """
 
     generic: bool = False
@@ -42,7 +42,7 @@ class TextForm:
 
 
 def write_module(module: ModuleOp, path: Path, form: TextForm | None = None) -> None:
-    """Writes `path` and, if large weights go there, the side file of the same stem."""
+    """Writes a module to `path` and, if `form` asks for it, its large weights to the side file of the same stem."""
     write_modules([module], path, form or TextForm())
 
 
@@ -62,10 +62,10 @@ def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> No
 
 
 def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:
-    """The text of modules without a side file.
+    """Returns the text of modules that need no side file.
 
     Raises:
-        QmlirError: `form` sends large weights to a side file, and there are some.
+        QmlirError: `form` sends large weights to a side file, and the modules have large weights.
     """
     written = _Text(form, "")
     text = written.of(modules)
@@ -81,7 +81,7 @@ def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:
 
 @dataclass
 class _Text:
-    """The text of modules; what they expect to find in the side file gathers in `side_arrays`."""
+    """Makes the text of modules, and collects in `side_arrays` the weights that belong in the side file."""
 
     form: TextForm
     side_file: str

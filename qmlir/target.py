@@ -1,6 +1,6 @@
-"""A target as data: which operations it computes in integers, on which storage types, and under which contract.
+"""A target as data: the operations it computes in integers, their storage types, and its rounding contract.
 
-Read from qmlir/targets/*.toml. Quantizer and lowering ask it; neither knows a target by name.
+Targets are read from qmlir/targets/*.toml. The quantizer and the lowering ask them; neither knows a target by name.
 """
 
 import tomllib
@@ -14,15 +14,15 @@ from qmlir.errors import OptionError
 
 @dataclass(frozen=True)
 class Target:
-    """What a machine can do.
+    """The limits of a machine.
 
     name          as given to `--target`
     contract      the rounding contract of its requantizations
     integer       operation name → storage types ("i8", "u8", "i16") of its data that have an integer form
     floating      operation name → why it has no integer form
-    sum_bits      of the largest sums of products that it can bring to another scale
-    least_factor  between scales of sums and results: smaller ones need shifts that it has not
-    moves_bias    whether biases of 8 and 16 bits are moved left to the steps of the sums, all of a layer alike
+    sum_bits      bits of the largest sums of products that the machine can requantize
+    least_factor  least factor between the scales of sums and results; smaller factors need unsupported shifts
+    moves_bias    whether biases of 8 and 16 bits are shifted left to the steps of the sums, by one shift for a layer
     """
 
     name: str
@@ -34,7 +34,7 @@ class Target:
     moves_bias: bool = False
 
     def why_float(self, operation: str, storage: str) -> str | None:
-        """Why an operation cannot run in integers on data of this storage type; None if it can."""
+        """Says why an operation cannot run in integers on data of this storage type; None if it can."""
         if operation in self.floating:
             return self.floating[operation]
         if operation not in self.integer:
@@ -44,9 +44,9 @@ class Target:
         return None
 
     def refusal(self, operation: str, storage: str) -> tuple[str, str] | None:
-        """The code of the ledger and the reason why an operation cannot run in integers on data of this storage type.
+        """Returns a ledger code and a reason if an operation cannot run in integers on data of this storage type.
 
-        `precision` where another storage type would do, `target` where none does; None if it can run.
+        The code is `precision` if another storage type is supported, else `target`. Returns None if it can run.
         """
         if (reason := self.why_float(operation, storage)) is None:
             return None
@@ -55,7 +55,7 @@ class Target:
 
 @cache
 def load_target(name: str = "cpu") -> Target:
-    """The shipped target of that name; the devices beside it are of another form (device/)."""
+    """Returns the shipped target of that name; device files in the same folder have another form (device/)."""
     files = [f for f in (resources.files("qmlir") / "targets").iterdir() if f.name.endswith(".toml")]
     tables: dict[str, dict[str, Any]] = {
         f.name.removesuffix(".toml"): tomllib.loads(f.read_text("utf-8")) for f in files

@@ -1,17 +1,17 @@
-r"""A parser of what upstream's tools print and xDSL's parser does not read, or reads too slowly.
+r"""Parses MLIR text that upstream's tools print and that xDSL's parser cannot read, or reads too slowly.
 
-    loc(#loc3), with `#loc3 = loc("net.py":7:1)` behind the module    read ahead when it is met
+    loc(#loc3), with `#loc3 = loc("net.py":7:1)` behind the module    the definition is read ahead at the first use
     loc(fused<"cse">[…]), loc("net.py":7:1 to 9:20)                    metadata and the end of a range are dropped:
                                                                        xDSL's locations have no place for them
     dense<"0x0000803F…"> : tensor<25000000xf32>                        held as bytes (dialects/dense.py); i1 is packed,
     dense<1.0> : tensor<25000000xf32>                                  i4 and i24 are in upstream's bytes
-    dense_resource<conv1> : tensor<…>, the `{-# … #-}` behind it       the same (resources.py)
-    "llvm.getelementptr"(%p, %i) <{…}>, as LLVM 19 prints it           what LLVM 19 does not know yet is added
-    "tosa.conv2d"(%x, %w, %b) {quantization_info = …}                  version 0.80 is kept as it is written
-    "func.call"(%x) <{callee = @f, no_inline}>                         `no_inline` becomes an attribute: it is no
-                                                                       property of xDSL's calls and functions
+    dense_resource<conv1> : tensor<…>, the `{-# … #-}` behind it       held as bytes too (resources.py)
+    "llvm.getelementptr"(%p, %i) <{…}>, as LLVM 19 prints it           properties that LLVM 19 lacks are added
+    "tosa.conv2d"(%x, %w, %b) {quantization_info = …}                  operations of version 0.80 are kept as written
+    "func.call"(%x) <{callee = @f, no_inline}>                         `no_inline` becomes an attribute: xDSL's calls
+                                                                       and functions have no such property
 
-Operations of ours, and attributes called `qmlir.…`, get such constants as `#qmlir.weights`.
+In operations of qmlir's dialects, and in attributes called `qmlir.…`, such constants become `#qmlir.weights`.
 """
 
 import re
@@ -57,7 +57,7 @@ _ALIAS = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|//[^\n]*|^[ \t]*(?P<name>
 
 
 def _bounds(op: Operation) -> dict[str, Attribute]:
-    """Both spellings of a GEP's `inbounds`, of which a text has one."""
+    """Returns the spelling of a GEP's `inbounds` that the text lacks; each text has one of two spellings."""
     flags = op.properties.get("noWrapFlags")
     if "inbounds" in op.properties:
         return {"noWrapFlags": IntegerAttr(GEP_INBOUNDS, i32)}
@@ -67,7 +67,7 @@ def _bounds(op: Operation) -> dict[str, Attribute]:
 
 
 def _segments(op: Operation) -> dict[str, Attribute]:
-    """All operands are the call's, none those of bundles, where the text does not say."""
+    """Returns the operand segments of a call whose text has none: all operands are the call's, none a bundle's."""
     known = "operandSegmentSizes" in op.properties
     return {} if known else {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(op.operands), 0])}
 
@@ -77,14 +77,14 @@ _COMPLETED: dict[str, Callable[[Operation], dict[str, Attribute]]] = {
     "llvm.call": _segments,
     "llvm.call_intrinsic": _segments,
 }
-"""Properties that some version of LLVM has and the one that printed the text had not."""
+"""Operation → a function that returns the properties which the printing version of LLVM lacked."""
 
 _LIST = re.compile(r"[\w.+\-\[\],\s]+(?=>)")
-"""Numbers in brackets."""
+"""Numbers and brackets up to the closing `>`."""
 
 
 class UpstreamParser(BoundedParser):
-    """xDSL's parser, completed; see the module docstring."""
+    """xDSL's parser with the additions of the module docstring."""
 
     _metadata: FileMetadata
     _definitions: dict[str, int] | None
@@ -112,7 +112,7 @@ class UpstreamParser(BoundedParser):
         if self._current_token.text == "fused":
             return self._nested(self._fused_location)
         location = super()._parse_location()
-        if self.parse_optional_keyword("to") is not None:  # a range; its line is left out when it is the first one's
+        if self.parse_optional_keyword("to") is not None:  # a range; the end's line is omitted if both are on one line
             self.parse_optional_integer(False, False)
             self.parse_punctuation(":")
             self.parse_integer(False, False)
@@ -137,7 +137,7 @@ class UpstreamParser(BoundedParser):
         return location
 
     def _alias_definitions(self) -> dict[str, int]:
-        """Where in the text each alias is defined."""
+        """Returns the position in the text of each alias definition."""
         if self._definitions is None:
             found = _ALIAS.finditer(self.lexer.input.content)
             self._definitions = {m["name"]: m.start("name") for m in found if m["name"]}
@@ -157,7 +157,7 @@ class UpstreamParser(BoundedParser):
         return self._completed_tosa(super()._parse_generic_operation(op_type))
 
     def _completed_tosa(self, op: Operation) -> Operation:
-        """An operation, not registered where only version 0.80 writes it so."""
+        """Returns an operation; in unregistered form if only TOSA version 0.80 writes it in this way."""
         return unregistered(op) if op.name.startswith("tosa.") and is_of_0_80(op) else op
 
     def _parse_dialect_type_or_attribute_body(
@@ -205,7 +205,7 @@ class UpstreamParser(BoundedParser):
         return self._other_constant(type)
 
     def _other_constant(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
-        """A constant that only xDSL reads; it makes a list of as many numbers as the type wants even of a splat."""
+        """Parses a constant that only xDSL can read; a splat is read as one number, which xDSL would repeat."""
         start = self.pos
         self.parse_punctuation("<", " in dense attribute")
         shape = [0] if self._current_token.text == ">" else self._parse_tensor_literal()[1]
@@ -223,7 +223,7 @@ class UpstreamParser(BoundedParser):
         return self._made(from_resource, self._dense_type(), data, start=start)
 
     def parse_resource(self) -> memoryview:
-        """The bytes of the resource `<key>`."""
+        """Reads `<key>` and returns the bytes of that resource."""
         self.parse_punctuation("<", " in dense_resource attribute")
         token = self._current_token
         if token.kind not in (MLIRTokenKind.BARE_IDENT, MLIRTokenKind.STRING_LIT):
@@ -240,7 +240,7 @@ class UpstreamParser(BoundedParser):
         return data
 
     def _dense_type(self, known: Any = None) -> Any:
-        """The type of a constant, read unless it is known already."""
+        """Returns the type of a constant, and reads it unless it is known already."""
         start = self.pos
         if known is None:
             self.parse_punctuation(":", " in dense attribute")
@@ -250,18 +250,18 @@ class UpstreamParser(BoundedParser):
         return known
 
     def _made(self, make: Any, *arguments: Any, start: int) -> Any:
-        """What `make` makes of its arguments; its errors are reported at `start`."""
+        """Returns the result of `make` on its arguments, and reports its errors at `start`."""
         try:
             return make(*arguments)
         except (ValueError, VerifyException) as error:
             self.raise_error(str(error), start)
 
     def _parse_file_metadata_dictionary(self) -> None:
-        self._resume_from(self._metadata.ends[self.pos])  # read before everything else
+        self._resume_from(self._metadata.ends[self.pos])  # the section was read before everything else
 
 
 def _as_weights(attribute: Attribute) -> Attribute:
-    """An attribute with `#qmlir.weights` wherever it holds a `dense` that they can hold, around the same bytes.
+    """Replaces every `dense` inside an attribute by `#qmlir.weights` around the same bytes, where that is possible.
 
     Raises:
         ValueError: A constant of one value is too large to be written out.

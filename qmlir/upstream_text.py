@@ -1,15 +1,13 @@
-"""The text of a module as mlir-opt itself would write it, for those who compare the two.
+"""Prints a module as mlir-opt would, for users who compare the two texts.
 
-Both tools read both texts; they spell three things differently:
+Both tools read both texts; they differ in three spellings:
 
     here                                    mlir-opt
     affine_map<(d0) -> (d0)> in its place   `#map`, defined before the module
     %0, %1 = func.call @f()                 %0:2 = call @f(), used as %0#1
-    func.return                             return: a function's own dialect goes without saying
+    func.return                             return: inside a function, the dialect's name is left out
 
-Types stand in their places in both: mlir-opt reads `!q = !quant.uniform<…>` and prints no alias for it.
-
-Enters: a module. Leaves: text in the form on the right.
+Both write types in their places: mlir-opt reads `!q = !quant.uniform<…>` but prints no alias for the type.
 """
 
 from dataclasses import dataclass, field
@@ -28,12 +26,12 @@ class UpstreamPrinter(WeightsPrinter):
     """A printer of whole modules with mlir-opt's spelling; use `print_module`."""
 
     _maps: dict[AffineMapAttr, str] = field(default_factory=dict[AffineMapAttr, str], kw_only=True)
-    """Affine maps in the order they were met, and their aliases."""
+    """Affine maps in the order in which they are met → their aliases."""
     _shortened: str = field(default="", kw_only=True)
-    """The name about to be printed without its dialect."""
+    """The operation name that is to be printed without its dialect."""
 
     def print_module(self, module: ModuleOp) -> None:
-        """Prints a module behind the aliases it uses."""
+        """Prints the aliases that a module uses, then the module."""
         out, self.stream = self.stream, StringIO()
         self.print_op(module)
         text, self.stream = self.stream.getvalue(), out
@@ -70,7 +68,7 @@ class UpstreamPrinter(WeightsPrinter):
 
 
 def _map_text(map: AffineMap) -> str:
-    """A map without xDSL's brackets around a whole result: `(d0) -> (d0 floordiv 2)`."""
+    """Returns a map's text without xDSL's brackets around a whole result: `(d0) -> (d0 floordiv 2)`."""
     inputs, _, _ = str(map).partition(" -> ")
     results = [str(r)[1:-1] if isinstance(r, AffineBinaryOpExpr) else str(r) for r in map.results]
     return f"{inputs} -> ({', '.join(results)})"

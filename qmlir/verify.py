@@ -1,9 +1,9 @@
-"""A module in, everything that is wrong with it out, each with its place in the text.
+"""Verifies a module and reports several errors, each with its place in the text.
 
-xDSL's `verify` stops at the first error and hangs a dump of the module on it. Here each function (each operation
-directly in the module) is verified by itself and contributes its first error, as in mlir-opt. On top of xDSL's
-checks come dominance, which xDSL leaves out (inside a block, a value must be defined before it is used), and what
-`qmlir.scales` states about all that stands inside an operation (dialects/scales.py).
+xDSL's `verify` stops at the first error and adds a dump of the module to it. Here each function (each operation
+directly in the module) is verified by itself and contributes its first error, as in mlir-opt. Two checks are added to
+xDSL's. Dominance: inside a block, a value must be defined before it is used. Scales: an operation with the attribute
+`qmlir.scales` states a property of all scales inside it, which must hold (dialects/scales.py).
 """
 
 from xdsl.dialects.builtin import ModuleOp
@@ -18,17 +18,17 @@ from qmlir.source import SourceError, location_of, one_line
 
 
 def verify(module: ModuleOp) -> None:
-    """Check a module.
+    """Checks a module.
 
     Raises:
-        SourceError: The first thing that is wrong.
+        SourceError: The first error of the module.
     """
     if errors := verification_errors(module):
         raise errors[0]
 
 
 def verification_errors(module: ModuleOp) -> list[SourceError]:
-    """What is wrong with a module: one error for each operation directly in it, and its own."""
+    """Returns the errors of a module: the first of each operation directly in it, and the module's own."""
     errors: list[SourceError] = []
     for op in module.body.ops:
         try:
@@ -45,7 +45,7 @@ def verification_errors(module: ModuleOp) -> list[SourceError]:
 
 
 def _find(outer: Operation, error: VerifyException) -> SourceError:
-    """The error at the operation that raised it: verify one by one, innermost first, until one raises."""
+    """Finds the operation that raised an error: verifies each by itself, innermost first, until one raises."""
     for op in outer.walk(region_first=True):
         try:
             op.verify(verify_nested_ops=False)
@@ -71,7 +71,7 @@ def _at(op: Operation, error: VerifyException | str) -> SourceError:
 
 
 def _broken_promise(outer: Operation) -> list[SourceError]:
-    """The first value in `outer` that is not what an operation around it states of its scales, or nothing."""
+    """Returns an error for the first value in `outer` that breaks an enclosing `qmlir.scales`, or nothing."""
     for scope in outer.walk():
         if (stated := scope.attributes.get(SCALES)) is None:
             continue
@@ -89,9 +89,9 @@ def _broken_promise(outer: Operation) -> list[SourceError]:
 
 
 def _dominance_error(outer: Operation) -> list[SourceError]:
-    """The first operand inside `outer` that is not defined where it is used, or nothing.
+    """Returns an error for the first operand inside `outer` that is not defined where it is used, or nothing.
 
-    Between the blocks of one region control flow decides; that is not looked into.
+    Uses of a value in another block of the same region depend on control flow and are not checked.
     """
     order = {op: number for number, op in enumerate(outer.walk())}
     for op in order:
@@ -102,7 +102,7 @@ def _dominance_error(outer: Operation) -> list[SourceError]:
 
 
 def _misuse(value: SSAValue, op: Operation, order: dict[Operation, int]) -> str | None:
-    """What is wrong with the use of `value` by `op`, given the position of each operation in the text."""
+    """Says what is wrong with the use of `value` by `op`, given the position of each operation in the text."""
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent
     around: Operation | None = op
@@ -112,17 +112,17 @@ def _misuse(value: SSAValue, op: Operation, order: dict[Operation, int]) -> str 
         around = around.parent_op()
     if around is None:
         return "defined in a region that is not around this operation"
-    # An owner without a number stands directly in the module, where any order is allowed, as in MLIR.
+    # An owner without a number stands directly in the module, where MLIR allows any order.
     if isinstance(owner, Operation) and order.get(owner, -1) >= order.get(around, 0):
         return "used before it is defined"
     return None
 
 
 def require_module(given: object) -> None:
-    """Refuses what is no module.
+    """Checks that an argument is a module.
 
     Raises:
-        OptionError: It is something else.
+        OptionError: The argument is something else.
     """
     if not isinstance(given, ModuleOp):
         need, remedy = "must be a network as qmlir.load returns it", "load it: qmlir.load(path)"

@@ -1,4 +1,4 @@
-"""YAML files that users write and edit: read with the line and the column of whatever is wrong.
+"""Reads YAML files that users write and edit, and gives the line and the column of whatever is wrong.
 
 document = read_yaml(path, "a policy", remedy="…")
 document.data                        # plain values
@@ -18,12 +18,12 @@ from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from qmlir.bounded_data import check_data
 from qmlir.errors import FileError
 
-# The C parser is ten times faster where libyaml is there; both read and write the same text.
+# libyaml's C parser, if installed, is ten times faster; both parsers read and write the same text.
 Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _MERGED = 100_000
-"""The most fields that `<<` may bring into a mapping: a few lines of it can multiply them without end."""
+"""The most fields that `<<` may merge into a mapping: a few lines with `<<` can multiply fields without end."""
 
 
 class Loader(_Safe):
@@ -41,7 +41,7 @@ Key = str | int | float
 
 @dataclass(frozen=True)
 class YamlFile:
-    """What a file holds.
+    """The contents of a YAML file.
 
     path       the file
     text       its text
@@ -59,16 +59,16 @@ class YamlFile:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The first document's fields; none where it is no mapping."""
+        """The first document's fields; empty if it is not a mapping."""
         data = self.data
         return cast(dict[str, Any], data) if isinstance(data, dict) else {}
 
     def place(self, *keys: Key, name: bool = False) -> str:
-        """Where something stands in the first document, as `file:line:column`.
+        """Returns the place of a value or key in the first document, as `file:line:column`.
 
         Args:
-            keys: The keys and indices that lead to it; as far as they lead somewhere.
-            name: Whether the last key itself is meant, not what it stands for.
+            keys: The keys and indices that lead to it; the first one that does not exist ends the search.
+            name: Whether to locate the last key itself instead of its value.
         """
         node = self._root
         for i, key in enumerate(keys):
@@ -79,7 +79,7 @@ class YamlFile:
         return f"{self.path}{_place(node.start_mark)}" if node is not None else str(self.path)
 
     def repeated_key(self) -> tuple[str, str] | None:
-        """(place, key) of the first key that a mapping of the first document has twice: YAML would take the last."""
+        """Returns (place, key) of the first key that a mapping has twice; YAML would silently take the last value."""
         for node in _nodes(self._root, set()):
             seen: set[str] = set()
             for key, _ in node.value if isinstance(node, MappingNode) else ():
@@ -91,21 +91,21 @@ class YamlFile:
 
     @cached_property
     def _root(self) -> Any:
-        """The first document as nodes that know where they stand; PyYAML's have no types."""
+        """The first document as PyYAML's nodes, which know their places but have no type annotations."""
         compose_all: Any = vars(yaml)["compose_all"]
         return next(compose_all(self.text, Loader), None)
 
 
 def read_yaml(path: Path, what: str, *, remedy: str) -> YamlFile:
-    """Reads a file of YAML.
+    """Reads a YAML file.
 
     Args:
         path: The file.
-        what: What it must be, with its article: "a profile".
-        remedy: What to do where it is not.
+        what: A name for the expected contents, with its article: "a profile".
+        remedy: The remedy to give in errors.
 
     Raises:
-        FileError: It cannot be read, or is no YAML; then with line and column.
+        FileError: The file cannot be read, or is not YAML; then with line and column.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -122,7 +122,7 @@ def read_yaml(path: Path, what: str, *, remedy: str) -> YamlFile:
         place = f"{path}{_place(error.problem_mark)}"
         raise FileError(place, f"must be {what} in YAML", got=f"a mistake ({problem})", remedy=remedy) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        # A ValueError is of a scalar that looks like a date and is none, or of data out of bounds.
+        # A ValueError means a scalar that looks like a date but is not, or data out of bounds.
         got = f"a mistake ({' '.join(str(error).split())})"
         raise FileError(path, f"must be {what} in YAML", got=got, remedy=remedy) from None
 
@@ -131,9 +131,9 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def number_of(value: object) -> object:
-    """The number that a value spells, such as `6e2` and `-.5`, which YAML 1.1 takes for text; else the value itself.
+    """Returns the number that text such as `6e2` or `-.5` spells, which YAML 1.1 reads as text; else the value.
 
-    The loader itself leaves such text alone: it may be the name of a tensor.
+    The loader itself leaves such text alone, because it may be the name of a tensor.
     """
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
@@ -143,7 +143,7 @@ def _place(mark: Any) -> str:
 
 
 def _child(node: Any, key: Key, part: int) -> Any:
-    """The element of a sequence; of a mapping the key (part 0) or its value (part 1)."""
+    """Returns the element of a sequence; for a mapping, the key (part 0) or its value (part 1)."""
     match node:
         case MappingNode():
             return next((pair[part] for pair in node.value if pair[0].value == str(key)), None)
@@ -154,7 +154,7 @@ def _child(node: Any, key: Key, part: int) -> Any:
 
 
 def _nodes(node: Any, seen: set[int]) -> Iterator[Any]:
-    """All nodes under one, each once though aliases repeat it."""
+    """Yields all nodes under a node, each once, even if aliases repeat it."""
     if node is None or id(node) in seen:
         return
     seen.add(id(node))
@@ -165,5 +165,5 @@ def _nodes(node: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _parts(child: Any) -> tuple[Any, ...]:
-    """An element of a sequence, or a mapping's key and value."""
+    """Returns an element of a sequence as a tuple, or a mapping's key and value."""
     return cast(tuple[Any, ...], child) if isinstance(child, tuple) else (child,)
