@@ -1,1 +1,1 @@
-"""The command-line drivers: thin shells over compiler.py."""
+"""The command-line drivers `qmlir` and `qmlir-opt`: thin shells over compiler.py."""

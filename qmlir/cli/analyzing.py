@@ -1,4 +1,4 @@
-"""`qmlir analyze`: how far each tensor of a quantized network is from the float network's."""
+"""`qmlir analyze`: reports how far each tensor of a quantized network is from the float network's tensor."""
 
 import argparse
 import json
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     Samples: TypeAlias = Iterable[npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]]
 
 Said: TypeAlias = tuple[str, str]
-"""How many rows there are, and what their figures mean."""
+"""A count of rows, and the meaning of their figures, for the last line that the command prints."""
 
 RANKINGS = ("isolated", "cumulative", "order")
 
 
 def add_analyze_options(parser: ArgumentParser) -> None:
-    """The options of `qmlir analyze`."""
+    """Adds the options of `qmlir analyze`."""
     parser.add_argument("quantized", type=Path, help="what `qmlir quantize` made of the model, an .mlir file")
     add_data_options(parser, "inputs to compare on")
     parser.add_argument(
@@ -45,7 +45,7 @@ def add_analyze_options(parser: ArgumentParser) -> None:
 
 
 def run_analyze(arguments: argparse.Namespace) -> None:
-    """Compares the tensors of two networks on samples."""
+    """Compares the tensors of two networks on samples, and prints a row for each tensor or channel."""
     from qmlir.compiler import load, main_function
     from qmlir.signature import signature_of
 

@@ -1,7 +1,7 @@
-"""The command line of `qmlir-opt`: arguments in, a `Request` out.
+"""Parses the command line of `qmlir-opt` into a `Request`.
 
-The flags of passes are taken out before argparse sees the rest: `--canonicalize model.mlir` would otherwise take the
-file for the pass's value, and argparse does not keep the order of different flags.
+The flags of passes are removed before argparse sees the other arguments. Otherwise `--canonicalize model.mlir` would
+take the file for the pass's value; and argparse does not keep the order of different flags.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from qmlir.pipeline import PASSES, listed_name, pass_class
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for.
+    """The passes, files and flags of one `qmlir-opt` command line.
 
     input    a file, or `-` for standard input
     output   a file, or `-` for standard output
@@ -43,10 +43,11 @@ class Request:
 
 
 def parse_arguments(argv: Sequence[str]) -> Request:
-    """The request that a command line makes.
+    """Returns the request of a command line.
 
     Raises:
-        OptionError: A flag, a pass or a pass's option is unknown or has an unusable value; near misses are named.
+        OptionError: A flag, a pass or a pass's option is unknown or has an unusable value; the error proposes similar
+            names.
     """
     specs, rest = _split_off_passes(argv)
     parser = argument_parser()
@@ -76,7 +77,7 @@ def parse_arguments(argv: Sequence[str]) -> Request:
 
 
 def _split_off_passes(argv: Sequence[str]) -> tuple[list[PassSpec], list[str]]:
-    """The passes asked for, in order, and all other arguments."""
+    """Returns the passes of a command line, in order, and all other arguments."""
     known = {*PASSES, *get_all_passes()}
     specs: list[PassSpec] = []
     rest: list[str] = []

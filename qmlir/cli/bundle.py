@@ -1,4 +1,4 @@
-"""What `qmlir compile` writes: code, weights, and a C header that says how to call it."""
+"""Writes the files of `qmlir compile`: code, weights, and a C header that declares the network's function."""
 
 import re
 from functools import partial
@@ -26,7 +26,7 @@ _C_TYPES = {
 
 
 def write_bundle(executable: "Executable", path: Path, emit: str) -> list[Path]:
-    """Writes `path` and, for an object file, its weights and its header beside it; returns what was written."""
+    """Writes `path` and, for an object file, its weights and its header beside it; returns the paths written."""
     match emit:
         case "llvm-ir":
             contents = {path: executable.llvm_ir.encode()}
@@ -47,33 +47,33 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def c_identifier(name: str) -> str:
-    """A name as C, and a linker, can take it: `mnist-8` → `mnist_8`."""
+    """Returns a name as a C identifier: `mnist-8` → `mnist_8`."""
     word = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return word if re.match(r"[A-Za-z]", word) else f"net_{word}"
 
 
 def entry_name(stem: str) -> str:
-    """The function of a network that is compiled to a file of that stem; never one that C or its library has."""
+    """Returns the function name of a network compiled to a file of that stem; never a name of C or its library."""
     name = c_identifier(stem)
     return f"{name}_net" if is_reserved(name) else name
 
 
 def name_entry(function: func.FuncOp, stem: str) -> None:
-    """Calls a network after the file it is compiled to, so that it does not clash with a program's own `main`."""
+    """Names a network's function after the output file, so that it does not clash with a program's own `main`."""
     function.sym_name = StringAttr(entry_name(stem))
 
 
 def comment(text: str) -> str:
-    """Text for a comment of C: no character in it can end the comment, join lines or name another character."""
+    """Makes text safe for a C comment: no character can end the comment, join lines or start an escape."""
     return re.sub(r"[^A-Za-z0-9_ .,:;=+()\[\]<>@#$%&|~^!/-]", "_", text[:_LONGEST])
 
 
 _LONGEST = 200
-"""Characters of a name that a comment shows."""
+"""The most characters of a name that a comment shows."""
 
 
 def header(executable: "Executable", stem: str) -> str:
-    """The C header of a compiled network: sizes, tensors, and the entry's prototype."""
+    """Returns the C header of a compiled network: sizes, tensors, and the prototype of its function."""
     prefix, name = c_identifier(stem).upper(), executable.entry
     sizes, signature = executable.sizes, executable.signature
     lines = [
@@ -101,6 +101,6 @@ def header(executable: "Executable", stem: str) -> str:
 
 def _declared(spec: TensorSpec) -> str:
     shape = "".join(f"[{n}]" for n in spec.shape)
-    known = _C_TYPES.get(spec.dtype.name)  # C has no type for some: then as many bytes, and the type's name
+    known = _C_TYPES.get(spec.dtype.name)  # C lacks some types: then an integer of that size, and the type's name
     kind = known or f"{spec.dtype.name} in uint{8 * spec.dtype.itemsize}_t"
     return f"{kind} {shape}  {comment(spec.name)}"

@@ -1,4 +1,4 @@
-"""The options that say where a command's samples come from, and the samples."""
+"""The options that name a command's samples, and the samples they select."""
 
 import argparse
 from pathlib import Path
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def add_data_options(parser: ArgumentParser, what: str, *, required: bool = True) -> None:
-    """Adds `--data` and what belongs to it.
+    """Adds `--data` and the options that belong to it.
 
     Args:
-        parser: Of a command.
-        what: What the samples are for, as the help says it.
-        required: Whether the command cannot do without.
+        parser: The parser of a command.
+        what: The purpose of the samples, for the help text.
+        required: Whether the command needs samples.
     """
     parser.add_argument(
         "--data",
@@ -36,7 +36,7 @@ def add_data_options(parser: ArgumentParser, what: str, *, required: bool = True
 
 
 def samples_of(arguments: argparse.Namespace, signature: "Signature") -> "Samples":
-    """The samples that the options ask for, as inputs of a network.
+    """Returns the samples that the options select, as inputs of a network.
 
     Raises:
         OptionError: A dtype or an option of the preprocessing is unknown.

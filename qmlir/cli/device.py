@@ -1,4 +1,4 @@
-"""`qmlir device check`: what a device can do, and what becomes of a network on it."""
+"""`qmlir device check`: prints a device's figures, and which operations of a network the device can compute."""
 
 import argparse
 from collections import Counter
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def add_check_options(parser: ArgumentParser) -> None:
-    """The options of `qmlir device check`."""
+    """Adds the options of `qmlir device check`."""
     parser.add_argument("device", help="a device file, or the name of a device that comes with qmlir")
     parser.add_argument("model", type=Path, nargs="?", help="an .onnx, .tflite or .mlir file")
 
 
 def run_check(arguments: argparse.Namespace) -> None:
-    """Prints a device's figures and, with a network, the operations it refuses.
+    """Prints a device's figures and, with a network, the operations that the device refuses.
 
     Raises:
-        OptionError: The device computes nothing of the network.
+        OptionError: The device computes no operation of the network.
     """
     from qmlir.device import load_device
     from qmlir.placement import judge

@@ -1,11 +1,11 @@
-"""Exceptions in, diagnostics out: what a driver tells the user when something goes wrong.
+"""Turns exceptions into diagnostics: the messages that a driver prints when something goes wrong.
 
-A diagnostic is one paragraph, `error: model.mlir:3:8: what is wrong; what to do`. Three kinds of exceptions arrive:
+A diagnostic is one paragraph, `error: model.mlir:3:8: what is wrong; what to do`. It treats three kinds of exceptions:
 
-* typed errors of ours, which say everything already;
-* xDSL's, NotImplementedError among them (ours refuse with a type of their own). Their notes hold a dump of the module,
-  200 MB of it where weights are large: it is never shown. The operation they were raised at gives the place;
-* anything else, which is a bug of ours and asks to be reported.
+* qmlir's typed errors, whose messages are complete;
+* xDSL's exceptions, including NotImplementedError (qmlir refuses with its own types). Their notes hold a dump of the
+  module, 200 MB if weights are large, which is never shown. The place is that of the operation they were raised at;
+* all other exceptions: bugs of qmlir. The diagnostic asks the user to report them.
 """
 
 import sys
@@ -32,7 +32,7 @@ Severity = Literal["error", "warning", "remark", "note"]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One thing to tell the user; `location` is None where the text of no file is to blame."""
+    """A message to the user; `location` is None unless it is about a place in a text file."""
 
     severity: Severity
     message: str
@@ -44,11 +44,11 @@ class Diagnostic:
 
 
 def diagnostic_of(error: Exception, *, doing: str) -> Diagnostic:
-    """The diagnostic for an exception.
+    """Returns the diagnostic for an exception.
 
     Args:
-        error: What was raised.
-        doing: What the driver was about, for the report of a bug: `pass "quantize"`.
+        error: The exception.
+        doing: What the driver was doing, for a bug report: `pass "quantize"`.
     """
     match error:
         case SourceError():
@@ -64,20 +64,20 @@ def diagnostic_of(error: Exception, *, doing: str) -> Diagnostic:
 
 
 def diagnose(error: Exception, *, doing: str, debug: bool) -> Diagnostic:
-    """The diagnostic for an exception; with `debug`, its traceback goes to standard error."""
+    """Returns the diagnostic for an exception; with `debug`, prints its traceback to standard error."""
     if debug:
         sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))
     return diagnostic_of(error, doing=doing)
 
 
 def report(diagnostics: Sequence[Diagnostic]) -> None:
-    """Tell the user."""
+    """Prints diagnostics to standard error."""
     sys.stderr.write("".join(f"{d}\n" for d in diagnostics))
 
 
 @contextmanager
 def reported_warnings() -> Generator[None]:
-    """Makes diagnostics of our warnings, of each as often as it is given; those of others stay Python's affair."""
+    """Prints each of qmlir's warnings as a diagnostic, also repeated ones; other warnings stay with Python."""
     with warnings.catch_warnings():
         warnings.filterwarnings("always", category=QmlirWarning)
         pythons = warnings.showwarning
@@ -113,11 +113,11 @@ def _bug_report(error: Exception, doing: str) -> str:
 
 
 def location_of_error(error: BaseException) -> Location | None:
-    """The place of the operation an error was raised about, or None.
+    """Returns the place of the operation that an error is about, or None.
 
-    xDSL's pattern rewriter passes an exception through `Operation.emit_error` of the operation it was at. A pass
-    that loops over operations itself has it in a variable called `op`, in this code base's usage; the innermost
-    frame with one decides. The module itself is no place: it is all of the file.
+    xDSL's pattern rewriter passes an exception through `Operation.emit_error` of the current operation. A pass with its
+    own loop over operations calls the loop's variable `op`, by convention of this code base; the innermost frame with
+    such a variable decides. A module does not count, because it is the whole file.
     """
     found: Operation | None = None
     for frame in _frames(error.__traceback__):

@@ -1,15 +1,16 @@
-"""`--verify-diagnostics`: the errors a file announces against the errors it gets.
+"""`--verify-diagnostics`: compares the errors that a file's comments announce with the errors that occur.
 
-A comment announces a diagnostic on its own line, or on another one:
+A comment announces a diagnostic on its own line, or on another line:
 
     func.return %x : i64  // expected-error {{but got i64}}
-    // expected-error@+1 {{weights must be}}          the next line;  @-1 the one before
+    // expected-error@+1 {{weights must be}}          the next line;  @-1 the line before
     // expected-error@below {{a}}                     the next line without such a comment; @above likewise
     // expected-error-re@+1 {{got {{[0-9]+}} axes}}   inside, double braces hold a regular expression
     // expected-error@unknown {{no ranges}}           a diagnostic without a place in this file
 
-`expected-warning`, `-remark` and `-note` work alike. Each error must meet an expectation on its line whose text it
-contains, and each expectation must be met; a note or a remark that nobody announced is no error, as in mlir-opt.
+`expected-warning`, `-remark` and `-note` work alike. Each error must match an expectation on its line, whose text the
+error contains, and each expectation must be matched. A note or a remark without an expectation is no error, as in
+mlir-opt.
 """
 
 import re
@@ -29,7 +30,7 @@ _MALFORMED = re.compile(r"//\s*expected-(error|warning|remark|note)\b")
 
 @dataclass(frozen=True)
 class Expectation:
-    """A diagnostic that is announced: on `line` (None: at no known place), its text matching `pattern`."""
+    """An announced diagnostic: on `line` (None: without a known place), with a message that matches `pattern`."""
 
     severity: str
     line: int | None
@@ -38,7 +39,7 @@ class Expectation:
     comment_line: int
 
     def meets(self, diagnostic: Diagnostic, file: str) -> bool:
-        """Whether `diagnostic` is what was announced."""
+        """Whether `diagnostic` matches the expectation in severity, line and text."""
         location = diagnostic.location
         line = location.line if location is not None and location.file == file else None
         if self.severity != diagnostic.severity or self.line != line:
@@ -47,14 +48,14 @@ class Expectation:
 
 
 def expectations(text: str, *, first_line: int = 1) -> tuple[list[Expectation], list[Diagnostic]]:
-    """What the comments of a file, or of a piece of it, announce.
+    """Returns the expectations in the comments of a file, or of a piece of it.
 
     Args:
         text: The file or the piece.
         first_line: The number of its first line.
 
     Returns:
-        The expectations, and an error for each comment that looks like one and is not.
+        The expectations, and an error for each comment that looks like an expectation but is malformed.
     """
     lines = text.split("\n")
     found: list[Expectation] = []
@@ -80,7 +81,7 @@ def expectations(text: str, *, first_line: int = 1) -> tuple[list[Expectation], 
 
 
 def _target(lines: Sequence[str], index: int, at: str | None) -> int | None:
-    """The index of the line an expectation at line `index` speaks of."""
+    """Returns the index of the line that the expectation at line `index` is about; None for no place."""
     if at == "unknown":
         return None
     if at in ("above", "below"):
@@ -93,13 +94,13 @@ def _target(lines: Sequence[str], index: int, at: str | None) -> int | None:
 
 
 def _pattern(text: str) -> str:
-    """The regular expression of an `-re` text: what is inside double braces is one, the rest stands for itself."""
+    """Returns the regular expression of an `-re` text: double braces hold expressions, the rest is literal."""
     parts = re.split(r"\{\{(.*?)\}\}", text)
     return "".join(f"(?:{part})" if i % 2 else re.escape(part) for i, part in enumerate(parts))
 
 
 def mismatches(diagnostics: Sequence[Diagnostic], announced: Sequence[Expectation], file: str) -> list[Diagnostic]:
-    """What is left when diagnostics and expectations are paired: errors nobody announced, announcements nobody met."""
+    """Pairs diagnostics with expectations; returns errors for those of either kind that find no partner."""
     open_ones = list(announced)
     wrong: list[Diagnostic] = []
     for diagnostic in diagnostics:

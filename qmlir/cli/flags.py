@@ -1,4 +1,4 @@
-"""The fixed flags of `qmlir-opt`: all but those of passes. Imports next to nothing, so that `--help` is fast."""
+"""The fixed flags of `qmlir-opt`, apart from passes; the module imports very little, so that `--help` is fast."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ PIPELINE_FLAG = "pass-pipeline"
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """argparse without its exits: a wrong command line is an `OptionError`."""
+    """An argparse parser that does not exit: a wrong command line raises `OptionError`."""
 
     def error(self, message: str) -> NoReturn:
         raise OptionError("command line", message.removeprefix("argument "))
@@ -23,7 +23,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def one_of(values: Sequence[str]) -> dict[str, Any]:
-    """argparse's settings of an option with these values, the first by default; near misses are named."""
+    """Returns argparse's settings for an option with these values, the first by default; errors propose values."""
 
     def value(text: str) -> str:
         if text not in values:
@@ -35,12 +35,12 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
 
 
 def choice(values: Sequence[str]) -> dict[str, Any]:
-    """`one_of`, but None where the option is not given."""
+    """Returns the settings of `one_of`, but with None if the option is not given."""
     return one_of(values) | {"default": None}
 
 
 def file_of(*suffixes: str) -> Callable[[str], Path]:
-    """A file name with one of these suffixes, as argparse's type."""
+    """Returns an argparse type that accepts file names with one of these suffixes."""
 
     def path(text: str) -> Path:
         if Path(text).suffix not in suffixes:
@@ -51,7 +51,7 @@ def file_of(*suffixes: str) -> Callable[[str], Path]:
 
 
 def count(text: str) -> int:
-    """A positive number, as argparse's type."""
+    """Converts text to a positive number, as an argparse type."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
     return int(text)
@@ -64,7 +64,7 @@ def _truth(text: str) -> bool:
 
 
 def argument_parser() -> ArgumentParser:
-    """The parser of all flags that are not passes."""
+    """Returns the parser of all flags that are not passes."""
     parser = ArgumentParser(
         prog="qmlir-opt",
         usage="qmlir-opt [--PASS[=OPTIONS] …] [FLAGS] [FILE]",

@@ -1,10 +1,10 @@
-"""Pictures as inputs of a network: how pixels become numbers, said by the user and never guessed.
+"""Converts pictures to inputs of a network; the user says how pixels become numbers, and qmlir never guesses.
 
     --preprocess "resize=256 scale=0.00392157 mean=0.485,0.456,0.406 std=0.229,0.224,0.225"
 
-A picture is resized so that its shorter side has `resize` pixels, cropped around its centre to the input's size, and
-then each channel x becomes (x · scale − mean) / std. Without `resize` it is resized to the input's size, whatever its
-proportions.
+A picture is resized so that its shorter side has `resize` pixels, and cropped around its centre to the input's size.
+Then each channel x becomes (x · scale − mean) / std. Without `resize`, the picture is resized to the input's size, and
+its proportions may change.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ Array = npt.NDArray[Any]
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
 
 MODES = {1: "L", 3: "RGB"}
-"""Channels of an input → what Pillow calls such pictures."""
+"""Number of an input's channels → Pillow's mode for such pictures."""
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How a picture becomes an input."""
+    """The options that say how a picture becomes an input."""
 
     resize: int = option(0, "pixels of the shorter side before the crop; 0 resizes to the input's size")
     filter: Literal["bilinear", "nearest", "bicubic", "lanczos"] = option("bilinear", "how to resize")
@@ -40,11 +40,11 @@ class Preprocessing:
     layout: Literal["auto", "nchw", "nhwc"] = option("auto", "where the input has its channels")
 
     def read(self, path: Path, spec: TensorSpec) -> Array:
-        """The input that a picture is.
+        """Reads a picture as an input.
 
         Raises:
-            FileError: The file is no picture.
-            InputError: The input is no picture's: its shape has no place for channels.
+            FileError: The file is not a picture.
+            InputError: The input's shape does not fit a picture: it has no axis of 1 or 3 channels, or two.
             OptionError: Means or deviations are not one for each channel, or do not fit the input's type.
         """
         channels_last, (rows, columns, channels) = self._sizes(spec)
@@ -56,7 +56,7 @@ class Preprocessing:
         return _as_type(values.reshape(spec.shape), spec)
 
     def _sizes(self, spec: TensorSpec) -> tuple[bool, tuple[int, int, int]]:
-        """Whether channels are last, and (rows, columns, channels) of an input."""
+        """Returns whether channels are last, and (rows, columns, channels) of an input."""
         shape = spec.shape[1:] if len(spec.shape) == 4 and spec.shape[0] == 1 else spec.shape
         if len(shape) == 2:
             return True, (*shape, 1)
@@ -77,7 +77,7 @@ class Preprocessing:
         return values
 
     def _pixels(self, path: Path, rows: int, columns: int, channels: int) -> Array:
-        """The picture's pixels, float64 [rows, columns, channels]."""
+        """Returns the picture's pixels, float64 [rows, columns, channels]."""
         pillow = _pillow()
         try:
             with pillow.open(path) as picture:
@@ -107,7 +107,7 @@ def _pillow() -> Any:
 
 
 def _as_type(values: Array, spec: TensorSpec) -> Array:
-    """Values as an input's type; an integer input must hold all of them."""
+    """Converts values to an input's type; raises `OptionError` if an integer input cannot hold them."""
     if spec.dtype.kind == "f":
         return values.astype(spec.dtype)
     rounded = np.rint(values)

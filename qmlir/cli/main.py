@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with reported_warnings():
             command(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -59,10 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments.
+    """Parses the command line.
 
     Raises:
-        OptionError: A command or an option is unknown or has an unusable value; near misses are named.
+        OptionError: A command or an option is unknown or has an unusable value; the error proposes similar names.
     """
     parser, commands = _parser()
     argv = _joined(argv, commands)
@@ -81,7 +81,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _with_dashes(argv: Sequence[str], commands: Mapping[str, ArgumentParser]) -> list[str]:
-    """The arguments with flags as they are declared: `--weight_precision` is `--weight-precision`."""
+    """Returns the arguments with flags as they are declared: `--weight_precision` becomes `--weight-precision`."""
     known = {f"--{flag}" for parser in commands.values() for flag in parser.long_flags()}
 
     def declared(argument: str) -> str:
@@ -93,12 +93,12 @@ def _with_dashes(argv: Sequence[str], commands: Mapping[str, ArgumentParser]) ->
 
 
 def _joined(argv: Sequence[str], commands: Iterable[str]) -> Sequence[str]:
-    """The arguments with a command of two words, such as `profile merge`, as one."""
+    """Returns the arguments with a command of two words, such as `profile merge`, joined into one argument."""
     return [" ".join(argv[:2]), *argv[2:]] if " ".join(argv[:2]) in commands else argv
 
 
 def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
-    """The parser of everything, and those of the commands by name."""
+    """Returns the parser of the command line, and the parsers of the commands by name."""
     parser = ArgumentParser("qmlir", description="A quantizing compiler for neural networks.", allow_abbrev=False)
     parser.add_argument("--debug", action="store_true", help="show the traceback of a bug (also: QMLIR_DEBUG=1)")
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")

@@ -1,4 +1,4 @@
-"""The model that a command is about: its file, and the options that say how to read it."""
+"""Loads the model that a command works on, and declares the options that say how to read it."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_loading_options(parser: ArgumentParser) -> None:
-    """The options of every command that loads a model."""
+    """Adds the options of every command that loads a model."""
     parser.add_argument(
         "--bind",
         action="append",
@@ -67,7 +67,7 @@ def _constant(text: str) -> tuple[str, Path]:
 
 
 def load_model(arguments: argparse.Namespace) -> "ModuleOp":
-    """The model that a command is about, with the options that every command has."""
+    """Loads a command's model with the options that all commands share."""
     from qmlir.cli.samples import read_arrays
     from qmlir.compiler import load
 
@@ -88,7 +88,7 @@ def load_model(arguments: argparse.Namespace) -> "ModuleOp":
 
 
 def load_known(arguments: argparse.Namespace) -> "ModuleOp":
-    """The model that a command is about, in which every operation must be one that qmlir knows."""
+    """Loads a command's model, and refuses it if it has operations that qmlir does not know."""
     from qmlir.frontends.opaque import refuse_opaque
 
     module = load_model(arguments)
@@ -97,7 +97,7 @@ def load_known(arguments: argparse.Namespace) -> "ModuleOp":
 
 
 def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
-    """The model that a command is about, of known operations, simplified if it comes from another tool."""
+    """Loads a command's model of known operations, and simplifies it if it is an .onnx or .tflite file."""
     from qmlir.compiler import IMPORTED, Pipeline
 
     module = load_known(arguments)

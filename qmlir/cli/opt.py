@@ -1,11 +1,11 @@
-"""`qmlir-opt`: MLIR text (or a model file) in, passes over it, MLIR text out, in the manner of mlir-opt.
+"""`qmlir-opt`: reads MLIR text (or a model file), runs passes and prints MLIR text, in the manner of mlir-opt.
 
     qmlir-opt --fold-batch-norm --quantize="schema=symmetric per-channel=true" model.mlir -o quantized.mlir
 
-Errors are one paragraph each on standard error and exit status 1; output files appear whole or not at all. With
-`--split-input-file` each piece goes its own way, and a wrong one does not keep the others from being printed.
+Each error is one paragraph on standard error, and the exit status is then 1. Output files appear whole or not at all.
+With `--split-input-file`, each piece is processed by itself, and a wrong piece does not prevent the others' output.
 
-The compiler is imported when there is work for it: help texts come from the source alone, in a quarter of the time.
+The compiler is imported only if there is work for it: help texts come from the source alone, in a quarter of the time.
 """
 
 import os
@@ -17,7 +17,7 @@ from qmlir.cli.pass_list import pass_list
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `qmlir-opt` and return its exit status: 0, or 1 after an error has been reported."""
+    """Runs `qmlir-opt` and returns its exit status: 0, or 1 after an error has been reported."""
     argv = sys.argv[1:] if argv is None else argv
     debug = "--debug" in argv or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
     try:
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         with reported_warnings():
             return Run(parse_arguments(argv), debug=debug).run()
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _information(argv: Sequence[str]) -> str | None:
-    """What a command line asks to be told, when it asks for that and no work."""
+    """Returns the text for a command line that asks for help, passes or versions; None for all others."""
     if "--help" in argv or "-h" in argv:
         return argument_parser().format_help() + "\n" + pass_list(with_xdsl=False)
     if "--list-passes" in argv:

@@ -1,8 +1,8 @@
-"""Pass options as text in, passes out: `--quantize="schema=symmetric per-channel=true"` → `QuantizePass(…)`.
+"""Builds passes from options given as text: `--quantize="schema=symmetric per-channel=true"` → `QuantizePass(…)`.
 
-A pass is a frozen dataclass; its fields are its options. The text of an option is read as the field's annotation
-says, so `1e-3` is a float where a float is wanted and a path may hold `/`, `.`, `~` and `:` without quotes. xDSL's
-own option syntax guesses the type from the text and refuses all of these.
+A pass is a frozen dataclass; its fields are its options. The text of an option is read according to the field's
+annotation, so `1e-3` is a float if the field is a float, and a path may hold `/`, `.`, `~` and `:` without quotes.
+xDSL's own option syntax guesses the type from the text and refuses all of these.
 
     option   ::= name (`=` value)?          `-` and `_` are the same in names; no value means `true`
     options  ::= option (space option)*
@@ -28,7 +28,7 @@ from qmlir.passes import option_help
 T = TypeVar("T")
 
 ANCHORS = ("builtin.module", "func.func", "any")
-"""Operations a pipeline may be nested in. Every pass here works on the whole module, so nesting changes nothing."""
+"""Operations in which a pipeline may be nested. Passes work on the whole module, so nesting changes nothing."""
 
 _ELEMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?:\{(?P<options>.*)\}|\((?P<nested>.*)\))?", re.DOTALL)
 _OPTION = re.compile(r"""(?P<name>[\w-]+)(?:=(?P<value>"[^"]*"|'[^']*'|\{[^{}]*\}|[^\s"'{}]*))?(?=\s|$)""")
@@ -36,7 +36,7 @@ _OPTION = re.compile(r"""(?P<name>[\w-]+)(?:=(?P<value>"[^"]*"|'[^']*'|\{[^{}]*\
 
 @dataclass(frozen=True)
 class PassSpec:
-    """A pass as asked for: its name and its options as text, in the order given."""
+    """A pass on the command line: its name, and its options as text in the order given."""
 
     name: str
     options: dict[str, str]
@@ -47,7 +47,7 @@ class PassSpec:
 
 
 def parse_options(pass_name: str, text: str) -> PassSpec:
-    """The options of one pass, from `a=1 b="x y" c`."""
+    """Parses the options of one pass, from `a=1 b="x y" c`."""
     options: dict[str, str] = {}
     position = 0
     while position < len(text):
@@ -72,7 +72,7 @@ def parse_options(pass_name: str, text: str) -> PassSpec:
 
 
 def parse_pipeline(text: str) -> list[PassSpec]:
-    """The passes of `--pass-pipeline`, in order; anchors are dropped."""
+    """Returns the passes of `--pass-pipeline`, in order; anchors are dropped."""
     specs: list[PassSpec] = []
     for element in _split(text):
         match = _ELEMENT.fullmatch(element)
@@ -89,7 +89,7 @@ def parse_pipeline(text: str) -> list[PassSpec]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas outside brackets and quotes."""
+    """Splits text at the commas outside brackets and quotes."""
     elements, depth, quote = [""], 0, ""
     for char in text:
         if quote:
@@ -113,16 +113,16 @@ def _split(text: str) -> list[str]:
 
 
 def build_pass(spec: PassSpec, pass_type: type[ModulePass]) -> ModulePass:
-    """The pass that `spec` asks for.
+    """Builds a pass from its name and options.
 
     Raises:
-        OptionError: An option is unknown, missing, or its value is not of the field's type.
+        OptionError: An option is unknown or missing, or its value is not of the field's type.
     """
     return build_options(spec, pass_type)
 
 
 def build_options(spec: PassSpec, pass_type: type[T]) -> T:
-    """An object of a dataclass whose fields are options: a pass, or whatever else is written in this way.
+    """Builds an object of a dataclass whose fields are options: a pass, or other settings in this syntax.
 
     Raises:
         OptionError: See `build_pass`.
@@ -156,7 +156,7 @@ def _spelled(name: str) -> str:
 
 
 def _convert(option: str, text: str, annotation: Any) -> object:
-    """The value of `annotation` that `text` spells."""
+    """Converts text to a value of type `annotation`."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return _convert_union(option, text, arguments)
@@ -223,7 +223,7 @@ _NAMES: dict[Any, str] = {bool: "true or false", int: "an integer", float: "a nu
 
 
 def option_infos(pass_type: type[ModulePass]) -> list[OptionInfo]:
-    """What there is to say about each option of a pass."""
+    """Returns the name, type, default and help of each option of a pass."""
     hints = get_type_hints(pass_type)
     infos: list[OptionInfo] = []
     for field in dataclasses.fields(pass_type):

@@ -1,14 +1,14 @@
-"""The list of passes for `--help` and `--list-passes`: what each does, and each option's type, default and meaning.
+"""Lists the passes for `--help` and `--list-passes`: their summaries, and each option's type, default and meaning.
 
-Importing every pass takes longer than a person waits for a help text (xDSL alone costs a third of a second, its llvm
-dialect another eighth), so this imports nothing and reads what the source files say: the table of passes, and
-each class:
+Importing every pass takes longer than a person waits for a help text (xDSL alone takes a third of a second, its llvm
+dialect another eighth). So this module imports no pass and reads the source files: the table of passes, and each
+class:
 
     class QuantizePass(ModulePass):
         \"\"\"Integers instead of floats.\"\"\"
         schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
 
-A test compares the outcome with that of importing (`options.option_infos`) for every pass.
+A test compares the result with that of importing (`options.option_infos`) for every pass.
 """
 
 import ast
@@ -27,7 +27,7 @@ _PLAIN_TYPES = {"str": "text", "None": "none"}
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """What `--help` says about one option; `default` is None where the user has to give a value."""
+    """The facts that `--help` prints about an option; `default` is None if the user has to give a value."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class OptionInfo:
 
 
 def pass_list(*, with_xdsl: bool) -> str:
-    """All passes as text, each with its options; xDSL's other passes by name, or only where to find them."""
+    """Returns all passes as text, each with its options; with `with_xdsl`, also the names of xDSL's other passes."""
     passes = pass_table()
     entries = "".join(_entry(name, passes[name]) for name in sorted(passes))
     if not with_xdsl:
@@ -49,7 +49,7 @@ def pass_list(*, with_xdsl: bool) -> str:
 
 
 def pass_table() -> dict[str, str]:
-    """`pipeline.PASSES`, from its source."""
+    """Returns `pipeline.PASSES`, read from its source."""
     found = _alias("qmlir.pipeline", "PASSES")
     assert found is not None
     return cast("dict[str, str]", ast.literal_eval(found[1]))
@@ -70,7 +70,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 
 def read_pass(reference: str) -> tuple[str, list[OptionInfo]]:
-    """The summary and the options of the pass at `module:Class`, from its source."""
+    """Returns the summary and the options of the pass at `module:Class`, read from its source."""
     module, _, name = reference.partition(":")
     source = _source(module)
     match = re.search(rf"^class {name}\b.*?(?=^\S|\Z)", source, re.MULTILINE | re.DOTALL)
@@ -86,7 +86,7 @@ def read_pass(reference: str) -> tuple[str, list[OptionInfo]]:
 
 
 def first_sentence(docstring: str) -> str:
-    """The first sentence of a docstring as one line without its full stop."""
+    """Returns the first sentence of a docstring as one line without its full stop."""
     paragraph = " ".join(docstring.split("\n\n")[0].split())
     return re.split(r"\.\s+(?=[A-Z])", paragraph)[0].rstrip(".")
 
@@ -104,7 +104,7 @@ def _option(module: str, field: ast.AnnAssign) -> OptionInfo:
 
 
 def value_text(value: object) -> str:
-    """A value as the user would write it."""
+    """Returns a value as the user would write it."""
     match value:
         case None:
             return "none"
@@ -141,7 +141,7 @@ def _elements(slice: ast.expr) -> list[ast.expr]:
 
 @lru_cache
 def _alias(module: str, name: str) -> tuple[str, ast.expr] | None:
-    """The module that gives a type alias its meaning, and the meaning: `Schema = Literal["asymmetric", …]`."""
+    """Returns the module that defines a type alias, and the definition: `Schema = Literal["asymmetric", …]`."""
     for statement in ast.parse(_source(module)).body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:

@@ -1,6 +1,6 @@
-"""A pass run the way mlir-opt lets one watch: dumps of the IR, verification, time.
+"""Runs a pass with mlir-opt's means of observation: dumps of the IR, verification and timing.
 
-Dumps go to standard error under the header mlir-opt uses, large weights elided.
+Dumps go to standard error under the header that mlir-opt uses, with large weights elided.
 """
 
 import sys
@@ -20,13 +20,13 @@ from qmlir.verify import verification_errors
 
 @dataclass
 class Stopwatch:
-    """Wall time in seconds, by what was done; the same thing done twice adds up."""
+    """Wall time in seconds by activity; repeated activities add up."""
 
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @contextmanager
     def measure(self, what: str) -> Generator[None, None, None]:
-        """Add the time spent inside to `what`."""
+        """Adds the time spent inside the block to `what`."""
         start = time.perf_counter()
         try:
             yield
@@ -34,7 +34,7 @@ class Stopwatch:
             self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - start
 
     def report(self) -> str:
-        """The table of `--mlir-timing`."""
+        """Returns the table of `--mlir-timing`."""
         total = sum(self.seconds.values())
         rule = "===" + "-" * 73 + "==="
         rows = [(s, what) for what, s in self.seconds.items()] + [(total, "Total")]
@@ -51,7 +51,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Watch:
-    """Which passes to dump the IR before and after; `all_before` and `all_after` stand for every one."""
+    """The passes before and after which to dump the IR; `all_before` and `all_after` mean every pass."""
 
     before: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
@@ -62,10 +62,10 @@ class Watch:
 def run_pass(
     ctx: Context, module: ModuleOp, each: ModulePass, *, watch: Watch, stopwatch: Stopwatch, verify: bool
 ) -> list[SourceError]:
-    """Run one pass on `module`, in place, then verify.
+    """Runs one pass on `module`, in place, then verifies the module.
 
     Returns:
-        What the pass left invalid. The pass's own exceptions are not caught.
+        Errors for the IR that the pass left invalid. The pass's own exceptions are not caught.
     """
     if watch.all_before or each.name in watch.before:
         _dump(module, f"Before {each.name}")

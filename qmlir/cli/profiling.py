@@ -1,4 +1,4 @@
-"""`qmlir profile` and `qmlir profile merge`."""
+"""`qmlir profile` and `qmlir profile merge`: learn the ranges of tensors from data, and merge profiles."""
 
 import argparse
 from pathlib import Path
@@ -17,7 +17,7 @@ FORMATS = ("qmlir", "glow")
 
 
 def add_profile_options(parser: ArgumentParser) -> None:
-    """The options of `qmlir profile`."""
+    """Adds the options of `qmlir profile`."""
     add_data_options(parser, "calibration samples")
     parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
     parser.add_argument(
@@ -27,7 +27,7 @@ def add_profile_options(parser: ArgumentParser) -> None:
 
 
 def add_merge_options(parser: ArgumentParser) -> None:
-    """The options of `qmlir profile merge`."""
+    """Adds the options of `qmlir profile merge`."""
     parser.add_argument("profiles", type=Path, nargs="+", metavar="PROFILE", help="profiles of parts of the data")
     _add_output(parser)
 
@@ -50,7 +50,7 @@ def run_profile(arguments: argparse.Namespace) -> None:
 
 
 def run_merge(arguments: argparse.Namespace) -> None:
-    """Merges profiles of parts of the data: the same bytes as one run over all of it, in any order."""
+    """Merges profiles of parts of the data; in any order, the file equals that of one run over all data."""
     from qmlir.errors import FileError, ProfileError
     from qmlir.profiles import Profile
 

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, with the rate and the time left; nothing where standard error is no terminal."""
+"""A progress bar with the rate and the time left; there is no bar unless standard error is a terminal."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -7,11 +7,11 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """The items, counted as they are taken.
+    """Yields the items and shows how many have been taken.
 
     Args:
-        items: What is worked on.
-        total: How many there are.
+        items: The items to work on.
+        total: The number of items.
         what: The work, in a word.
     """
     from rich.console import Console
@@ -27,7 +27,7 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """Items a second; seconds an item where that is the larger number."""
+        """Items per second, or seconds per item if that number is larger."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed

@@ -1,4 +1,4 @@
-"""`qmlir quantize`: options, profile and policy in, a quantized network and its ledger out."""
+"""`qmlir quantize`: turns options, profile and policy into a quantized network and its ledger."""
 
 import argparse
 import sys
@@ -26,11 +26,11 @@ WEIGHT_PRECISIONS = ("same", "int2", "int3", "int4", "int5", "int6", "int7", "in
 CALIBRATIONS = ("auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq")
 BIASES = ("auto", "int8", "int16", "int32", "int64")
 ROUNDINGS = ("auto", "nearest")
-"""The values of a recipe's fields (recipe.py), which takes long to import."""
+"""The values of the fields of `Recipe`, repeated here because importing recipe.py takes long."""
 
 
 def add_quantize_options(parser: ArgumentParser) -> None:
-    """The options of `qmlir quantize`."""
+    """Adds the options of `qmlir quantize`."""
     add = parser.add_argument
     add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR)")
     add("--partial-profile", action="store_true", help="accept a profile that lacks some of the tensors")
@@ -54,7 +54,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
 
 
 def run_quantize(arguments: argparse.Namespace) -> None:
-    """Quantizes a network and says what became of each operation."""
+    """Quantizes a network and prints the decision about each operation."""
     from qmlir.cli.report import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize, save
     from qmlir.errors import OptionError
@@ -84,7 +84,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
 
 
 def _some(samples: "Samples", module: "ModuleOp") -> "Iterator[Mapping[str, Array]]":
-    """As many samples as rounding takes, counted on a bar; a warning says if these are not all."""
+    """Returns as many samples as rounding can use, with a progress bar; warns if some samples stay unused."""
     from qmlir.transforms.quantize.side_by_side import samples_at_once, warn_of_fewer
 
     used = min(len(samples), samples_at_once(module))
@@ -94,7 +94,7 @@ def _some(samples: "Samples", module: "ModuleOp") -> "Iterator[Mapping[str, Arra
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of a recipe that the command line gives, by their names in Python."""
+    """Returns the recipe's fields that the command line gives, by their names in Python."""
     named = ("schema", "precision", "weight_precision", "calibration", "bias", "rounding")
     given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
     switches = {"per_channel": (arguments.per_tensor, False), "glow_exact": (arguments.glow_exact, True)}
@@ -109,7 +109,7 @@ def _policy(arguments: argparse.Namespace) -> "Policy":
 
 
 def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Namespace) -> None:
-    """Prints the policy with the options in it, as a file that says the same, and as comments where each rule holds."""
+    """Prints the policy merged with the options as YAML, and as comments the operations that each rule matches."""
     from qmlir.compiler import Pipeline
     from qmlir.legality import load_target
     from qmlir.policy import conflicts
@@ -125,7 +125,7 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
 
 
 def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> list[str]:
-    """Writes a profile's ranges on the model's observers; what it has and what it lacks, in lines."""
+    """Writes a profile's ranges on the model's observers; returns lines on its matches and gaps."""
     from qmlir.profiles import Profile
     from qmlir.transforms.quantize.apply_profile import apply_profile
 

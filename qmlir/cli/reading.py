@@ -1,4 +1,4 @@
-"""`qmlir ledger` and `qmlir ledger diff`: what became of each operation, and where two networks differ in that."""
+"""`qmlir ledger` and `qmlir ledger diff`: print the decision about each operation, and compare two ledgers."""
 
 import argparse
 import json
@@ -16,13 +16,13 @@ WHAT = "a ledger as `quantize --ledger` writes it, or a quantized .mlir file"
 
 
 def add_ledger_options(parser: ArgumentParser) -> None:
-    """The options of `qmlir ledger`."""
+    """Adds the options of `qmlir ledger`."""
     parser.add_argument("ledger", type=Path, help=WHAT)
     _add_json(parser)
 
 
 def add_diff_options(parser: ArgumentParser) -> None:
-    """The options of `qmlir ledger diff`."""
+    """Adds the options of `qmlir ledger diff`."""
     parser.add_argument("before", type=Path, help=WHAT)
     parser.add_argument("after", type=Path, help=WHAT)
     _add_json(parser)
@@ -44,7 +44,7 @@ def run_ledger(arguments: argparse.Namespace) -> None:
 
 
 def run_diff(arguments: argparse.Namespace) -> None:
-    """Prints where two ledgers differ."""
+    """Prints the differences between two ledgers."""
     from qmlir.cli.report import print_changes
     from qmlir.ledger import changes
 
@@ -60,10 +60,10 @@ def _print_json(rows: Any) -> None:
 
 
 def read_ledger(path: Path) -> "list[Entry]":
-    """The entries of a ledger in JSON, or of a quantized network.
+    """Reads the entries of a ledger in JSON, or of a quantized network.
 
     Raises:
-        FileError: It is neither.
+        FileError: The file is neither of the two.
     """
     from qmlir.ledger import CROSSING, Entry, decisions
 
@@ -79,7 +79,7 @@ def read_ledger(path: Path) -> "list[Entry]":
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise FileError(place, need, got=f"a mistake ({error.msg})", remedy=remedy) from None
-    except (ValueError, RecursionError):  # no text, numbers of thousands of digits, thousands of brackets
+    except (ValueError, RecursionError):  # not UTF-8, numbers of thousands of digits, thousands of brackets
         raise FileError(path, need, got="something that is no JSON", remedy=remedy) from None
     names = list(Entry.__dataclass_fields__)
     found: list[Entry] = []

@@ -1,4 +1,4 @@
-"""The ledger on a terminal, and as JSON."""
+"""Prints the ledger on a terminal, and writes it as JSON."""
 
 import json
 from collections.abc import Generator, Sequence
@@ -14,7 +14,7 @@ from qmlir.ledger import Change, Entry
 
 
 def print_decisions(entries: Sequence[Entry], console: Console | None = None) -> None:
-    """A table with a row for each operation, and a line that counts them."""
+    """Prints a table with a row for each operation, and a line that counts them."""
     console = console or terminal()
     rows = [(entry.node, entry.operation, entry.outcome, entry.scale, _why(entry)) for entry in entries]
     console.print(table_of(("node", "operation", "outcome", "scale", "why"), rows))
@@ -23,7 +23,7 @@ def print_decisions(entries: Sequence[Entry], console: Console | None = None) ->
 
 
 def print_changes(changes: Sequence[Change], console: Console | None = None) -> None:
-    """A table with two rows for each operation that changed, and a line that counts them."""
+    """Prints a table with up to two rows for each operation that changed, and a line that counts them."""
     console = console or terminal()
     rows: list[tuple[str, ...]] = []
     for change in changes:
@@ -40,7 +40,7 @@ def _why(entry: Entry) -> str:
 
 
 def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Rows under headings, to be printed on a terminal."""
+    """Makes a table of rows under headings, to be printed on a terminal."""
     table = Table(box=None, pad_edge=False)
     for heading in headings:
         table.add_column(heading, overflow="fold")
@@ -51,7 +51,7 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 @contextmanager
 def write_ledger(entries: Sequence[Entry], path: Path | None) -> Generator[None]:
-    """Writes the ledger as JSON, if anywhere, together with what the block writes: both or neither."""
+    """Writes the ledger as JSON to `path`, if given, together with the block's own files: both or neither."""
     if path is None:
         yield
         return

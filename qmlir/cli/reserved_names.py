@@ -1,6 +1,6 @@
-"""Names that a compiled network must not have in a program of C or C++: the languages' and the C library's own.
+"""Names that a compiled network must not have in a C or C++ program, because the languages or the C library use them.
 
-An object file that defines `memset` takes the place of libc's in every program that it is linked into, without a word.
+For example, an object file that defines `memset` silently replaces libc's `memset` in every program it is linked into.
 """
 
 KEYWORDS = frozenset(
@@ -14,7 +14,7 @@ KEYWORDS = frozenset(
     typeid typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
     """.split()
 )
-"""Keywords of C23 and C++26, and the words that they read as keywords in some places."""
+"""Keywords of C23 and C++26, and words that they treat as keywords in some places."""
 
 MACROS = frozenset(
     """
@@ -34,7 +34,7 @@ MACROS = frozenset(
     timerisset timersub toascii_l va_arg va_copy va_end va_start
     """.split()
 )
-"""Macros in small letters that compilers and the headers of C and POSIX define."""
+"""Lower-case macros that compilers and the headers of C and POSIX define."""
 
 FUNCTIONS = frozenset(
     """
@@ -165,9 +165,9 @@ FUNCTIONS = frozenset(
     y0l y1 y1f y1l yn ynf ynl
     """.split()
 )
-"""Functions and variables of C, of POSIX, and of what C libraries have beside them."""
+"""Functions and variables of C and of POSIX, and further ones that C libraries define."""
 
 
 def is_reserved(name: str) -> bool:
-    """Whether an identifier has a meaning in C, C++ or their libraries; those of macros and types by their form."""
+    """Whether C, C++ or their libraries use an identifier; all names in capitals or with `_t` at the end count."""
     return name in KEYWORDS | MACROS | FUNCTIONS or name.endswith("_t") or name.isupper()

@@ -1,4 +1,4 @@
-"""What `qmlir-opt` does once it knows what is asked: read, verify, run the passes, print."""
+"""Carries out a request of `qmlir-opt`: reads and verifies the input, runs the passes, prints the result."""
 
 import re
 import sys
@@ -20,21 +20,21 @@ from qmlir.storage import TextForm, self_contained_text, write_modules
 from qmlir.verify import verification_errors
 
 MODEL_SUFFIXES = (".onnx", ".tflite")
-"""Files that a frontend reads; everything else is MLIR text."""
+"""Suffixes of files that a frontend reads; every other file is MLIR text."""
 
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A piece of the input that is a module of its own, and the number of its first line in the file."""
+    """A piece of the input that is a module by itself, and the number of its first line in the file."""
 
     text: str
     first_line: int
 
 
 class Run:
-    """One run: the request, and what comes to be on the way."""
+    """One run of `qmlir-opt`: the request and the state while it is carried out."""
 
     def __init__(self, request: Request, *, debug: bool) -> None:
         self.request = request
@@ -43,7 +43,7 @@ class Run:
         self.file = "<stdin>" if request.input == "-" else request.input
 
     def run(self) -> int:
-        """Process every piece and write the result; the exit status."""
+        """Processes every piece, writes the result and returns the exit status."""
         wrong: list[Diagnostic] = []
         modules: list[ModuleOp] = []
         if Path(self.file).suffix in MODEL_SUFFIXES:
@@ -76,7 +76,7 @@ class Run:
         return pieces
 
     def _process(self, piece: _Piece | None) -> tuple[ModuleOp | None, list[Diagnostic]]:
-        """The module after all passes, or what was wrong with it; a `piece` of None is a model file."""
+        """Returns the module after all passes, or its errors; a `piece` of None stands for a model file."""
         ctx = make_context()
         ctx.allow_unregistered = self.request.allow_unregistered
         ctx.weights_folder = Path() if self.request.input == "-" else Path(self.request.input).parent
@@ -84,7 +84,7 @@ class Run:
         try:
             with self.stopwatch.measure("(parse)"):
                 module = load(self.file) if piece is None else self._parse(ctx, piece)
-                ctx.target = context_of(module).target  # a network that was quantized for a device rounds as that does
+                ctx.target = context_of(module).target  # a network quantized for a device rounds as that device does
             with self.stopwatch.measure("(verify)"):
                 errors = verification_errors(module)
             for each in () if errors else self.request.passes:
@@ -112,7 +112,7 @@ class Run:
 
 
 def _read_text(file: str) -> str:
-    """The text of a file, or of standard input for `-`."""
+    """Returns the text of a file, or of standard input for `-`."""
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:

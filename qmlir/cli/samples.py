@@ -1,13 +1,13 @@
-"""Samples on disk as inputs of a network, and its outputs.
+"""Reads samples from disk as inputs of a network, and writes its outputs.
 
-A path is one file or a folder of them, in the order of their names:
+A path is one file or a folder of files, in the order of their names:
 
-    .npy, .npz, FILE.npz:ARRAY   arrays of one sample each, or of many: then the first axis counts them
-    .bin, .raw                   samples end to end, in the input's shape, of its dtype or the one given
+    .npy, .npz, FILE.npz:ARRAY   arrays of one sample each, or of several samples along the first axis
+    .bin, .raw                   samples end to end, in the input's shape, of its dtype or the dtype given
     .png, .jpg, …                one sample each (images.py)
 
-Dimensions of 1 may be left out of an array or added (a batch dimension often is); all others must stand in the input's
-order. Integers become floats where the network takes floats. All files are measured before the first is used.
+Dimensions of 1 may be missing from an array or added to it (often the batch dimension); all other dimensions must have
+the input's order. Integers become floats if the network takes floats. All files are checked before the first is used.
 """
 
 import lzma
@@ -41,10 +41,10 @@ RAW = (".bin", ".raw")
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read that do not say it themselves.
+    """How to read files that do not describe their own contents.
 
-    dtype          of raw files; None for the input's
-    preprocessing  of pictures; None where the user did not say
+    dtype          the dtype of raw files; None for the input's dtype
+    preprocessing  how pictures become inputs; None if the user did not say
     """
 
     dtype: np.dtype[Any] | None = None
@@ -52,15 +52,15 @@ class Reading:
 
 
 class Samples:
-    """The samples of a file or a folder for a network's inputs: `len`, and iteration over dicts of arrays by name."""
+    """The samples in a file or a folder for a network's inputs: `len`, and iteration over dicts of arrays by name."""
 
     def __init__(self, path: Path, signature: Signature, limit: int | None = None, reading: Reading | None = None):
-        """Measures the files.
+        """Checks the files and counts their samples.
 
         Args:
-            path: A file or a folder, as the module says.
-            signature: The network's.
-            limit: Use at most this many samples.
+            path: A file or a folder; see the module docstring.
+            signature: The network's signature.
+            limit: The most samples to use; None for all.
             reading: How raw files and pictures are read.
 
         Raises:
@@ -81,7 +81,7 @@ class Samples:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files of samples that a path stands for."""
+    """Returns the files of samples at a path: the file itself, or a folder's files in the order of their names."""
     if not path.is_dir():
         return [path]
     files = sorted(f for f in path.iterdir() if f.is_file() and not f.name.startswith("."))
@@ -114,7 +114,7 @@ def _only_input(path: Path, signature: Signature) -> TensorSpec:
 
 
 class _Raw:
-    """Samples end to end in a file that says nothing of itself."""
+    """The samples of a raw file, which lie end to end and have no header."""
 
     def __init__(self, path: Path, spec: TensorSpec, dtype: np.dtype[Any] | None):
         self.path, self.spec, self.dtype = path, spec, dtype or spec.dtype
@@ -142,7 +142,7 @@ class _Raw:
 
 
 class _Picture:
-    """One sample."""
+    """The one sample of a picture."""
 
     def __init__(self, path: Path, spec: TensorSpec, preprocessing: Preprocessing | None):
         if preprocessing is None:
@@ -158,7 +158,7 @@ class _Picture:
 
 
 class _Arrays:
-    """An .npy file; or an .npz file with an array for each input, or the only array for the only input."""
+    """The samples of an .npy file, or of an .npz file with an array for each input; names are free for one input."""
 
     def __init__(self, path: Path, signature: Signature):
         self.path, self.signature = path, signature
@@ -184,19 +184,19 @@ class _Arrays:
 
 
 MAPPED = 1 << 20
-"""Bytes from which an .npy file is mapped, not read."""
+"""Size in bytes above which an .npy file is memory-mapped instead of read."""
 
 BROKEN = (
     *(ValueError, EOFError, KeyError, TypeError, SyntaxError, OverflowError, NotImplementedError, RecursionError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, struct.error),
 )
-"""What numpy, which reads headers as Python, and zipfile raise about a broken file."""
+"""Exceptions of numpy, which reads headers as Python, and of zipfile for a broken file."""
 
 NEED = "must be an .npy or .npz file of plain arrays"
 
 
 def _headers(path: Path) -> dict[str, Array]:
-    """What `read_arrays` gives, but for the numbers: arrays of the same shapes and types that take no memory."""
+    """Returns the arrays of `read_arrays` without their numbers: same shapes and dtypes, but no memory."""
     if path.suffix != ".npz":
         return read_arrays(path)
     try:
@@ -214,12 +214,12 @@ def _header(archive: zipfile.ZipFile, name: str) -> Array:
 
 
 def _described(file: IO[bytes], size: int) -> Array:
-    """What an .npy file of a size says it holds, without memory; ValueError if it holds less than that."""
+    """Returns an array of the shape in an .npy file's header, without memory; ValueError if `size` is too small."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         shape, _, dtype = read(file)
-    except MemoryError:  # Python's parser, of a header in thousands of brackets
+    except MemoryError:  # from Python's parser, for a header with thousands of brackets
         raise ValueError("nested") from None
     if dtype.hasobject or prod(shape) * dtype.itemsize > size - file.tell():
         raise ValueError("objects, or a part of the array")
@@ -227,14 +227,16 @@ def _described(file: IO[bytes], size: int) -> Array:
 
 
 def read_arrays(path: Path, wanted: Collection[str] | None = None) -> dict[str, Array]:
-    """The arrays of an .npz file by name, or the array of an .npy file, mapped, under the file's name.
+    """Reads the arrays of an .npz file by name, or the array of an .npy file under the file's name.
+
+    A large .npy file is memory-mapped.
 
     Args:
         path: The file; `FILE.npz:ARRAY` is one array of such a file.
-        wanted: The arrays to read; all of them where it is None.
+        wanted: The names of the arrays to read; None for all.
 
     Raises:
-        FileError: It is neither, or a part of one.
+        FileError: The file is neither an .npy nor an .npz file, or is truncated.
     """
     file, _, name = str(path).rpartition(":")
     if file and not path.exists():
@@ -261,7 +263,7 @@ def read_arrays(path: Path, wanted: Collection[str] | None = None) -> dict[str, 
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes an .npz file; `numpy.savez` could not take an array called "file"."""
+    """Writes an .npz file; `numpy.savez` cannot write an array called "file"."""
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -269,7 +271,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def _stored_names(found: Mapping[str, Array], signature: Signature) -> dict[str, str]:
-    """What each input is called in a file: the only array that fits the only input may have any name."""
+    """Returns each input's array name in a file; for a single input, the only fitting array may have any name."""
     if len(signature.inputs) != 1 or signature.inputs[0].name in found:
         return {spec.name: spec.name for spec in signature.inputs}
     (spec,) = signature.inputs
@@ -279,7 +281,7 @@ def _stored_names(found: Mapping[str, Array], signature: Signature) -> dict[str,
 
 
 def _fitting(found: Mapping[str, Array], spec: TensorSpec, path: Path) -> Array:
-    """The samples of an input, the first axis counting them."""
+    """Returns the samples of an input along a new or existing first axis; raises an error if they do not fit."""
     if spec.name not in found:
         listed = ", ".join(f'"{k}" {a.dtype.name}{list(a.shape)}' for k, a in found.items()) or "no arrays"
         raise FileError(path, f'must hold an array for input "{spec.name}" {spec}', got=listed)
@@ -296,7 +298,7 @@ def _fitting(found: Mapping[str, Array], spec: TensorSpec, path: Path) -> Array:
 
 
 def _samples(array: Array, spec: TensorSpec) -> Array | None:
-    """An array with an axis that counts samples of an input before their own; None if it does not fit."""
+    """Returns an array whose first axis counts samples of an input; None if the array does not fit the input."""
     becomes_float = spec.dtype.kind == "f" and array.dtype.kind in "fiub"
     if not becomes_float and native(array.dtype) != spec.dtype:
         return None

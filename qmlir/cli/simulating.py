@@ -1,4 +1,4 @@
-"""`qmlir compile --target` and `qmlir run --target`: programs for a device, and what they cost."""
+"""`qmlir compile --target` and `qmlir run --target`: programs for a device, and their cost."""
 
 import argparse
 from collections.abc import Iterable, Iterator
@@ -22,28 +22,28 @@ PROGRAM_SUFFIX = ".npu"
 LISTING_SUFFIX = ".s"
 
 SHOWN = 0.01
-"""`qmlir compile` shows layers that take at least such a share of the time."""
+"""The least share of the time of a layer that `qmlir compile` lists by itself."""
 
 AT_ONCE = 16
-"""How many inputs `qmlir run` has the simulator run at once."""
+"""The number of inputs that `qmlir run` gives to the simulator at once."""
 
 T = TypeVar("T")
 
 
 def chunks(items: Iterable[T], count: int) -> Iterator[list[T]]:
-    """The items in lists of so many; the last may be shorter."""
+    """Yields the items in lists of `count`; the last list may be shorter."""
     rest = iter(items)
     while some := list(islice(rest, count)):
         yield some
 
 
 def add_target_option(parser: ArgumentParser, help: str) -> None:
-    """The option that names a device."""
+    """Adds the option that names a device."""
     parser.add_argument("--target", metavar="DEVICE", help=f"{help}: a device file, or one that comes with qmlir")
 
 
 def write_program(arguments: argparse.Namespace) -> None:
-    """`qmlir compile --target`: the program for a device, and what the host runs beside it."""
+    """Runs `qmlir compile --target`: writes the program for a device, and the code that the host runs beside it."""
     from qmlir.compiler import compile
     from qmlir.device import load_device
     from qmlir.device.blocks import Footprint
@@ -53,7 +53,7 @@ def write_program(arguments: argparse.Namespace) -> None:
 
     if arguments.emit == "llvm-ir":
         raise OptionError("--emit", "must be obj or asm with --target", got="llvm-ir")
-    load_device(arguments.target)  # or the error about the file's name would be of a device that there is not
+    load_device(arguments.target)  # first, so that an unknown device is reported before a wrong suffix
     listed = arguments.emit == "asm"
     suffix, given = (LISTING_SUFFIX, " --emit asm") if listed else (PROGRAM_SUFFIX, "")
     if arguments.output.suffix != suffix:
@@ -80,7 +80,7 @@ def write_program(arguments: argparse.Namespace) -> None:
 
 
 def _write_listing(executable: "Simulated", path: Path) -> Path:
-    """`--emit asm`: the commands as text."""
+    """Writes the commands as text, for `--emit asm`."""
     from qmlir.backends.npu.assembly import listing
     from qmlir.files import write_whole
 
@@ -89,7 +89,7 @@ def _write_listing(executable: "Simulated", path: Path) -> Path:
 
 
 def require_target(arguments: argparse.Namespace) -> None:
-    """Refuses what only a device can do where none is named."""
+    """Checks that a device is named if the command needs one, and that `--reference` is not given a program."""
     program = arguments.model.suffix == PROGRAM_SUFFIX
     if arguments.target is None and (program or arguments.serial):
         need = "must name the device that the program is for" if program else "must name a device with --serial"
@@ -99,7 +99,7 @@ def require_target(arguments: argparse.Namespace) -> None:
 
 
 def program_of(arguments: argparse.Namespace) -> "Simulated":
-    """`qmlir run --target`: the program of a file, or of a network compiled now; with --serial nothing overlaps."""
+    """Returns the program of a file, or compiles a network to one; with --serial, no commands overlap."""
     from qmlir.backends.npu.serial import serial
     from qmlir.compiler import compile, load_program
 
@@ -111,7 +111,7 @@ def program_of(arguments: argparse.Namespace) -> "Simulated":
 
 
 def print_report(report: "Report", device: "Device", least: float = 0.0) -> None:
-    """What a call costs, layer by layer beside its bound; in one line those that take less than a share of the time."""
+    """Prints the cost and the bound of each layer; layers below a share `least` of the time share one line."""
     table = Table(box=None, pad_edge=False)
     for heading in ("layer", "cycles", "bound", "by", "MACs", "used", "at most"):
         table.add_column(heading, overflow="fold", justify="left" if heading in ("layer", "by") else "right")

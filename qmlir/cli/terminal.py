@@ -1,4 +1,4 @@
-"""Standard output: lines and cells of tables, in which names from a user's files stand as `printable` shows them."""
+"""Prints lines and tables to standard output, and makes names from a user's files safe to print (`printable`)."""
 
 import sys
 
@@ -17,10 +17,10 @@ def say(line: str) -> None:
 
 
 def cell(text: object) -> Text:
-    """Text for a table; a name such as "[bold]" is no markup in it."""
+    """Returns text for a table's cell, in which a name such as "[bold]" is not markup."""
     return Text(printable(str(text), longest=LONGEST))
 
 
 def terminal() -> Console:
-    """Standard output; a pipe has no width, and 80 columns would fold every sentence."""
+    """Returns the console of standard output, 160 columns wide for a pipe; 80 columns would fold every sentence."""
     return Console(width=None if sys.stdout.isatty() else 160)
