@@ -59,7 +59,7 @@ TO_LAYERS = ("qint-to-npu", "npu-fuse")
 """qint → npu: layers of a device, and calls of its host; `compile` tells qint-to-npu the device."""
 
 TO_COMMANDS = ("npu-fit", "npu-cascade", "npu-tile", "npu-place", "npu-order")
-"""Layers → commands on buffers: striped into tiles, with addresses, then with waits."""
+"""Layers → commands on buffers: first in tiles, then with addresses, then with waits."""
 
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """The formats that `export` writes."""
@@ -213,10 +213,8 @@ def quantize(
         calibration: How histograms narrow ranges: minmax, moving_average, percentile, kl, kl_tvm, mse, aciq; `auto` is
             mse where there are histograms.
         per_channel: Whether weights have a scale for each output channel, as by default.
-        bias: Storage of biases: by default int32, or int64 beside 16-bit data; int8 and int16 biases have scales of
-            their own.
-        rounding: How weights are rounded: `auto` rounds the weights of a layer together if there are data; `nearest`
-            rounds each weight by itself.
+        bias: Storage of biases, by default int32, or int64 for 16-bit data; int8 and int16 have their own scales.
+        rounding: How weights are rounded: with `auto`, a layer's together if there are data; `nearest`, one by one.
         glow_exact: Whether to use Glow's parameters bit for bit.
         data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
             step, to round weights and to correct biases layer by layer. None skips all of this.
@@ -343,7 +341,7 @@ def to_machine_code(module: ModuleOp) -> "Executable":
     function = main_function(module)
     entry, signature = function.sym_name.data, signature_of(function)
     *plan, to_llvm = TO_LLVM
-    # Thousands of scalar operations: verifying them between passes takes longer than the passes do. The tests verify.
+    # There are thousands of scalar operations: verifying them takes longer than the passes do. The tests verify them.
     emission = Pipeline(*TO_LOOPS, *plan, (to_llvm, {"features": host_features()}))
     emission.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return build(module, signature, entry=entry)

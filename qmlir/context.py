@@ -27,7 +27,7 @@ DIALECTS = {
     "npu": "qmlir.dialects.npu:NPU",
     "tosa": "qmlir.dialects.tosa:TOSA",
 }
-"""Our dialects: name → `module:attribute`, imported on first use."""
+"""qmlir's dialects: name → `module:attribute`, imported on first use."""
 
 
 @dataclass

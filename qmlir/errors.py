@@ -42,46 +42,46 @@ class QmlirWarning(UserWarning):
 
 
 class FileError(QmlirError):
-    """A file that is missing, truncated, of another format, or that lies about its contents."""
+    """Raised for a file that is missing, truncated, of another format, or that lies about its contents."""
 
     def __init__(self, file: object, need: str, *, got: str | None = None, remedy: str | None = None):
         super().__init__(need, where=str(file), got=got, remedy=remedy)
 
 
 class NodeError(QmlirError):
-    """A node or operation that breaks a requirement: `conv2d "features.3": weights must be …`."""
+    """Raised for a node or operation that breaks a requirement: `conv2d "features.3": weights must be …`."""
 
     def __init__(self, kind: str, name: str, need: str, *, got: str | None = None, remedy: str | None = None):
         super().__init__(need, where=f'{kind} "{name}"', got=got, remedy=remedy)
 
 
 class OptionError(QmlirError):
-    """A command-line or pass option that is unknown or has an unusable value."""
+    """Raised for a command-line or pass option that is unknown or has an unusable value."""
 
     def __init__(self, option: str, need: str, *, got: str | None = None, remedy: str | None = None):
         super().__init__(need, where=option, got=got, remedy=remedy)
 
 
 class PipelineError(QmlirError):
-    """A pass that cannot run on this module: a precondition that the IR does not meet."""
+    """Raised for a pass that cannot run on a module, because the IR does not meet a precondition of the pass."""
 
     def __init__(self, pass_name: str, need: str, *, got: str | None = None, remedy: str | None = None):
         super().__init__(need, where=pass_name, got=got, remedy=remedy)
 
 
 class LoweringError(NodeError):
-    """An operation, attribute or type that a lowering or back end cannot honour, and refuses."""
+    """Raised for an operation, attribute or type that a lowering or back end cannot express."""
 
 
 class ProfileError(QmlirError):
-    """A profile or calibration data that cannot be used: empty, not finite, of another model."""
+    """Raised for a profile or calibration data that cannot be used: empty, not finite, of another model."""
 
     def __init__(self, source: str, need: str, *, got: str | None = None, remedy: str | None = None):
         super().__init__(need, where=source, got=got, remedy=remedy)
 
 
 class InputError(QmlirError):
-    """An array given to a compiled model that does not fit its signature."""
+    """Raised for an array that does not fit the signature of the compiled model it is given to."""
 
     def __init__(self, tensor: str, need: str, *, got: str | None = None, remedy: str | None = None):
         super().__init__(need, where=f'input "{tensor}"', got=got, remedy=remedy)

@@ -142,7 +142,7 @@ def _require_weights(op: WeightedOp) -> None:
 def _require_accumulator(op: Operation, target: Target) -> None:
     bound, what = _accumulator(op)
     bits = target.sum_bits if isinstance(op, WeightedOp | nn.MatMulOp) else 32
-    # An i32 accumulator reaches one further below zero, which the bound leaves out; 64-bit contracts do not.
+    # An i32 accumulator also holds −2^31, which the bound leaves out; 64-bit contracts have symmetric ranges.
     if bound > min((1 << bits - 1) - 1, numerics.WIDE_LIMIT - 1):
         raise NoIntegerForm("accumulator", f"{what} can reach {bound}, more than a {bits}-bit accumulator holds")
 
@@ -175,7 +175,7 @@ def _sum_bounds(op: WeightedOp) -> Int64s:
     """Returns the largest magnitude that the sums of each output channel can reach, with the bias."""
     bounds = _weight_sums(op) * widest(uniform(op.x))
     if (bias := stored_bias(op)) is not None:
-        bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 reaches one further below zero
+        bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 holds one more number below zero than above
     return bounds
 
 

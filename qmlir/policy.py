@@ -1,13 +1,13 @@
-"""The policy: rules that quantize some operations in another way than the rest.
+"""The policy: rules that quantize some operations differently from the rest.
 
     default: {schema: symmetric}                      # for all operations; the options of `--quantize` otherwise
     rules:
       - {name: conv1, precision: int16}               # a node or a tensor, by its exact name
       - {glob: "head/*", keep-float: true}            # or by glob, or by regex
       - {kind: depthwise_conv2d, per-channel: true}   # by kind of operation; globs too
-      - {between: [pool1_out, logits], calibration: kl}   # all that computes the second tensor from the first
+      - {between: [pool1_out, logits], calibration: kl}   # operations that compute the second tensor from the first
       - {layer: first, precision: int16}              # the first or the last convolution or dense layer
-      - {name: image, range: [-1.0, 1.0]}             # a tensor's range, whatever was observed
+      - {name: image, range: [-1.0, 1.0]}             # a tensor's range, which overrides the observed range
 
 A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
 Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.

@@ -12,7 +12,7 @@
         range: [0.0, 6.0]
         histogram: {exponent: 0, first: 0, counts: 2 1 0 0 0 0 1}           # bins of 2^0 from 0·2^0
         moments: {sum: 15p-1, squares: 149p-2}                              # 15·2^-1, 149·2^-2
-        extremes: {samples: 1, sums: [0p0, 3p1]}                            # of each sample's minimum and maximum
+        extremes: {samples: 1, sums: [0p0, 3p1]}                            # sums over samples of minima and maxima
         channels: [{count: …, range: …, histogram: …, …}, …]                # with per-channel only
 
 A tensor in a file written by hand needs a range only; everything else that the file leaves out counts as unknown.

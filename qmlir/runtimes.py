@@ -3,130 +3,90 @@
 A module names its runtime in the attribute `qmlir.numerics`. Without the attribute, the target's own contract rounds
 every operation. "Not followed" below marks a behaviour of a runtime that qmlir does not reproduce.
 
-onnxruntime
------------
-All entries were measured against onnxruntime's CPU provider.
+**onnxruntime**, measured against its CPU provider. What is not followed rounds as under `default`; the ledger says so.
 
-    operation           how onnxruntime rounds
-    ------------------  ------------------------------------------------------------------------------------------------
-    contraction         The accumulator is converted to float32, multiplied in float32 by x_scale · w_scale / y_scale,
-                        and rounded half to even. Then the zero point is added.
-    product             As a contraction, but the zero point is added before rounding.
-    sum                 Two fused multiply-adds.
-    quantization        Divides in float32.
-    softmax of bytes    Correctly rounded.
-    average pool        Not followed. onnxruntime adds the dequantized numbers one by one in float32, divides by their
-                        count and by the scale, adds the zero point and rounds half to even, so that at a tie its
-                        float32 rounding errors decide.
-    operation on        Not followed, where onnxruntime has the operation on floats only.
-    floats only
+    contraction       converts the accumulator to float32, multiplies it in float32 by x_scale · w_scale / y_scale,
+                      rounds half to even, then adds the zero point
+    product           as a contraction, but adds the zero point before rounding
+    sum               two fused multiply-adds
+    quantization      divides in float32
+    softmax of bytes  correctly rounded
+    average pool      not followed: adds dequantized numbers one by one in float32, divides by their count and by the
+                      scale, adds the zero point, rounds half to even; at a tie its float32 rounding errors decide
+    float operations  not followed: operations that onnxruntime has on floats only
 
-Operations that are not followed round as under `default`, and the ledger says so.
+Its operators on integers (QLinearConv and the like) saturate where u8 meets s8 on processors without VNNI, and models
+were published with the results of that. `onnxruntime` saturates in the same way; `onnxruntime-vnni` computes the sums
+exactly. A model that computes on floats between casts (QDQ) never saturates here.
 
-onnxruntime's operators on integers (QLinearConv and the like) saturate where u8 meets s8 on processors without VNNI,
-and models were published with the results that this gives. `onnxruntime` saturates in the same way; `onnxruntime-vnni`
-computes the sums exactly. A model that computes on floats between casts (QDQ) never saturates here.
+**LiteRT**, measured against version 2.3.0 on x86-64, computes a model in three ways: with its reference kernels
+(`litert-reference`: BUILTIN_REF), with XNNPACK, the default (`litert-xnnpack`), and with its optimized kernels
+(`litert-builtin`: BUILTIN_WITHOUT_DEFAULT_DELEGATES).
 
-LiteRT
-------
-LiteRT computes a model in three ways. All entries were measured against version 2.3.0 on x86-64:
+    operation            runtime    how it rounds
+    convolution, also    reference  twice: half up, then half away from zero
+    transposed           builtin    twice half up
+                         xnnpack    once, half to even, in float32
+    depthwise            builtin    unsigned: as the reference; signed: the last channels, fewer than eight, as the
+    convolution                     reference, which is not followed
+    fully connected      reference  once, half away from zero, by a factor in float64 of which qmlir follows 31 bits:
+                                    for scales in simple ratios, 1 result of 10,000 may differ
+    quantization         reference  divides in float32, rounds half away from zero
+                         others     multiply by the reciprocal in float32, round half to even
+    average pool         all        half away from zero, on stored integers regardless of their zero point
+    mean                 all        as `double`, by a multiplier divided by the count and truncated; except:
+                         xnnpack    multiplies the sum of stored bytes and adds the zero points' share, in float32
+      of images          builtin    multiplies the sum of stored bytes, twice half up, adds a rounded zero point;
+                                    channels beyond groups of 16 round as `double`, which is not followed
+    sum along axes       reference  as `double`; signed: adds stored integers and wraps around, not followed
+                         others     once; unsigned bytes: multiplied by the ratio of scales in float32, half away from
+                                    zero. Not followed: results beside a tie may differ, as the ledger says.
+    L2 normalization     all        as `double`; unsigned integers are first shifted left by 7 bits
+    log-softmax          reference  in fixed point, half away from zero
+                         others     in float32; exact results differ from that in 1 of 10,000
+    sum of two tensors   all        shifts each operand left by 20 bits (16-bit operands: by 15), brings it to a common
+                                    scale and rounds it, adds both and rounds again; except:
+                         xnnpack    multipliers of 21 bits, rounds once
+    concatenation        all        unsigned bytes of another scale: multiplied in float32, rounded half away from
+                                    zero after the zero point's share is added; 16-bit operands are not rescaled
 
-    litert-reference  the reference kernels (BUILTIN_REF)
-    litert-xnnpack    XNNPACK, LiteRT's default
-    litert-builtin    the optimized kernels (BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+XNNPACK takes no 16-bit sums and products, and no matrix products whose right side has a zero point. The last shift of a
+quotient of two tensors may be 32 bits or more, which C++ leaves undefined: quotients of less than half a step, and 0,
+come out as on processors that shift modulo 32, such as x86-64.
 
-In the tables, "twice half up" and the like name the two roundings of a requantization in their order.
+**16-bit data in LiteRT.** Products are added in 64 bits beside an int64 bias or without a bias; the optimized fully
+connected layer needs the bias for that. Convolutions and matrix products then round by the upper half of their
+multiplier, fully connected layers by all of it, half away from zero. With an int32 bias:
 
-    operation             runtime           how it rounds
-    --------------------  ----------------  ----------------------------------------------------------------------------
-    convolution, also     litert-reference  twice: half up, then half away from zero
-    transposed            litert-builtin    twice half up
-                          litert-xnnpack    once, half to even, in float32
-    depthwise             litert-builtin    On unsigned integers, as the reference. On signed integers it rounds the
-    convolution                             last channels, fewer than eight, as the reference: not followed.
-    fully connected       litert-reference  once, half away from zero, by a factor in float64 of which qmlir follows
-                                            31 bits: for scales in simple ratios, 1 result of 10,000 may differ
-    quantization          litert-reference  divides in float32, rounds half away from zero
-                          the other two     multiply by the reciprocal in float32, round half to even
-    average pool          all               half away from zero, on stored integers regardless of their zero point
-    mean                  the other two     as contract `double`, with a multiplier divided by the count and truncated
-                          litert-xnnpack    multiplies the sum of stored bytes in float32, adds the zero points' share
-                                            in float32, then rounds
-                          litert-builtin,   multiplies the sum of stored bytes, rounds twice half up and adds a rounded
-                          mean of images    zero point; the channels that remain after groups of 16 round as `double`:
-                                            not followed
-    reduce_sum            litert-reference  as `double`; for signed integers the reference adds the stored integers and
-                                            wraps around: not followed
-                          the other two     once; for unsigned bytes they multiply by the ratio of scales in float32
-                                            and round half away from zero: not followed, results beside a tie may go
-                                            the other way, and the ledger says so
-    quotient by the root  all               as `double`; unsigned integers are first shifted left by 7 bits
-    of a sum of squares
-    log_softmax           litert-reference  in fixed point, half away from zero
-                          the other two     in float32; the exact results differ from that in 1 of 10,000
-    sum of two tensors    the other two     shifts each operand left by 20 bits (16-bit operands: by 15), rescales
-                                            each to a common scale and rounds it, adds them and rounds again
-                          litert-xnnpack    multipliers of 21 bits, rounds once
-    concatenation         all               An operand with another scale than the result is rescaled in float32 and,
-                                            if it is of unsigned bytes, rounded half away from zero after the zero
-                                            point's share is added. A 16-bit operand is not rescaled at all.
+    declared as int32 in `quantized_bias_type`  convolutions, fully connected layers: 32-bit sums, rounded as for 8 bits
+    not declared                                not followed: convolutions and the reference's fully connected layers
+                                                read the bias as int64, past its end; the results are meaningless
+    transposed convolution                      not followed: the last channels, fewer than eight, round as in the
+                                                reference in all three ways
 
-XNNPACK takes no 16-bit sums and products, and no matrix products whose right side has a zero point.
+Exponential, logarithm, gelu and 1 / √x interpolate between 513 knots (breakpoints of a lookup table), sigmoid and tanh
+between 256 values of the sigmoid. Differences of knots are taken modulo 2^16: a segment over 2^15 steps or more slopes
+the other way. The knots of gelu come from the C library's float32 erfc and tanh, which are correctly rounded here and
+in glibc from version 2.41 on; elsewhere about one knot of 10,000 is one step off. A scale within 0.07 % of 2^−12 (for
+tanh also 2^−11) counts as that power; for such data the optimized kernels have another algorithm, up to 12 steps off,
+which is not followed.
 
-The last shift of a quotient of two tensors may be 32 bits or more, which C++ leaves undefined. Quotients of less than
-half a step, and 0, come out as on processors that shift modulo 32, such as x86-64.
+**Clamps and scales in LiteRT.** The bounds of a clamp are divided by the scale in float32 and rounded half away from
+zero. XNNPACK fuses clamps of bytes into the operation before, adds the zero point, then rounds half to even; qmlir does
+so for clamps that the file fuses, except into pools. Where a file gives operands and results that need one scale
+several scales, LiteRT still moves, chooses or interpolates stored integers; in qmlir, maxima, minima and resizes take
+the real numbers, and PAD writes the zero point of its operand, not of its result. The reference's softmax of unsigned
+bytes has steps of 1/256 whatever the file says. Not followed: the optimized kernels' sums of broadcast bytes, and their
+changes of scale between bytes in the last elements, fewer than sixteen.
 
-LiteRT on 16-bit data
----------------------
-In all three ways, LiteRT adds products of 16-bit data in 64 bits beside an int64 bias or without a bias; the optimized
-fully connected layer does so only beside an int64 bias. Convolutions and matrix products then round by the upper half
-of their multiplier; fully connected layers round by the whole multiplier, half away from zero.
+**Comparisons in LiteRT.** Bytes are compared in rounded steps of 1/256, so that closer numbers may be equal; so is the
+equality of 16-bit integers. Which 16-bit integer is less is decided by the stored integers. A scale of 1 or more makes
+LiteRT shift by too much, which C++ leaves undefined: then only signs compare, as on processors that shift modulo 32.
 
-    bias   `quantized_bias_type` of the file   operation                           sums and rounding
-    -----  ----------------------------------  ----------------------------------  -------------------------------------
-    int32  says int32                          convolution, fully connected        32-bit sums, rounded as for 8 bits
-    int32  does not say int32                  convolution, fully connected of     Not followed: the kernel reads the
-                                               the reference                       bias as int64, past its end, and
-                                                                                   the results are meaningless.
-    int32  any                                 transposed convolution              Not followed: in all three ways the
-                                                                                   last channels, fewer than eight,
-                                                                                   round as in the reference.
-
-Exponential, logarithm, gelu and 1 / √x of 16-bit data are interpolated linearly between 513 knots (breakpoints of a
-lookup table); sigmoid and tanh are interpolated between 256 values of the sigmoid. Differences of knots are taken
-modulo 2^16, so that a segment that spans 2^15 steps or more slopes the other way. The knots of gelu come from the C
-library's float32 erfc and tanh, which are correctly rounded here and in glibc from version 2.41 on; with other
-libraries about one knot of 10,000 is one step off. A scale within 0.07 % of 2^−12 (for tanh also 2^−11) counts as that
-power. For such data the optimized kernels use another algorithm, up to 12 steps off: not followed.
-
-LiteRT: clamps, comparisons and scales
---------------------------------------
-    behaviour of LiteRT                                             in qmlir
-    --------------------------------------------------------------  ----------------------------------------------------
-    Divides the bounds of a clamp by the scale in float32 and       the same
-    rounds half away from zero.
-    XNNPACK fuses a clamp of bytes into the operation before it,    the same for clamps that the file fuses, except into
-    adds the zero point, then rounds half to even.                  pools
-    The optimized kernels add bytes that are broadcast, and         not followed
-    rescale the last elements (fewer than sixteen) between bytes,
-    in their own ways.
-    Moves, chooses or interpolates stored integers even where the   Maxima, minima and resizes take the real numbers;
-    file gives operands and results several scales.                 PAD writes the zero point of its operand, not that
-                                                                    of its result.
-    The reference's softmax of unsigned bytes has steps of 1/256    followed for results with that scale only
-    whatever the file says.
-    Compares bytes in rounded steps of 1/256, so that closer        the same
-    numbers may be equal. So it tests equality of 16-bit integers.
-    Orders 16-bit integers by their stored values.                  the same
-    A scale of 1 or more makes a comparison shift by too much,      only signs compare, as on processors that shift
-    which C++ leaves undefined.                                     modulo 32
-
-Kernels that LiteRT lacks
--------------------------
-LiteRT has these kernels for some storage types only, for 16 bits only without zero points, and for the results of
-sigmoid, tanh, softmax and normalizations at one scale only. Where LiteRT has no kernel, it refuses the operation or
-computes it on floats; here the operation then rounds as under `default`, and the ledger says so (runtime_kernels.py).
-An operation that LiteRT computes on floats between a DEQUANTIZE and a QUANTIZE of the file is followed as such: by a
+**Missing kernels.** LiteRT has these kernels for some storage types only, for 16 bits only without zero points, and for
+the results of sigmoid, tanh, softmax and normalizations at one scale only. Otherwise it refuses the operation or
+computes it on floats; here the operation rounds as under `default`, and the ledger says so (runtime_kernels.py). An
+operation that LiteRT computes on floats between a DEQUANTIZE and a QUANTIZE of the file is followed as such: by a
 lookup table of exactly that computation, or on floats.
 """
 
@@ -153,13 +113,11 @@ class Rounding:
               sides of a matrix product
     pairs     whether products of u8 by s8 are added in pairs that saturate at 16 bits, where the source model's
               operator is an operator on integers
-    operands  the contract that brings a sum's operands to one scale before they are added; None if the operands are
-              added first and their sum is rounded once
+    operands  the contract that brings a sum's operands to one scale before adding; None: their sum is rounded once
     bits      bits of the larger multiplier of a sum that is rounded once
     function  how functions are computed: tables of elementwise functions (see lowering/nn_to_qint/tables.py), the
               fixed_point of softmax, and the methods of lowering/nn_to_qint/resize.py
-    wide      the rounding of sums of products that are taken in 64 bits, unless their bias has 32 bits; None if sums
-              have 32 bits wherever 32 bits are enough
+    wide      the rounding of 64-bit sums of products, unless their bias has 32 bits; None: 32 bits where enough
     unbiased  whether `wide` also holds without a bias
     narrow    whether a 32-bit bias means 32-bit sums; if not, sums have 64 bits whatever the bias
     truncates whether a mean divides the integer multiplier by its count and truncates, instead of the real factor
@@ -193,7 +151,7 @@ _FUNCTIONS = (
     "tanh", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "mish",
     "swish", "thresholded_relu", "shrink",
 )  # fmt: skip
-"""Elementwise functions: onnxruntime's results equal lookup tables of their float32 values."""
+"""Elementwise functions, for which `ONNXRUNTIME` uses lookup tables of their float32 results."""
 
 ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.conv2d": PAIRS,
