@@ -34,7 +34,7 @@ ACCUMULATOR_MAX = 2**31 - 1
 """The largest magnitude of a sum in an i32 accumulator."""
 
 FACTOR_LIMIT = 2.0**numerics.MAX_SHIFT
-"""Factors between scales are below this, so that a multiplier and a shift can express them (quant/numerics.py)."""
+"""Factors between scales are below this, as a multiplier and a shift require (dialects/quant/numerics.py)."""
 
 LEAST_FACTOR = 2.0 ** (numerics.MIN_SHIFT - 1)
 """The smallest factor that has a multiplier; smaller factors become 0."""

@@ -1,8 +1,8 @@
 """Finds out whether the followed runtime has a kernel for an operation on quantized types, and how it rounds.
 
-It is known for LiteRT only which data its kernels accept (runtimes.py). The kernels accept all data of a .tflite file,
-but possibly not data that qmlir quantized. For onnxruntime it is known which operations it computes in integers, or
-with the same results. The quantizer asks here to write the ledger, nn-to-qint to round; they ask before and after
+Only for LiteRT does qmlir know which data its kernels accept (runtimes.py). They accept all data of a .tflite file, but
+possibly not data that qmlir quantized. For onnxruntime, qmlir knows which operations it computes in integers, or with
+the same results. The quantizer asks here to write the ledger, nn-to-qint to round; they ask before and after
 unsigned integers have become signed.
 
 LiteRT has kernels for unsigned bytes and for signed bytes, but hardly any for both at once. So a network with unsigned

@@ -117,7 +117,7 @@ class Rounding:
     bits      bits of the larger multiplier of a sum that is rounded once
     function  how functions are computed: tables of elementwise functions (see lowering/nn_to_qint/tables.py), the
               fixed_point of softmax, and the methods of lowering/nn_to_qint/resize.py
-    wide      the rounding of 64-bit sums of products, unless their bias has 32 bits; None: 32 bits where enough
+    wide      the rounding of 64-bit sums, taken unless the bias has 32 bits; None: sums have 32 bits where that fits
     unbiased  whether `wide` also holds without a bias
     narrow    whether a 32-bit bias means 32-bit sums; if not, sums have 64 bits whatever the bias
     truncates whether a mean divides the integer multiplier by its count and truncates, instead of the real factor

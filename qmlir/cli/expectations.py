@@ -8,8 +8,8 @@ A comment announces a diagnostic on its own line, or on another line:
     // expected-error-re@+1 {{got {{[0-9]+}} axes}}   inside, double braces hold a regular expression
     // expected-error@unknown {{no ranges}}           a diagnostic without a place in this file
 
-`expected-warning`, `-remark` and `-note` work alike. Each error must match an expectation on its line, whose text the
-error contains, and each expectation must be matched. A note or a remark without an expectation is no error, as in
+`expected-warning`, `-remark` and `-note` work alike. Each error and warning must match an expectation on its line and
+contain its text, and each expectation must be matched. A note or a remark without an expectation is no error, as in
 mlir-opt.
 """
 
@@ -100,7 +100,7 @@ def _pattern(text: str) -> str:
 
 
 def mismatches(diagnostics: Sequence[Diagnostic], announced: Sequence[Expectation], file: str) -> list[Diagnostic]:
-    """Pairs diagnostics with expectations; returns errors for those of either kind that find no partner."""
+    """Returns an error for each error or warning without an expectation, and for each unmet expectation."""
     open_ones = list(announced)
     wrong: list[Diagnostic] = []
     for diagnostic in diagnostics:
