@@ -1,1 +1,1 @@
-"""Readers: a model file becomes the nn dialect."""
+"""Frontends: each reads one model file format and returns a module in the nn dialect."""

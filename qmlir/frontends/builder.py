@@ -1,10 +1,12 @@
-"""How a converter writes nn operations: `Node` is the node being imported, `Builder` (function.py) what it adds to.
+"""How a converter, the function that imports one operator, writes nn operations.
+
+`Node` is the source node being imported; `Builder` (function.py) is the function that its operations are added to.
 
     conv = node.compute(Conv2DOp, [x, w, b], {...})       the operation that computes: carries node and tensor name
-    return node.insert(TransposeOp, [conv], {...})        one that only moves data: carries none
+    return node.insert(TransposeOp, [conv], {...})        an operation that only moves data: carries no name
 
-so that the value with a source tensor's name is always the one whose elements are that tensor, if in another layout.
-Operations of a node enter the function when its converter has returned: one that refuses leaves nothing behind.
+So the value that carries a source tensor's name always holds the elements of that tensor, possibly in another layout.
+A node's operations enter the function when its converter returns, so a converter that refuses leaves nothing behind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,21 +34,21 @@ from qmlir.frontends.values import Constant, Ints, Refusal, Value, sized
 from qmlir.rewriting import name_hint, names_of_value, set_names, tensor_name
 
 PLACE_BYTES = 32
-"""Bytes of a place in a table of indices: i64, and what numpy makes on the way to it."""
+"""Bytes charged for each entry of a table of indices: its i64, and the arrays that numpy makes to compute it."""
 
 Operand = Value | None | Sequence[Value]
-"""None is an absent optional operand, a sequence a variadic one."""
+"""An operand of an operation: None is an absent optional operand, a sequence is a variadic operand."""
 
 
 class Bodies(Protocol):
-    """What a converter may import in the place of its node (walk.py)."""
+    """Imports subgraphs and other operators in the place of a converter's node (walk.py)."""
 
     def run(self, graph: Any, arguments: Sequence[Value], step: str = "") -> list[Value]:
-        """The outputs of a subgraph; `step` tells one run of several apart."""
+        """Imports a subgraph and returns its outputs; `step` prefixes the names in a run, to tell runs apart."""
         ...
 
     def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
-        """The output of an operator as it is in operator set `since`."""
+        """Imports an ONNX operator as operator set `since` defines it, and returns its output."""
         ...
 
 
@@ -54,11 +56,12 @@ class Bodies(Protocol):
 class Node:
     """A node of the source model, as its converter sees it.
 
-    kind     operator, with its domain unless that is the format's own
-    name     the node's name, empty where the exporter gave none
-    outputs  names of its outputs; empty for one that is left out
+    kind     the operator, with its domain unless that is the format's own
+    name     the node's name; empty if the exporter gave no name
+    outputs  names of the node's outputs; empty for an output that is left out
+    builder  the function that the node's operations are added to
     file     the model's file, for errors
-    bodies   imports its subgraphs
+    bodies   imports the node's subgraphs
     """
 
     kind: str
@@ -95,17 +98,17 @@ class Node:
         return str(element_of(x)) if isinstance(x.type, TensorType) else str(x.type)
 
     def room(self, shape: Sequence[int]) -> Shape:
-        """The shape of a table of indices, which is charged to the budget of computed constants.
+        """Charges a table of indices to the budget of computed constants, and returns its shape.
 
         Raises:
-            Refusal: Too little is left of the budget.
+            Refusal: The rest of the budget is too small for the table.
         """
         if not self.builder.budget.take(shape, PLACE_BYTES):
             raise Refusal(self.builder.budget.refusal(shape))
         return tuple(shape)
 
     def array(self, x: Value, what: str) -> Array:
-        """The values of an input that must be known at import."""
+        """The values of an input that must be known at import; `what` names the input in the refusal."""
         if isinstance(x, Constant):
             return x.array
         raise Refusal(
@@ -120,24 +123,24 @@ class Node:
         return tuple(int(v) for v in array.reshape(-1))
 
     def axis(self, axis: int, rank: int) -> int:
-        """An axis counted from the front; a negative one counts from the end."""
+        """Returns an axis counted from the front; a negative `axis` counts from the end."""
         if not -rank <= axis < max(rank, 1):
             raise self.error(f"its axis must lie in [{-rank}, {rank - 1}]", str(axis))
         return axis % max(rank, 1)
 
     def axes(self, axes: Sequence[int], rank: int) -> list[int]:
-        """Axes counted from the front, in order."""
+        """Returns axes counted from the front, in ascending order; they must differ."""
         found = sorted(self.axis(a, rank) for a in axes)
         if len(set(found)) != len(found):
             raise self.error("its axes must differ", str(list(axes)))
         return found
 
     def error(self, need: str, got: str | None = None) -> NodeError:
-        """An error about this node: the model is wrong, not merely beyond qmlir."""
+        """Makes an error about this node, for a model that is wrong and not merely unsupported by qmlir."""
         return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=got, remedy="export the model again")
 
     def called(self) -> str:
-        """What to call this node: its name, else its first output's."""
+        """Returns the name of this node in messages: its own name, else the name of its first output."""
         return self.name or next(filter(None, self.outputs), "")
 
     # ------------------------------------------------------------------------------------------------------------
@@ -151,10 +154,12 @@ class Node:
         *,
         element: Attribute | None = None,
     ) -> SSAValue:
-        """Adds an operation without names: one that moves data around the one that computes.
+        """Adds an operation without source names, which moves data around the operation that computes.
+
+        An nn operation on f16 or bf16 operands is computed in f32, and its result is cast back.
 
         Raises:
-            Refusal: An operand is not of a type that the operation takes.
+            Refusal: The operation does not take an operand's type, or the result is too large.
             NodeError: The operands' shapes do not fit each other.
         """
         values = [self._operand(o) for o in operands]
@@ -164,7 +169,7 @@ class Node:
         half = next((element_of(v) for v in flat if _is_half(v)), None)
         if half is None or not issubclass(op_type, NNOp):
             return self._append(op_type, values, properties, element)
-        # Halves are for storage: computed in f32, rounded once.
+        # f16 and bf16 are storage types: the operation computes in f32 and rounds once.
         wide = [self._widened(v) if isinstance(v, SSAValue) else [self._widened(e) for e in v] for v in values]
         result = self._append(op_type, wide, properties)
         return self.converted(result, half) if is_float(result) else result
@@ -192,7 +197,7 @@ class Node:
         return op.results[0]
 
     def converted(self, x: Value, element: Attribute) -> SSAValue:
-        """The input in another element type, by `nn.cast`."""
+        """Returns the input in another element type; an `nn.cast` converts it unless it already has that type."""
         value = self.builder.ssa(x)
         return value if element_of(value) == element else self._append(CastOp, [value], None, element)
 
@@ -219,9 +224,10 @@ class Node:
         part: str | None = None,
         element: Attribute | None = None,
     ) -> SSAValue:
-        """Adds, as `insert` does, the operation that computes an output, and gives it the node's and the output's name.
+        """Adds the operation that computes an output, as `insert` does, and names it after the node and the output.
 
-        With `part` its result is only a step on the way to the output, and is called `<output>.<part>`.
+        If `part` is given, the result is an intermediate tensor of that output instead, and is called
+        `<output>.<part>`.
         """
         result = self.insert(op_type, operands, properties, element=element)
         assert isinstance(result, OpResult)
@@ -236,24 +242,24 @@ class Node:
         return result
 
     def mark_powers(self, exponent: int, first: int = 0) -> None:
-        """Marks the operations from the `first` pending one on as steps of a sum of powers, or of a root of one."""
+        """Marks the pending operations from index `first` on as steps of a sum of powers, or of a root of that sum."""
         for op in self._pending[first:]:
             if isinstance(op, NNOp) and not isinstance(op, ConstantOp | MovementOp):
                 op.attributes[POWER] = IntegerAttr(exponent, i64)
 
     def cast(self, op_type: type[QuantCastOp], x: SSAValue, element: Attribute) -> SSAValue:
-        """Adds a cast from or to a quantized type, without names: the value is the same tensor's."""
+        """Adds a cast from or to a quantized type; it carries no name, since its value is still the same tensor."""
         op = op_type(x, TensorType(element, self.shape(x)))
         self._pending.append(op)
         return op.result
 
     def number(self, value: float, like: Value) -> Constant:
-        """A scalar constant of the element type that an input is computed in."""
+        """Makes a scalar constant of the element type that `like` is computed in: f32 for f16 and bf16."""
         dtype = like.array.dtype if isinstance(like, Constant) else dtype_of(element_of(like))
         return Constant(np.array(value, np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype))
 
     def add(self, op: Operation) -> None:
-        """Adds an operation made elsewhere, its names on it."""
+        """Adds an operation that already carries its names."""
         self._pending.append(op)
         self._named.update(range(len(op.results)))
 
@@ -266,13 +272,13 @@ class Node:
         return self.insert(TransposeOp, [x], {"permutation": ints(list(permutation))})
 
     def moved(self, x: Value, permutation: Sequence[int]) -> Value:
-        """As `permuted`; a constant does not enter the IR yet."""
+        """Like `permuted`, except that a constant stays a `Constant` and does not enter the IR yet."""
         if isinstance(x, Constant):
             return self.builder.rearranged(x, "transposed", tuple(permutation))
         return self.permuted(x, permutation)
 
     def reversed(self, x: Value, axes: Sequence[int]) -> Value:
-        """The input with its elements in reverse order along some axes: at import if it is constant."""
+        """The input with some axes in reverse order: at import if it is constant, else by `nn.slice`."""
         if isinstance(x, Constant):
             return self.builder.rearranged(x, "reversed", tuple(axes))
         shape = self.shape(x)
@@ -309,14 +315,18 @@ class Node:
     def commit(
         self, results: Sequence[Value], add: Callable[[Sequence[Operation]], object], *, rename: bool = True
     ) -> None:
-        """Gives the operations to `add`; an output that none of them carries is another name of its value."""
+        """Hands the pending operations to `add`.
+
+        If `rename` is set and no pending operation carries the name of an output, that name is added to the names of
+        the output's value.
+        """
         add(self._pending)
         for index, (output, value) in enumerate(zip(self.outputs, results, strict=False)):
             if rename and output and index not in self._named and isinstance(value, SSAValue):
                 _rename(value, self.name, output)
 
     def discard(self) -> None:
-        """Forgets the operations of a converter that refused."""
+        """Erases the pending operations, after the converter refused."""
         for op in reversed(self._pending):
             op.erase()
         self._pending.clear()
@@ -332,15 +342,15 @@ def _is_half(value: SSAValue) -> bool:
 
 
 def _rename(value: SSAValue, node: str, tensor: str) -> None:
-    """Adds names to the operation or argument that computes a value: it also stands for this node and this tensor."""
+    """Adds a node and a tensor to the names that the operation or argument behind a value stands for."""
     while isinstance(value, OpResult) and NAME not in value.op.attributes:
         if not isinstance(value.op, TransposeOp | ReshapeOp):
             break
         value = value.op.x
     own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
-    if tensor in own.tensors:  # the last operation of a body
+    if tensor in own.tensors:  # the last operation of a body already carries the name
         return
-    # A cast has no other name.
+    # A cast carries no name of its own, so it takes the tensor's.
     is_only_name = not own.tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp)
     tensors = [tensor] if is_only_name else own.tensors
     set_names(value, NameAttr.of([own.nodes, node], tensors, [own.data.inside, tensor]))

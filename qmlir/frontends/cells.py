@@ -1,9 +1,11 @@
-"""One step of RNN, GRU and LSTM, written as fully connected layers, functions of one element, products and sums.
+"""One step of an RNN, GRU or LSTM, written as fully connected layers, activation functions, products and sums.
 
-    gates of a step = W · x_t + Wb, for all steps at once, and R · h + Rb
-    z, r, i, o, f, c   what ONNX calls them; P the peepholes from the cell's state to its gates
+    W · x_t + Wb       the part of the gates that comes from the input, computed for all steps at once
+    R · h + Rb         the part of the gates that comes from the state, computed at each step
+    z, r, i, o, f, c   the gates, as ONNX names them
+    P                  the peepholes, which are weights from the LSTM's cell state to its gates
 
-The steps' results carry the output's name and where they belong: `Y.forward.3.hidden`.
+The name of a step's result says which output, direction and step it belongs to: `Y.forward.3.hidden`.
 """
 
 import abc
@@ -39,8 +41,9 @@ Weights: TypeAlias = tuple[Value, Value | None]
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the unrolled network operations belong, as their names say.
+    """A place in the unrolled network, after which the operations added there are named.
 
+    node   the recurrent node
     path   the direction, and the step
     """
 
@@ -48,7 +51,7 @@ class Place:
     path: str
 
     def at(self, step: int) -> "Place":
-        """A step of a direction."""
+        """Returns the place of a step in this direction."""
         return replace(self, path=f"{self.path}.{step}")
 
     def __call__(
@@ -58,16 +61,16 @@ class Place:
         what: str,
         properties: Mapping[str, Attribute | None] | None = None,
     ) -> SSAValue:
-        """Adds an operation whose result is called after this place and `what` it is."""
+        """Adds an operation whose result is called `<output>.<path>.<what>`."""
         return self.node.compute(op_type, operands, properties, part=f"{self.path}.{what}")
 
 
 Function = Callable[[Place, SSAValue, str], SSAValue]
-"""An activation function: adds its operations at a place, the last result called as told."""
+"""An activation function: (place, x, what) → its result, which is called `what` at that place."""
 
 
 def _plain(op_type: type[TensorOp], *names: str) -> Callable[..., Function]:
-    """A function that is an operation, with parameters of these names."""
+    """Makes the factory of an activation function that is one operation, with parameters of these names."""
 
     def make(*values: float) -> Function:
         properties = {name: bound(value) for name, value in zip(names, values, strict=True)}
@@ -110,28 +113,28 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Function], tuple[float, ...], tuple[
     "affine": (_affine, (1.0,), (0.0,)),
     "scaledtanh": (_scaled_tanh, (1.0,), (1.0,)),
 }
-"""Name in lower case → what makes it of alpha and beta, and the defaults of those that it has."""
+"""Name in lower case → (factory from its parameters, defaults of its alphas, defaults of its betas)."""
 
 
 @dataclass(frozen=True)
 class Cell(abc.ABC):
     """A recurrent cell of one direction.
 
-    hidden      H, elements of the state
-    inputs      W [G·H, I] and Wb [G·H], or None for zeros
-    recurrent   R and Rb the same way, in as many parts as `PARTS` has
-    functions   f, g, h
-    limit       what arguments of functions are clamped to, on both sides; None without limit
+    hidden      H, the number of elements of the state
+    inputs      W [G·H, I] and Wb [G·H]; None in the place of Wb stands for zeros
+    recurrent   R and Rb in the same form, one pair for each part in `PARTS`
+    functions   the activation functions f, g, h
+    limit       arguments of activation functions are clamped to [−limit, limit]; None if they are not clamped
     """
 
     PARTS: ClassVar[tuple[int, ...]] = (1,)
-    """The gates that each part of R computes."""
+    """The number of gates that each part of R computes."""
 
     FUNCTIONS: ClassVar[tuple[str, ...]] = ("tanh",)
-    """The functions where the node names none."""
+    """The activation functions of a node that names no functions."""
 
     STATES: ClassVar[int] = 1
-    """Tensors that go from step to step; the first is the output."""
+    """The number of tensors that pass from step to step; the first of them is the output."""
 
     hidden: int
     inputs: Weights
@@ -141,18 +144,18 @@ class Cell(abc.ABC):
 
     @abc.abstractmethod
     def step(self, at: Place, gates: SSAValue, state: Sequence[Value]) -> list[SSAValue]:
-        """The state, [N, H] each, after a step whose W · x + Wb is `gates` [N, G·H]."""
+        """Returns the tensors of the state [N, H] after a step; `gates` [N, G·H] is W · x + Wb of that step."""
 
     def recalled(self, at: Place, part: int, h: Value, what: str) -> SSAValue:
-        """R · h + Rb of a part."""
+        """Computes R · h + Rb for one part of R."""
         return at(FullyConnectedOp, [h, *self.recurrent[part]], what)
 
     def gate(self, at: Place, x: SSAValue, first: int, count: int = 1) -> SSAValue:
-        """Some of the gates in [N, …]."""
+        """Slices `count` gates out of x [N, …], from gate `first` on."""
         return sliced(at.node, x, [0, first * self.hidden], [at.node.shape(x)[0], count * self.hidden])
 
     def applied(self, at: Place, function: int, x: SSAValue, what: str) -> SSAValue:
-        """A function of its argument within the limits."""
+        """Applies an activation function to x, which is clamped first if there is a limit."""
         if self.limit is not None:
             x = at(ClampOp, [x], f"{what}.clipped", {"min": bound(-self.limit), "max": bound(self.limit)})
         return self.functions[function](at, x, what)
@@ -198,7 +201,7 @@ class GRUCell(Cell):
 class LSTMCell(Cell):
     """i, o, f = f(W·x + R·h + P·c), o with the new c; n = g(W·x + R·h); c' = f·c + i·n; h' = o · h(c').
 
-    peepholes   P of i, o and f, [H] each; none where empty
+    peepholes   P of i, o and f, [H] each; empty if the cell has no peepholes
     coupled     whether f = 1 − i
     """
 
@@ -215,8 +218,8 @@ class LSTMCell(Cell):
         if self.peepholes:
             i = self._peeping(at, total, 0, c, "input")
             f = None if self.coupled else self._peeping(at, total, 2, c, "forget")
-            o = None  # sees the new state
-        else:  # one operation for all three
+            o = None  # computed below, since it sees the new cell state
+        else:  # one operation computes all three gates
             every = self.applied(at, 0, self.gate(at, total, 0, 3), "gates")
             i, o, f = (self.gate(at, every, n) for n in range(3))
         if f is None or self.coupled:
@@ -228,6 +231,6 @@ class LSTMCell(Cell):
         return [at(MulOp, [o, self.functions[2](at, cell, "shown")], "hidden"), cell]
 
     def _peeping(self, at: Place, total: SSAValue, gate: int, cell: Value, what: str) -> SSAValue:
-        """A gate that sees the cell."""
+        """Computes a gate that sees the cell state through its peephole."""
         seen = at(MulOp, [cell, self.peepholes[gate]], f"{what}.seen")
         return self.applied(at, 0, at(AddOp, [self.gate(at, total, gate), seen], f"{what}.sum"), what)

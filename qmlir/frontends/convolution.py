@@ -2,9 +2,11 @@
 
     one dimension   the columns of an image of one row
     two             as they are
-    more            outermost dimension by dimension: its taps become channels, its positions a part of the batch
+    more            one dimension less at a time: the taps of the outermost dimension become channels, and its output
+                    positions become part of the batch
 
-Padding, slices and concatenations move elements and compute nothing, so all of these quantize as convolutions do.
+A tap is one element of a convolution's window. Padding, slices and concatenations move elements and compute nothing,
+so all of these forms quantize as convolutions do.
 """
 
 from math import prod
@@ -29,7 +31,10 @@ def convolved(
     *,
     part: str | None = None,
 ) -> SSAValue:
-    """The operation that computes a node, or a `part` of it: [N, …, C] with weights [O, …, C/groups] → [N, …, O]."""
+    """Adds the convolution that computes a node's output, or a `part` of it.
+
+    The image is [N, …, C], the weights are [O, …, C/groups], the result is [N, …, O].
+    """
     image, windows = cropped(node, image, windows)
     rank = len(windows.kernel)
     if rank == 1:
@@ -54,9 +59,10 @@ def convolved(
 def _outermost_as_channels(
     node: Node, image: SSAValue, weights: Value, windows: Geometry, groups: int
 ) -> tuple[SSAValue, Value]:
-    """The image [N, D, …, C] as [N·D', …, K·C], each group's channels the K taps of a window along D one after another.
+    """Moves the outermost spatial dimension of a convolution into the batch and the channels.
 
-    The weights [O, K, …, C/groups] become [O, …, K·C/groups].
+    The image [N, D, …, C] becomes [N·D', …, K·C]: the channels of a group hold the K taps of a window along D, one tap
+    after another. The weights [O, K, …, C/groups] become [O, …, K·C/groups].
     """
     (taps,), (stride,), (dilation,) = windows.kernel, windows.strides, windows.dilations
     batch, size, *others, channels = node.shape(image)
@@ -81,7 +87,7 @@ def _outermost_as_channels(
 
 
 def spread(node: Node, image: SSAValue, strides: Ints) -> SSAValue:
-    """The image [N, …, C] with `stride` − 1 zeros after each element of each spatial dimension."""
+    """Inserts `stride` − 1 zeros after each element of each spatial dimension of the image [N, …, C]."""
     if max(strides) == 1:
         return image
     batch, *sizes, channels = node.shape(image)

@@ -1,7 +1,7 @@
-"""The function that an import grows: its block, and the constants in it.
+"""The function that an import builds: its block, and the constants in it.
 
-A constant enters the block at its first use and is one operation for all its uses. One that repeats a smaller one many
-times enters as the smaller one and a broadcast.
+A constant enters the block at its first use, and all its uses share one operation. A large constant that repeats a
+smaller array enters the block as the smaller array and a broadcast.
 """
 
 from dataclasses import dataclass, field
@@ -23,12 +23,18 @@ from qmlir.rewriting import name_hint
 _Key = tuple[int, Ints | None]
 
 REPEATED = 16 << 20
-"""Bytes from which on the repetitions of a constant are left to the network."""
+"""If the repetitions in a constant take at least this many bytes, the network computes them by a broadcast."""
 
 
 @dataclass
 class Builder:
-    """The function's block, the constants in it, and how many more bytes of constants it may compute."""
+    """Builds the function that an import returns.
+
+    block      the function's block
+    budget     how many more bytes of constants the import may compute
+    constants  the constants in the block, by identity and permutation
+    derived    the constants that `rearranged` has made, by identity, method and argument
+    """
 
     block: Block
     budget: Budget = field(default_factory=Budget)
@@ -41,7 +47,7 @@ class Builder:
     )
 
     def rearranged(self, constant: Constant, how: Literal["reshaped", "transposed", "reversed"], to: Ints) -> Constant:
-        """A constant's elements in another order or shape: the same constant whenever asked for."""
+        """Returns a constant with its elements in another order or shape; equal requests return the same constant."""
         identity = _identity(constant)
         key = id(identity), how, to
         if key not in self.derived:
@@ -49,14 +55,14 @@ class Builder:
         return self.derived[key][1]
 
     def ssa(self, value: Value) -> SSAValue:
-        """The value in the IR; a constant enters it at its first use."""
+        """Returns the value in the IR; a constant enters the IR at its first use."""
         return value if isinstance(value, SSAValue) else self.constant(value)
 
     def constant(self, constant: Constant, permutation: Ints | None = None) -> SSAValue:
-        """The `nn.constant` of an array, its dimensions permuted if asked for; one for all its uses."""
+        """Returns a constant's value in the IR, its dimensions permuted if asked for; all uses share the value."""
         identity = _identity(constant)
         key = id(identity), permutation
-        # The entry keeps the array alive: its id stays its own.
+        # The entry keeps the array alive, so that no other array can get its id.
         if key not in self.constants:
             moved = constant if permutation is None else constant.transposed(permutation)
             self.constants[key] = identity, self._add_constant(moved)
@@ -85,7 +91,7 @@ class Builder:
         return cast.result
 
     def _add_repeated(self, constant: Constant) -> SSAValue | None:
-        """A large constant that repeats a smaller one as an `nn.broadcast` of it; None for any other constant."""
+        """Adds a large constant that repeats a smaller array, as an `nn.broadcast`; None for any other constant."""
         array = constant.array
         own = once(array)
         if array.nbytes - own.nbytes < REPEATED:
@@ -96,7 +102,7 @@ class Builder:
         return op.y
 
     def finish(self) -> None:
-        """Erases constants that nothing uses after all."""
+        """Erases the constants that no operation uses."""
         for _, value in self.constants.values():
             while value.first_use is None and isinstance(value, OpResult):
                 op = value.op
@@ -108,5 +114,8 @@ class Builder:
 
 
 def _identity(constant: Constant) -> Constant | Array:
-    """What says whether two constants are the same: the array; that of a quantized one need not exist."""
+    """Returns the object that identifies a constant: its array, or the constant itself if it is quantized.
+
+    The float array of a quantized constant is computed only on demand.
+    """
     return constant if isinstance(constant, Dequantized) else constant.array

@@ -1,7 +1,7 @@
-"""What of a source model qmlir does not know: one report of all its `qmlir.opaque` operations.
+"""The report of everything that qmlir cannot import from a source model: all its `qmlir.opaque` operations.
 
-A frontend imports an operation without meaning as opaque and goes on, so one run finds every gap. The compiler calls
-`refuse_opaque` before it does anything with the module.
+A frontend imports a source operation that nn cannot express as `qmlir.opaque` and goes on, so one run finds every gap.
+The compiler calls `refuse_opaque` before it does anything with the module.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,18 @@ from qmlir.rewriting import node_name
 _NAMES_SHOWN = 4
 
 UNKNOWN_SHAPE = "the shape of its input"
-"""How the reason begins of an operation that qmlir knows, after one that leaves the shape of its result open."""
+"""Start of the reason for an opaque operation that qmlir knows, but whose input has no known shape.
+
+The shape is unknown because an earlier opaque operation computes the input.
+"""
 
 
 @dataclass(frozen=True)
 class OpaqueKind:
-    """Opaque operations of one kind for one reason.
+    """The opaque operations of a module that share a kind and a reason.
 
     kind    domain and operator, as `onnx.NonZero`
-    count   how many there are
+    count   the number of these operations
     names   their names, in program order
     reason  why qmlir cannot import them
     """
@@ -35,7 +38,7 @@ class OpaqueKind:
 
 
 def opaque_report(module: ModuleOp) -> list[OpaqueKind]:
-    """Every opaque operation of a module, those of one kind and reason together, in order of first appearance."""
+    """Lists the opaque operations of a module, grouped by kind and reason, in order of first appearance."""
     names: dict[tuple[str, str], list[str]] = {}
     for op in module.walk():
         if isinstance(op, OpaqueOp):
@@ -47,12 +50,12 @@ def refuse_opaque(module: ModuleOp, file: str) -> None:
     """Refuses a module that holds opaque operations.
 
     Args:
-        module: As a frontend made it.
-        file: Where it came from.
+        module: A module as a frontend returns it.
+        file: The model's file, for the message.
 
     Raises:
-        QmlirError: It has some; the text lists all of them with counts, names and reasons, and only counts those that
-            would be known if the shapes of the others' results were.
+        QmlirError: The module holds opaque operations. The message lists them with counts, names and reasons. If an
+            operation is opaque only because an earlier one leaves its input's shape unknown, it is merely counted.
     """
     report = opaque_report(module)
     if not report:

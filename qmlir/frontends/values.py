@@ -1,8 +1,8 @@
-"""What a converter is given and gives back: the tensors of the source model.
+"""The tensors of the source model, which a converter takes and returns.
 
-A tensor is either computed, an SSA value, or known at import, a `Constant`. Shapes, axes and whatever is computed from
-constants alone stay `Constant` and never enter the IR; weights enter it when an operation uses them. A constant that
-the model keeps quantized is `Dequantized`: floats for whoever asks, stored integers in the IR.
+A tensor is either an SSA value, computed at run time, or a `Constant`, known at import. Shapes, axes and everything
+computed from constants alone stay `Constant`s and never enter the IR; weights enter the IR when an operation uses them.
+A constant that the model stores as integers is a `Dequantized`: its `array` is floats, and the IR holds the integers.
 """
 
 import math
@@ -28,36 +28,36 @@ class Constant:
 
     @property
     def array(self) -> Array:
-        """Its values."""
+        """The values of the tensor."""
         return self._array
 
     @property
     def shape(self) -> Shape:
-        """Its dimensions."""
+        """The dimensions of the tensor."""
         return self.array.shape
 
     def reshaped(self, shape: Sequence[int]) -> "Constant":
-        """The same elements in row-major order under another shape."""
+        """Returns the constant under another shape, with the same elements in row-major order."""
         return Constant(self.array.reshape(shape), self.name)
 
     def transposed(self, permutation: Sequence[int]) -> "Constant":
-        """Its dimensions permuted."""
+        """Returns the constant with its dimensions permuted."""
         return Constant(self.array.transpose(permutation), self.name)
 
     def reversed(self, axes: Sequence[int]) -> "Constant":
-        """Its elements in reverse order along some axes, none of them quantized."""
+        """Returns the constant with `axes` in reverse order; its quantized axis must not be among them."""
         return Constant(np.flip(self.array, tuple(axes)), self.name)
 
 
 class Wide(Constant):
-    """A constant of 64-bit integers and the scales of what they stand for, of which no quantized type can speak."""
+    """A constant of 64-bit integers with the scales of their steps, since quantized types end at 32 bits."""
 
     def __init__(self, array: Array, scales: Floats, name: str = ""):
         super().__init__(array, name)
         self.scales = scales
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
-        """The same elements, and scales, under another shape."""
+        """Returns the constant under another shape, with the same elements and scales."""
         return Wide(self.array.reshape(shape), self.scales, self.name)
 
 
@@ -65,7 +65,7 @@ class Dequantized(Constant):
     """A constant that the model stores as integers.
 
     stored  the integers, in the numpy type of `type`
-    type    what they stand for, per tensor or per axis
+    type    their quantized type, per tensor or per axis
     """
 
     def __init__(self, stored: Array, type: UniformType, name: str = ""):
@@ -73,7 +73,7 @@ class Dequantized(Constant):
 
     @property
     def array(self) -> Array:
-        """The floats it stands for."""
+        """The floats that the stored integers represent."""
         return self._floats
 
     @cached_property
@@ -86,7 +86,7 @@ class Dequantized(Constant):
         return self.stored.shape
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
-        """As integers where the quantized axis stays a dimension, else as floats."""
+        """Returns the constant in another shape: integers if the quantized axis stays a dimension, else floats."""
         axis, old, new = self.type.axis, self.shape, tuple(shape)
         if axis is None:
             return Dequantized(self.stored.reshape(new), self.type, self.name)
@@ -106,9 +106,9 @@ class Dequantized(Constant):
 
 
 class Blocked(Constant):
-    """A constant that the model stores as integers with parameters for each block, and that is floats here.
+    """A constant of floats that the model stores as integers, with a scale and a zero point for each block.
 
-    block  the size of a block
+    block  the number of elements in a block
     """
 
     def __init__(self, array: Array, name: str, block: int):
@@ -126,7 +126,7 @@ class Blocked(Constant):
 
 
 def along(type: UniformType, axis: int) -> UniformType:
-    """A type quantized per axis, along another axis."""
+    """Returns a per-axis quantized type with its quantized axis moved to `axis`."""
     return UniformType.per_axis(
         type.storage, axis, type.scales, type.zero_points, type.storage_min, type.storage_max, type.expressed
     )
@@ -136,9 +136,9 @@ Value = SSAValue | Constant
 
 
 class Refusal(Exception):
-    """A converter's answer to a node that has no meaning in nn: it becomes `qmlir.opaque` with this reason.
+    """Raised by a converter for a node that nn cannot express: the node becomes `qmlir.opaque` with this reason.
 
-    Never seen by a user as an exception.
+    A user never sees it as an exception.
     """
 
     reason: str
@@ -149,14 +149,14 @@ class Refusal(Exception):
 
 
 LARGEST = 1 << 40
-"""The most elements of a tensor: more than any machine holds, and few enough to count their bits in 64 bits."""
+"""The most elements a tensor may have: more than any machine holds, and few enough to count their bits in 64 bits."""
 
 
 def sized(shape: Sequence[int]) -> Shape:
-    """The shape of a tensor.
+    """Returns the shape of a tensor as a tuple, after checking its size.
 
     Raises:
-        Refusal: It has more elements than `LARGEST`.
+        Refusal: The tensor has more than `LARGEST` elements.
     """
     if math.prod(shape) > LARGEST:
         raise Refusal(f"a tensor of shape {list(shape)} has more than 2^{LARGEST.bit_length() - 1} elements")
@@ -164,10 +164,10 @@ def sized(shape: Sequence[int]) -> Shape:
 
 
 def once(array: Array) -> Array:
-    """The part of an array that it holds once, where it repeats one in memory; it broadcasts to the array."""
+    """Returns the array without its repetitions, which have stride 0 in memory; the result broadcasts to the array."""
     return array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
 
 
 def filled(shape: Sequence[int], value: np.generic | Array, name: str = "") -> Constant:
-    """A constant with one value everywhere, which takes the memory of that value."""
+    """Makes a constant with one value everywhere, which takes the memory of a single value."""
     return Constant(np.broadcast_to(value, sized(shape)), name)

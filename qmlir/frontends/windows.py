@@ -1,6 +1,7 @@
-"""Windows of any number of spatial dimensions over images [N, …, C]; nn has two.
+"""Windows over images [N, …, C] with any number of spatial dimensions; nn's windows have two.
 
-One dimension is a row of an image of one row, more are taken apart by who uses the windows (convolution.py).
+A window over one dimension becomes a window over an image of one row. Windows over more than two dimensions are split
+by the operator that uses them (convolution.py).
 """
 
 from collections.abc import Sequence
@@ -20,10 +21,11 @@ from qmlir.frontends.values import Ints
 
 @dataclass(frozen=True)
 class Geometry:
-    """A window over the spatial dimensions, one value for each.
+    """The geometry of a window: each field has one value for each spatial dimension.
 
-    low, high   padding before and after the image; negative padding crops (`cropped`)
-    extra       what `ceil_mode` adds after it so that a last, partial window fits; outside the padded image
+    low, high   padding before and after the image; negative padding crops the image (`cropped`)
+    extra       padding that `ceil_mode` adds after `high` so that a last, partial window fits; it does not belong to
+                the padded image
     """
 
     kernel: Ints
@@ -34,7 +36,7 @@ class Geometry:
     extra: Ints
 
     def properties(self) -> dict[str, Attribute]:
-        """The properties of a `WindowOp`, for two dimensions; the extra padding counts as padding."""
+        """Returns the properties of a `WindowOp` in two dimensions; the extra padding counts as padding."""
         bottom, right = (high + extra for high, extra in zip(self.high, self.extra, strict=True))
         return {
             "strides": ints(self.strides),
@@ -43,24 +45,24 @@ class Geometry:
         }
 
     def spans(self) -> Ints:
-        """From a window's first to its last element, for each dimension."""
+        """Returns the span of a window in each dimension (see `span`)."""
         return tuple(span(k, d) for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def along(self, axes: slice) -> "Geometry":
-        """The window over some of the dimensions."""
+        """Returns the window over some of its dimensions."""
         return Geometry(*(values[axes] for values in self._fields()))
 
     def of_rows(self) -> "Geometry":
-        """A window over one dimension as one over the columns of an image of one row."""
+        """Returns a window over one dimension as a window over the columns of an image of one row."""
         return Geometry(*((neutral, *own) for neutral, own in zip((1, 1, 1, 0, 0, 0), self._fields(), strict=True)))
 
     def unpadded(self) -> "Geometry":
-        """The window over an image that has its padding already."""
+        """Returns the window without padding, for an image that already contains its padding."""
         nothing = (0,) * len(self.kernel)
         return replace(self, low=nothing, high=nothing, extra=nothing)
 
     def outputs(self, image: Sequence[int]) -> Ints:
-        """The size of the result over an image of the given spatial size."""
+        """Returns the spatial size of the result over an image of the given spatial size."""
         padded = (sum(sizes) for sizes in zip(image, self.low, self.high, self.extra, strict=True))
         return tuple((n - s) // step + 1 for n, s, step in zip(padded, self.spans(), self.strides, strict=True))
 
@@ -69,12 +71,12 @@ class Geometry:
 
 
 def span(extent: int, dilation: int) -> int:
-    """From the first to the last element of a window, both included."""
+    """Returns the number of elements from the first to the last element of a window, both included."""
     return (extent - 1) * dilation + 1
 
 
 def cropped(node: Node, image: SSAValue, windows: Geometry) -> tuple[SSAValue, Geometry]:
-    """The image [N, …, C] without what negative padding cuts off, and the windows with the padding that is left."""
+    """Crops the image [N, …, C] by its negative padding; returns it, and the windows with their other padding."""
     if min(windows.low + windows.high) >= 0:
         return image, windows
     before = [max(-low, 0) for low in windows.low]
@@ -91,7 +93,7 @@ def cropped(node: Node, image: SSAValue, windows: Geometry) -> tuple[SSAValue, G
 def sliced(
     node: Node, x: SSAValue, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None
 ) -> SSAValue:
-    """`nn.slice`, by default of neighbours; nothing where it takes all."""
+    """Adds an `nn.slice`, with strides of 1 by default; returns x itself if a slice without strides takes all of it."""
     if tuple(sizes) == node.shape(x) and strides is None:
         return x
     steps = [1] * len(sizes) if strides is None else list(strides)
@@ -102,7 +104,7 @@ def sliced(
 def padded(
     node: Node, x: SSAValue, low: Sequence[int], high: Sequence[int], value: float = 0.0, *, integer: int = 0
 ) -> SSAValue:
-    """`nn.pad` with a number, which for integer tensors is `integer`; nothing where there is nothing to add."""
+    """Adds an `nn.pad` with `value`, or `integer` for an integer tensor; returns x itself if all padding is 0."""
     if not any(low) and not any(high):
         return x
     element = element_of(x)

@@ -1,4 +1,4 @@
-"""ONNX models in: `load_onnx`. Imports onnx, so the compiler imports this package when it meets such a file."""
+"""The ONNX frontend: `load_onnx`. It imports onnx, so the compiler imports this package only for an ONNX file."""
 
 from qmlir.frontends.onnx.importer import load_onnx
 

@@ -1,4 +1,4 @@
-"""Activations with attributes or bounds, and what is the identity at inference."""
+"""Activations with attributes or bounds, and operators that are the identity at inference."""
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr
@@ -24,13 +24,13 @@ from qmlir.frontends.values import Constant, Refusal, Value, filled
 
 @converts("LeakyRelu", since=6)
 def leaky_relu(node: Node, x: Value, *, alpha: float = 0.01) -> Value:
-    """x, or alpha · x below 0."""
+    """y = alpha · x where x < 0, else x."""
     return node.compute(LeakyReluOp, [x], {"alpha": bound(alpha)})
 
 
 @converts("Elu", since=6)
 def elu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
-    """x, or alpha · (e^x − 1) below 0."""
+    """y = alpha · (e^x − 1) where x < 0, else x."""
     return node.compute(EluOp, [x], {"alpha": bound(alpha)})
 
 
@@ -38,43 +38,43 @@ def elu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
 def selu(
     node: Node, x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
 ) -> Value:
-    """gamma · x, or gamma · alpha · (e^x − 1) below 0."""
+    """y = gamma · alpha · (e^x − 1) where x < 0, else gamma · x."""
     return node.compute(SeluOp, [x], {"alpha": bound(alpha), "gamma": bound(gamma)})
 
 
 @converts("Celu", since=12)
 def celu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
-    """x, or alpha · (e^(x / alpha) − 1) below 0."""
+    """y = alpha · (e^(x / alpha) − 1) where x < 0, else x."""
     return node.compute(CeluOp, [x], {"alpha": bound(alpha)})
 
 
 @converts("HardSigmoid", since=6)
 def hard_sigmoid(node: Node, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    """max(0, min(1, alpha · x + beta))."""
+    """y = max(0, min(1, alpha · x + beta))."""
     return node.compute(HardSigmoidOp, [x], {"alpha": bound(alpha), "beta": bound(beta)})
 
 
 @converts("ThresholdedRelu", since=10)
 def thresholded_relu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
-    """x above alpha, else 0."""
+    """y = x where x > alpha, else 0."""
     return node.compute(ThresholdedReluOp, [x], {"alpha": bound(alpha)})
 
 
 @converts("Shrink", since=9)
 def shrink(node: Node, x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
-    """x brought nearer to 0 by bias, and to 0 within lambd."""
+    """y = x + bias where x < −lambd, x − bias where x > lambd, else 0."""
     return node.compute(ShrinkOp, [x], {"bias": bound(bias), "threshold": bound(lambd)})
 
 
 @converts("Swish", since=24)
 def swish(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
-    """x · sigmoid(alpha · x)."""
+    """y = x · sigmoid(alpha · x)."""
     return node.compute(SwishOp, [x], {"alpha": bound(alpha)})
 
 
 @converts("Gelu", since=20)
 def gelu(node: Node, x: Value, *, approximate: str = "none") -> Value:
-    """x · Φ(x), or its approximation by tanh."""
+    """y = x · Φ(x), or its approximation by tanh."""
     if approximate not in ("none", "tanh"):
         raise node.error("its attribute approximate must be none or tanh", approximate)
     return node.compute(GeluOp, [x], {"tanh": BoolAttr.from_bool(approximate == "tanh")})
@@ -85,13 +85,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @converts("Clip", since=6)
 def clip_attributes(node: Node, x: Value, *, min: float = -_LARGEST, max: float = _LARGEST) -> Value:
-    """min(max(x, min), max)."""
+    """y = min(max(x, min), max), with bounds as attributes."""
     return _clamp(node, x, min, max)
 
 
 @converts("Clip", since=11)
 def clip(node: Node, x: Value, min: Value | None = None, max: Value | None = None) -> Value:
-    """min(max(x, min), max); an absent bound does not bind."""
+    """y = min(max(x, min), max), with bounds as inputs; an absent bound has no effect."""
     for value, what in ((min, "lower bound"), (max, "upper bound")):
         if value is not None and int(np.prod(node.shape(value))) != 1:
             raise node.error(f"its {what} must be a scalar", f"{list(node.shape(value))}")
@@ -106,7 +106,7 @@ def clip(node: Node, x: Value, min: Value | None = None, max: Value | None = Non
 
 
 def _is_number(bound: Value) -> bool:
-    """Whether a bound is known and no NaN."""
+    """Whether a bound is known at import and is not NaN."""
     return isinstance(bound, Constant) and not np.isnan(bound.array.astype(np.float32)).any()
 
 
@@ -122,19 +122,19 @@ def _clamp(node: Node, x: Value, low: float | None, high: float | None) -> Value
 
 @converts("Identity")
 def identity(node: Node, x: Value) -> Value:
-    """x."""
+    """Returns x."""
     return x
 
 
 @converts("Dropout", since=7)
 def dropout(node: Node, x: Value, *, ratio: float = 0.5) -> Value:
-    """x; its mask, before version 10 of x's type, is not given."""
+    """Returns x without the mask, which has the type of x before version 10."""
     return x
 
 
 @converts("Dropout", since=10)
 def dropout_bool_mask(node: Node, x: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
-    """x and a mask that keeps everything."""
+    """Returns x and a mask that keeps every element."""
     return x, filled(node.shape(x), np.True_)
 
 
@@ -142,7 +142,7 @@ def dropout_bool_mask(node: Node, x: Value, *, ratio: float = 0.5) -> tuple[Valu
 def dropout_training(
     node: Node, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *, seed: int = 0
 ) -> tuple[Value, ...]:
-    """x and a mask that keeps everything, unless it is training."""
+    """Returns x and a mask that keeps every element; refuses training mode."""
     if training_mode is not None and node.array(training_mode, "training_mode").any():
         raise Refusal("it is in training mode")
     return x, filled(node.shape(x), np.True_)

@@ -1,6 +1,6 @@
-"""onnxruntime's Attention, MultiHeadAttention and RotaryEmbedding as ONNX's Attention and RotaryEmbedding.
+"""onnxruntime's Attention, MultiHeadAttention and RotaryEmbedding, imported as ONNX's operators of these names.
 
-These have bodies of their own in ONNX: matrix products around a softmax.
+ONNX defines its own Attention and RotaryEmbedding by function bodies: for Attention, matrix products around a softmax.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from qmlir.frontends.values import Constant, Ints, Refusal, Value
 from qmlir.frontends.windows import sliced
 
 SINCE = 23
-"""The operator set in which ONNX has both."""
+"""The operator set whose Attention and RotaryEmbedding are used."""
 
 
 @converts("MultiHeadAttention", domain="com.microsoft")
@@ -35,7 +35,7 @@ def multi_head_attention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> Value:
-    """query, key and value [B, S, heads · size], with a bias for all three one after another."""
+    """Attention over query, key and value [B, S, heads · size]; `bias` holds their three biases one after another."""
     if key is None or value is None or any(node.rank(v) != 3 for v in (query, key, value)):
         raise Refusal("its query, key and value are packed, and qmlir takes them one by one, of rank 3")
     if key_padding_mask is not None or past_key is not None or past_value is not None:
@@ -64,7 +64,7 @@ def attention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> Value:
-    """x [B, S, I]; weights [I, Q + K + V] make query, key and value of it."""
+    """Attention over the query, key and value that weights [I, Q + K + V] compute from x [B, S, I]."""
     if mask_index is not None or past is not None:
         raise Refusal("it has a mask or a past, which qmlir knows of ONNX's own Attention only")
     batch, length, width = node.shape(x)
@@ -77,7 +77,7 @@ def attention(
 
 
 def _parts(node: Node, x: Value, sizes: Sequence[int]) -> list[Value]:
-    """Pieces of so many elements of the last dimension."""
+    """Splits the last dimension of x into parts of the given sizes."""
     *others, total = node.shape(x)
     if sum(sizes) != total:
         raise node.error(f"its query, key and value must have {total} elements together", str(list(sizes)))
@@ -115,7 +115,7 @@ def rotary_embedding(
     rotary_embedding_dim: int = 0,
     scale: float = 1.0,
 ) -> Value:
-    """x [B, S, heads · size] or [B, heads, S, size], turned by the angles of its positions [B, S]."""
+    """Rotates x [B, S, heads · size] or [B, heads, S, size] by the angles of its positions [B, S]."""
     if node.rank(position_ids) != 2:
         raise Refusal("its positions are an offset, and qmlir takes one for each element of the sequence")
     if node.rank(x) == 3 and not num_heads:

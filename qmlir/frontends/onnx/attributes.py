@@ -1,4 +1,4 @@
-"""Attributes of an ONNX node: as arguments of a converter, and as MLIR attributes of an opaque operation."""
+"""Attributes of an ONNX node, as arguments of a converter and as MLIR attributes of a `qmlir.opaque` operation."""
 
 import onnx
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, f32, i64
@@ -10,16 +10,16 @@ from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.values import Floats, Ints
 
 AttributeValue = int | float | str | Ints | Floats | tuple[str, ...] | Array | onnx.GraphProto | onnx.AttributeProto
-"""What a converter gets; whatever has no Python form stays as it is."""
+"""The value of an attribute as a converter takes it; an attribute without a Python form stays a protobuf message."""
 
 _TYPES = onnx.AttributeProto
 
 
 def attribute_value(attribute: onnx.AttributeProto, model: Model) -> AttributeValue:
-    """The value of an attribute.
+    """Returns the value of an attribute.
 
     Raises:
-        FileError: It is a tensor that does not hold what it says.
+        FileError: The attribute is a tensor whose data do not match its declared type and shape.
     """
     match attribute.type:
         case _TYPES.INT:
@@ -45,7 +45,7 @@ def attribute_value(attribute: onnx.AttributeProto, model: Model) -> AttributeVa
 
 
 def attribute_ir(value: AttributeValue) -> Attribute:
-    """An attribute's value in the IR; what it cannot hold is described by a string."""
+    """Returns the value of an attribute as an MLIR attribute; a string describes a value that the IR cannot hold."""
     match value:
         case int():
             return IntegerAttr(value, i64)

@@ -1,4 +1,4 @@
-"""Cast, CastLike and BitCast: at import where the operand is constant."""
+"""Cast, CastLike and BitCast; a constant operand is cast at import if the budget of constants allows."""
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, NoneType, i8
@@ -15,7 +15,7 @@ from qmlir.frontends.values import Constant, Refusal, Value, once
 
 @converts("Cast", since=6)
 def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    """x in another element type."""
+    """Converts x to the ONNX element type `to`."""
     element = element_type(to)
     if isinstance(element, NoneType) or node.element(x) == "none":
         raise Refusal(f"it casts {node.element(x)} to {element_name(to)}")
@@ -24,12 +24,12 @@ def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = 
 
 @converts("CastLike", since=15)
 def cast_like(node: Node, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
-    """x in another tensor's element type."""
+    """Converts x to the element type of `like`."""
     return _converted(node, x, _element(like), bool(saturate), round_mode)
 
 
 def _element(x: Value) -> Attribute:
-    """The element type of an input."""
+    """Returns the MLIR element type of an input."""
     try:
         return element_type_of(x.array.dtype) if isinstance(x, Constant) else element_of(x)
     except KeyError:
@@ -53,13 +53,13 @@ def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_m
 
 @converts("BitCast", since=26)
 def bit_cast(node: Node, x: Value, *, to: int) -> Value:
-    """The same bits under another element type."""
+    """Reinterprets the bits of x as another element type."""
     element = element_type(to)
     if isinstance(element, NoneType):
         raise Refusal(f"it takes {node.element(x)} for {element_name(to)}")
     if element == _element(x):
         return x
-    if node.element(x) == "i1":  # a byte that is 0 or 1
+    if node.element(x) == "i1":  # an i1 element becomes a byte that is 0 or 1
         x = _converted(node, x, i8, saturate=True, round_mode="up")
     if isinstance(x, Constant) and x.array.dtype.itemsize == np.dtype(dtype_of(element)).itemsize:
         return Constant(x.array.view(dtype_of(element)), x.name)

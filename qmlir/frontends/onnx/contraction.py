@@ -1,4 +1,4 @@
-"""Gemm, MatMul and small determinants: contractions, with constant weights in the order nn wants."""
+"""Gemm, MatMul and determinants of small matrices; constant weights are brought into nn's order at import."""
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -24,7 +24,7 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    """y = alpha · A' · B' + beta · C; a fully connected layer where B is constant."""
+    """y = alpha · A' · B' + beta · C; if B is constant, the product is a fully connected layer."""
     for x in (a, b):
         if node.rank(x) != 2:
             raise node.error("its factors must be matrices", f"rank {node.rank(x)}")
@@ -54,7 +54,7 @@ def gemm(
 
 
 def _bias(node: Node, c: Value, shape: Shape, beta: float) -> Value | None:
-    """beta · C as a bias [columns] of a fully connected layer; None where C is not the same for every row."""
+    """Returns beta · C as the bias [columns] of a fully connected layer; None unless C is the same for every row."""
     if isinstance(c, Constant):
         rows = c.array.shape[0] if c.array.ndim == 2 else 1
         if c.array.ndim > 2 or rows != 1 or c.array.shape[-1:] not in ((), (1,), shape[1:]):
@@ -65,7 +65,7 @@ def _bias(node: Node, c: Value, shape: Shape, beta: float) -> Value | None:
 
 
 def _scaled(node: Node, c: Value, beta: float) -> Value:
-    """beta · C."""
+    """Returns beta · C."""
     if beta == 1:
         return c
     if isinstance(c, Constant):
@@ -79,11 +79,11 @@ def _times(array: Array, factor: float) -> Array:
 
 @converts("MatMul")
 def matmul(node: Node, a: Value, b: Value) -> Value:
-    """numpy's matmul; a fully connected layer where B is a constant matrix."""
+    """Multiplies as numpy's matmul does; if only B is constant, a matrix B makes a fully connected layer."""
     a_shape, b_shape = node.shape(a), node.shape(b)
     if not a_shape or not b_shape:
         raise node.error("its factors must have at least 1 dimension", "a scalar")
-    # As in numpy, a vector is a row on the left and a column on the right, and its dimension is dropped again.
+    # As in numpy, a vector A is a row and a vector B is a column; the added dimension is dropped from the result.
     left = node.reshaped(a, (1, *a_shape)) if len(a_shape) == 1 else a
     right = node.reshaped(b, (*b_shape, 1)) if len(b_shape) == 1 else b
     full = (*node.shape(left)[:-1], node.shape(right)[-1])
@@ -98,7 +98,7 @@ def matmul(node: Node, a: Value, b: Value) -> Value:
 
 
 def _fully_connected(node: Node, x: Value, w: Constant) -> SSAValue:
-    """x [B…,M,K] · w [K,N] → [B·M, N]."""
+    """Adds a fully connected layer: x [B…,M,K] · w [K,N] → [B·M, N]."""
     shape = node.shape(x)
     if shape[-1] != w.array.shape[0]:
         raise node.error(
@@ -109,12 +109,12 @@ def _fully_connected(node: Node, x: Value, w: Constant) -> SSAValue:
 
 
 LARGEST_DETERMINANT = 3
-"""Rows of a matrix whose determinant is written out."""
+"""The most rows of a matrix whose determinant is imported, as sums of products."""
 
 
 @converts("Det")
 def det(node: Node, x: Value) -> Value:
-    """x [B…, M, M] → [B…], as products of elements."""
+    """The determinant of each matrix of x: [B…, M, M] → [B…], as sums of products of elements."""
     if node.rank(x) < 2:
         raise node.error("its input must be matrices", str(list(node.shape(x))))
     *batch, rows, columns = node.shape(x)
@@ -128,7 +128,7 @@ def det(node: Node, x: Value) -> Value:
         return sliced(node, node.builder.ssa(x), [*nothing, i, j], [*batch, 1, 1])
 
     def minor(row: int, among: tuple[int, ...], is_whole: bool = False) -> SSAValue:
-        """The determinant of the rows from `row` on, in some columns; of the whole matrix it is the node's result."""
+        """Returns the determinant of the rows from `row` on in some columns; `is_whole` makes it the node's result."""
         total: SSAValue | None = None
         for place, column in enumerate(among):
             term, rest = element(row, column), tuple(c for c in among if c != column)

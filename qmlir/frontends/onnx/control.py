@@ -1,4 +1,4 @@
-"""If, Loop and Scan, where what runs is known at import: the branch taken, the body as often as it runs."""
+"""If, Loop and Scan whose control flow is known at import: the taken branch is inlined, a loop's body is unrolled."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.values import Constant, Ints, Refusal, Value
 
 MOST_RUNS = 10_000
-"""How often a body may run: each run is there once more in the network."""
+"""The most runs of a body; each run adds another copy of the body to the network."""
 
 
 def _bodies(node: Node) -> Bodies:
@@ -31,7 +31,7 @@ def _condition(node: Node, x: Value, what: str) -> bool:
 def if_then_else(
     node: Node, condition: Value, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto
 ) -> tuple[Value, ...]:
-    """The outputs of one of two subgraphs."""
+    """Imports the branch that the constant condition selects, and returns its outputs."""
     taken = then_branch if _condition(node, condition, "condition") else else_branch
     return tuple(_bodies(node).run(taken, []))
 
@@ -40,10 +40,10 @@ def if_then_else(
 def loop(
     node: Node, count: Value | None = None, condition: Value | None = None, *carried: Value, body: onnx.GraphProto
 ) -> tuple[Value, ...]:
-    """The body, run `count` times or until its condition is false.
+    """Runs the body `count` times or until its condition is false.
 
-    Its inputs are the number of the run, the condition and the carried values; its outputs the condition, the carried
-    values, and what is collected over all runs.
+    The body's inputs are the number of the run, the condition and the carried values. Its outputs are the condition,
+    the carried values, and the values to be collected over all runs.
     """
     runs = None if count is None else int(node.array(count, "trip count").reshape(()))
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
@@ -67,7 +67,7 @@ def loop(
 
 
 def _nothing(node: Node, body: onnx.GraphProto, carried: list[Value]) -> list[Value]:
-    """What a body that never runs has collected: nothing, of the shapes and types that a run would have given."""
+    """Returns the collected outputs of a body that never runs: empty, of the shapes and types that a run would give."""
     arguments = [Constant(np.array(0, np.int64)), Constant(np.array(True)), *carried]
     outputs = _bodies(node).run(body, arguments, "0.")[1 + len(carried) :]
     types = [o.array.dtype if isinstance(o, Constant) else dtype_of(element_of(o)) for o in outputs]
@@ -88,7 +88,7 @@ def scan(
     scan_output_axes: Ints = (),
     scan_output_directions: Ints = (),
 ) -> tuple[Value, ...]:
-    """The body, run for each slice of the scanned inputs."""
+    """Runs the body for each slice of the scanned inputs."""
     return _scanned(
         node,
         "",
@@ -113,7 +113,7 @@ def _scanned(
     axes_out: Ints = (),
     directions_out: Ints = (),
 ) -> tuple[Value, ...]:
-    """One scan; `step` tells it from others of the node."""
+    """Imports one scan; `step` prefixes its names, to tell it from other scans of the node."""
     if not 1 <= num_scan_inputs <= len(inputs):
         raise node.error(f"its attribute num_scan_inputs must lie in [1, {len(inputs)}]", str(num_scan_inputs))
     states, scanned = list(inputs[:-num_scan_inputs]), inputs[-num_scan_inputs:]
@@ -158,7 +158,7 @@ def scan_batches(
     num_scan_inputs: int,
     directions: Ints = (),
 ) -> tuple[Value, ...]:
-    """The same for each element of a batch, which is the first axis of everything; the second one is scanned."""
+    """Scans each element of a batch; the first axis of every input and output is the batch, the second is scanned."""
     if lengths is not None:
         raise Refusal("its sequences have lengths of their own")
     sizes = {node.shape(x)[:1] for x in inputs}
@@ -174,14 +174,14 @@ def scan_batches(
 
 
 def _each(node: Node, values: Ints, count: int, what: str) -> Ints:
-    """A value for each of `count` inputs or outputs; 0 by default."""
+    """Returns an attribute's values for `count` inputs or outputs; if the attribute is empty, zeros."""
     if len(values) not in (0, count):
         raise node.error(f"its {what} need {count} values", str(len(values)))
     return values or (0,) * count
 
 
 def _stacked(node: Node, values: list[Value], axis: int = 0) -> Value:
-    """Values of one shape, one after another along a new axis."""
+    """Stacks values of one shape along a new axis."""
     axes = Constant(np.array([axis], np.int64))
     parts = [_bodies(node).operator("Unsqueeze", [v, axes], since=13) for v in values]
     return _bodies(node).operator("Concat", parts, since=13, axis=axis)

@@ -1,6 +1,7 @@
-"""One node by what qmlir itself knows of its operator: folded where all is constant, else converted.
+"""Imports one node by qmlir's own tables of operators: by a fold if all inputs are constant, else by a converter.
 
-Enters: a node with its inputs and attributes. Leaves: the value of each output, the operations pending in the node.
+A fold computes the outputs with numpy; a converter adds nn operations. Both return the value of each output; the
+operations that a converter adds wait in the node.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
 from qmlir.memory import shortage
 
 QUANTIZED = frozenset(family.__name__ for family in (qonnx, qoperator, quantization))
-"""Families whose converters take tensors of quantized types; all others get what `prepared` makes of them."""
+"""Modules whose converters take tensors of quantized types; other converters take the inputs from `prepared`."""
 
 
 def convert(
@@ -33,10 +34,10 @@ def convert(
     inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
 ) -> Sequence[Value]:
-    """The value of each output.
+    """Folds or converts a node, and returns the value of each output.
 
     Raises:
-        Refusal: There is no converter, or it refuses.
+        Refusal: The operator has no converter, or the converter refuses the node.
         NodeError: The node breaks a rule of ONNX.
     """
     constant = bool(inputs) and all(i is None or isinstance(i, Constant) for i in inputs)
@@ -66,7 +67,7 @@ def _folded(
     inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
 ) -> Sequence[Value] | None:
-    """The outputs of a node on constants by its fold; None where there is none or it refuses."""
+    """Computes the outputs of a node on constants by its fold; None if the operator has no fold or the fold refuses."""
     fold = folds.select(domain, operator, version)
     if fold is None:
         return None
@@ -77,7 +78,7 @@ def _folded(
         results = [np.asarray(a) for a in _call(fold, node, arrays, attributes, node.builder.budget)]
         for result in results:
             if result.base is None and not any(result is a for a in arrays):
-                result.flags.writeable = False  # nobody else has it: the IR need not copy it
+                result.flags.writeable = False  # no other code holds the array, so the IR need not copy it
         return [Constant(a, o) for a, o in zip(results, node.outputs, strict=False)]
     except Refusal:
         return None
@@ -90,11 +91,11 @@ def _move_stored(
     inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
 ) -> Constant | None:
-    """A quantized constant moved as the integers it is stored as; None where it is none or not only moved."""
+    """Reshapes or transposes a quantized constant as stored integers; None for other constants or operators."""
     first = inputs[0]
     if not isinstance(first, Dequantized) or operator not in (*RESHAPING, "Transpose"):
         return None
-    # The fold checks the node and finds the new shape; it need not see the elements.
+    # The fold only checks the node and computes the new shape, so it need not see the elements.
     like = np.broadcast_to(np.int8(0), first.shape)
     rest = [i.array if isinstance(i, Constant) else None for i in inputs[1:]]
     moved = np.asarray(_call(fold, node, [like, *rest], attributes, node.builder.budget)[0])
@@ -111,7 +112,7 @@ def _call(
     attributes: Mapping[str, AttributeValue],
     first: Node | Budget,
 ) -> Sequence[Value]:
-    """Calls a converter or a fold."""
+    """Checks a node against a signature and calls its converter or fold; numpy's errors become NodeErrors."""
     signature.check(node, inputs, attributes)
     try:
         results: Any = signature.function(first, *inputs, **attributes)

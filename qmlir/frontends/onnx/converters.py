@@ -1,4 +1,4 @@
-"""The tables of converters and folds: what qmlir knows of ONNX, keyed by operator and version.
+"""The tables of converters and folds, keyed by operator and version: the ONNX operators that qmlir knows.
 
 A converter is a plain function whose signature is the operator's:
 
@@ -6,13 +6,13 @@ A converter is a plain function whose signature is the operator's:
     def softmax(node: Node, x: Value, *, axis: int = -1) -> Value: ...
 
 Positional parameters are inputs (optional ones default to None, `*inputs` is variadic), keyword-only parameters are
-attributes with their ONNX defaults, results are the outputs in order. Versions are data: of the entries of an operator
-the one with the newest `since` not above the model's operator set is used. An attribute that the signature lacks makes
-the node opaque, so nothing is ever ignored in silence.
+attributes with their ONNX defaults, results are the outputs in order. An operator may have several entries: the model
+uses the entry with the newest `since` that is not above its operator set. If a node has an attribute that the signature
+lacks, the node becomes opaque, so no attribute is ever ignored in silence.
 
-A fold has the same shape, with the budget of computed constants in the place of the node, and works on arrays: it
-replaces a node whose inputs are all constants. A result that is larger than what it is made of is charged to the budget
-before it is computed.
+A fold replaces a node whose inputs are all constants. It has the same signature, with the budget of computed constants
+in the place of the node, and works on arrays. A result that is larger than its inputs is charged to the budget before
+it is computed.
 """
 
 import inspect
@@ -32,9 +32,9 @@ class Signature:
 
     since      the first operator set version it serves
     function   called with the inputs, then the attributes by name
-    inputs     names of its inputs without the variadic one
-    required   how many of them must be present
-    variadic   whether more may follow
+    inputs     names of the inputs, without the variadic input
+    required   how many of these inputs must be present
+    variadic   whether more inputs may follow
     attributes  name → whether it is required
     """
 
@@ -63,8 +63,8 @@ class Signature:
         """Checks a node against the signature.
 
         Raises:
-            NodeError: It lacks a required input or attribute.
-            Refusal: It has an input or an attribute that qmlir does not know.
+            NodeError: The node lacks a required input or attribute.
+            Refusal: The node has an input or an attribute that qmlir does not know.
         """
         for i, wanted in enumerate(self.inputs[: self.required]):
             if i >= len(inputs) or inputs[i] is None:
@@ -79,7 +79,7 @@ class Signature:
 
 
 class Table:
-    """Signatures by (domain, operator), several versions each."""
+    """Signatures by (domain, operator), with several versions of each operator."""
 
     _entries: dict[tuple[str, str], list[Signature]]
     _skip: int
@@ -99,12 +99,12 @@ class Table:
         return register
 
     def select(self, domain: str, operator: str, version: int) -> Signature | None:
-        """The newest entry for an operator in a given operator set; None if there is none."""
+        """Returns the newest entry for an operator in a given operator set; None if the operator has no entry."""
         eligible = [e for e in self._entries.get((domain, operator), ()) if e.since <= version]
         return max(eligible, key=lambda e: e.since, default=None)
 
     def operators(self) -> list[tuple[str, str, list[int]]]:
-        """(domain, operator, first versions) of every operator, sorted."""
+        """Lists (domain, operator, first versions of its entries) for every operator, sorted."""
         return sorted((d, o, sorted(e.since for e in entries)) for (d, o), entries in self._entries.items())
 
 

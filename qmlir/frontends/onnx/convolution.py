@@ -2,11 +2,14 @@
 
     one dimension      the columns of an image of one row
     two                as they are
-    more               outermost dimension by dimension: its taps become channels, its positions a part of the batch
-    transposed         a convolution for each place between the strides, the results interleaved; where its weights are
-                       dilated or not plain constants, the input with zeros between its elements
+    more               one dimension less at a time: the taps of the outermost dimension become channels, and its output
+                       positions become part of the batch
+    transposed         one convolution for each phase, which is the residue of the output position modulo the stride;
+                       the results are interleaved. Where phases do not apply, such as for dilated weights or weights
+                       that are not plain constants, zeros are inserted between the input's elements instead
 
-Padding, slices and concatenations move elements and compute nothing, so all of these quantize as convolutions do.
+A tap is one element of a convolution's window. Padding, slices and concatenations move elements and compute nothing,
+so all of these forms quantize as convolutions do.
 """
 
 from collections.abc import Sequence
@@ -26,7 +29,7 @@ from qmlir.frontends.values import Constant, Ints, Value
 from qmlir.frontends.windows import Geometry, sliced, span
 
 SPARSEST = 16
-"""Elements of all phases of a transposed convolution for each of its weights, from which on zeros go into the image."""
+"""The largest ratio of phases to kernel elements for which a transposed convolution is computed phase by phase."""
 
 
 @converts("Conv")
@@ -43,7 +46,7 @@ def conv(
     pads: Ints = (),
     strides: Ints = (),
 ) -> Value:
-    """x [N,C,…], w [O,C/group,…], b [O] → y [N,O,…]."""
+    """Convolves x [N,C,…] with w [O,C/group,…] and bias b [O] → y [N,O,…]."""
     image, kernel = _spatial(node, x, w, kernel_shape)
     channels, outputs, inputs = node.shape(x)[1], *node.shape(w)[:2]
     if group < 1 or inputs * group != channels or outputs % group:
@@ -72,7 +75,10 @@ def conv_transpose(
     pads: Ints = (),
     strides: Ints = (),
 ) -> Value:
-    """x [N,C,…], w [C,O/group,…], b [O] → y [N,O,…]: each element of x adds w, scaled by it, to a place of y."""
+    """Transposed convolution of x [N,C,…] with w [C,O/group,…] and bias b [O] → y [N,O,…].
+
+    Each element of x scales w, and the scaled w is added to y at the position of that element.
+    """
     image, kernel = _spatial(node, x, w, kernel_shape)
     (inputs, each), rank = node.shape(w)[:2], len(image)
     if group < 1 or inputs != node.shape(x)[1] or inputs % group:
@@ -113,7 +119,7 @@ def conv_transpose(
         (1,) * rank,
         dilations,
         tuple(s - 1 - p for s, p in zip(spans, low, strict=True)),
-        # Behind the last element too there are the zeros that follow each element.
+        # `spread` inserts zeros behind the last element, too.
         tuple(s - 1 - p + m - (step - 1) for s, p, m, step in zip(spans, high, more, strides, strict=True)),
         nothing,
     )
@@ -123,10 +129,11 @@ def conv_transpose(
 
 
 def _spatial(node: Node, x: Value, w: Value, kernel_shape: Ints) -> tuple[Ints, Ints]:
-    """The spatial sizes of the input and of the weights.
+    """Returns the spatial sizes of the input and of the weights.
 
     Raises:
-        NodeError: They do not go together.
+        NodeError: The input and the weights have different numbers of spatial dimensions or none, or `kernel_shape`
+            differs from the weights' shape.
     """
     image, kernel = node.shape(x)[2:], node.shape(w)[2:]
     if not image or len(image) != len(kernel):
@@ -138,18 +145,18 @@ def _spatial(node: Node, x: Value, w: Value, kernel_shape: Ints) -> tuple[Ints, 
 
 
 def _full_size(image: Ints, kernel: Ints, strides: Ints, dilations: Ints, more: Ints) -> Ints:
-    """The size of a transposed convolution's result before anything is cut off."""
+    """Returns the spatial size of a transposed convolution's result before padding cuts it off."""
     sides = zip(image, kernel, strides, dilations, more, strict=True)
     return tuple(step * (n - 1) + m + span(k, d) for n, k, step, d, m in sides)
 
 
 def _is_dense(kernel: Ints, strides: Ints) -> bool:
-    """Whether most phases of a transposed convolution have taps: under strides far beyond the kernel few have."""
+    """Whether enough phases of a transposed convolution have taps; if strides far exceed the kernel, few phases do."""
     return prod(strides) <= SPARSEST * prod(kernel)
 
 
 def _surplus(totals: Sequence[int], auto_pad: str) -> tuple[Ints, Ints]:
-    """What to cut off (before, after) of a surplus; what is missing is added behind."""
+    """Splits a surplus of elements into cuts (before, after); a negative surplus is added at the end."""
     less, more = [max(t, 0) // 2 for t in totals], [max(t, 0) - max(t, 0) // 2 for t in totals]
     low, high = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
     return tuple(low), tuple(h + min(t, 0) for h, t in zip(high, totals, strict=True))
@@ -165,10 +172,11 @@ def _by_phases(
     size: Sequence[int],
     groups: int,
 ) -> SSAValue:
-    """A transposed convolution whose result begins at `low` of all it reaches: weights [O, …, C/groups].
+    """Computes a transposed convolution phase by phase; its result is the `size` elements from `low` on.
 
-    Element q · stride + r of the result sees element q − j of the input by tap j · stride + r: for each r a convolution
-    of its own. All are one, with output channels [groups, r, …, O/groups], whose result is then interleaved.
+    The weights are [O, …, C/groups]. Element q · stride + r of the full result depends on element q − j of the input
+    through tap j · stride + r, so each phase r is a convolution of its own. A single convolution computes all phases,
+    with output channels [groups, r, …, O/groups], and its result is then interleaved.
     """
     outputs, *kernel, inputs = weights.shape
     rank, each, phases = len(kernel), outputs // groups, prod(strides)

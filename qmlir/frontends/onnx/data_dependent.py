@@ -1,7 +1,7 @@
-"""Operators whose result's shape depends on values: computed at import, where those are known.
+"""Operators whose result shape depends on the values of their inputs: computed at import, on constant inputs only.
 
-A network has static shapes here. What such an operator makes of constants is a constant; of anything else it is
-refused, and the reason says which input would have to be known.
+All shapes in the IR are static. On constant inputs such an operator gives a constant. On other inputs it is refused,
+and the reason says which input must be constant.
 """
 
 import numpy as np
@@ -15,26 +15,30 @@ from qmlir.frontends.values import Constant, Value
 
 @converts("Range", since=11)
 def known_range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
-    """start, start + delta, … before limit."""
+    """Returns start, start + delta, … up to but not including limit."""
     numbers = (node.array(v, w) for v, w in ((start, "start"), (limit, "limit"), (delta, "delta")))
     return Constant(arange(node.builder.budget, *numbers))
 
 
 @converts("ConstantOfShape", since=9)
 def known_constant(node: Node, shape: Value, *, value: Array | None = None) -> Value:
-    """One value everywhere."""
+    """Returns a tensor of the given shape with one value everywhere."""
     return Constant(constant_of_shape(node.builder.budget, node.array(shape, "shape"), value=value))
 
 
 @converts("NonZero", since=9)
 def non_zero(node: Node, x: Value) -> Value:
-    """Where the elements are that are not zero: [rank, count]."""
+    """Returns the coordinates of the nonzero elements, [rank, count]."""
     return Constant(np.array(np.nonzero(np.atleast_1d(node.array(x, "input"))), np.int64))
 
 
 @converts("Unique", since=11)
 def unique(node: Node, x: Value, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
-    """The different elements, or slices along an axis; where each was first; which each was; how often it was."""
+    """Returns the distinct elements, or distinct slices along an axis, with indices and counts.
+
+    The further outputs are the first position of each distinct element, the index of the distinct element that each
+    element of the input equals, and the number of occurrences of each distinct element.
+    """
     array = node.array(x, "input")
     over = None if axis is None else node.axis(axis, array.ndim)
     values, first, which, counts = np.unique(array, True, True, True, axis=over)
@@ -56,7 +60,7 @@ def non_max_suppression(
     *,
     center_point_box: int = 0,
 ) -> Value:
-    """[count, 3]: batch, class and box of the boxes with the best scores that do not overlap much."""
+    """Returns [count, 3], the batch, class and box index of each box with a high score and little overlap."""
     known, values = node.array(boxes, "boxes"), node.array(scores, "scores")
     most, overlap, least = (
         default if v is None else node.array(v, w).reshape(-1)[0].item()
@@ -77,7 +81,7 @@ def non_max_suppression(
 
 
 def _corners(boxes: Array, centred: bool) -> Array:
-    """[N, 4] as y0 ≤ y1 and x0 ≤ x1 in the order y0, x0, y1, x1."""
+    """Returns boxes [N, 4] as y0, x0, y1, x1 with y0 ≤ y1 and x0 ≤ x1."""
     if centred:
         x, y, width, height = boxes.T
         return np.stack([y - height / 2, x - width / 2, y + height / 2, x + width / 2], -1)
@@ -86,7 +90,7 @@ def _corners(boxes: Array, centred: bool) -> Array:
 
 
 def _selected(boxes: Array, scores: Array, most: int, overlap: float, least: float) -> list[int]:
-    """The boxes with scores above `least`, best first, each overlapping those before it by no more than `overlap`."""
+    """Selects the boxes with scores above `least`, best first; two selected boxes overlap by at most `overlap`."""
     areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     chosen: list[int] = []
     for box in np.argsort(-scores, kind="stable"):

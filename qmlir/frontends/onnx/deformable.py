@@ -1,4 +1,4 @@
-"""Convolutions and pools whose windows lie where the network says: sampled images, then what is already there."""
+"""DeformConv and RoiAlign, whose windows' positions are computed: a sampled image, then a convolution or pool of it."""
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
@@ -23,7 +23,7 @@ from qmlir.frontends.values import Constant, Ints, Refusal, Value
 
 
 def _sampled(node: Node, image: Value, places: Value, padding: str) -> SSAValue:
-    """Linear interpolation of an image, channels last."""
+    """Interpolates a channels-last image linearly at the given places."""
     properties = {"method": StringAttr("linear"), "padding": StringAttr(padding)}
     return node.insert(SampleOp, [image, places], properties)
 
@@ -44,7 +44,7 @@ def deform_conv(
     pads: Ints = (0, 0, 0, 0),
     strides: Ints = (1, 1),
 ) -> Value:
-    """Each tap of each window is sampled at its own place; then a convolution of windows of one element."""
+    """Samples each tap of each window at its own place, then convolves the samples with a 1x1 window."""
     if node.rank(x) != 4:
         raise Refusal(f"it works on {node.rank(x) - 2} spatial dimensions, and qmlir on 2")
     (n, channels, *size), (outputs, per_group, kh, kw) = node.shape(x), node.shape(w)
@@ -88,7 +88,7 @@ def roi_align_from_edges(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Value:
-    """Regions in places that count from the image's edges, as they were before version 16."""
+    """RoiAlign before version 16, whose coordinates count from the image's edges."""
     return roi_align(
         node, x, rois, batch_indices, coordinate_transformation_mode="output_half_pixel", mode=mode,
         output_height=output_height, output_width=output_width, sampling_ratio=sampling_ratio,
@@ -110,7 +110,7 @@ def roi_align(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Value:
-    """Regions [x0, y0, x1, y1] of images, each bin the mean of a few places inside it."""
+    """Pools regions [x0, y0, x1, y1] of images into bins; a bin is the mean of samples at a few places inside it."""
     if mode != "avg":
         raise Refusal(f"it takes the {mode} of weighted neighbours, and qmlir means")
     if sampling_ratio < 1:
@@ -134,7 +134,7 @@ def roi_align(
         if not shift:
             size = node.insert(MaximumOp, [size, Constant(np.ones((), element))])
         each = node.insert(DivOp, [size, Constant(np.array(bins, element))])
-        # In units of a bin: the middles of its parts, [1, bins · ratio].
+        # The sampling places in units of a bin, the centres of its parts: [1, bins · ratio].
         node.room((bins, sampling_ratio))
         parts = (np.arange(bins * sampling_ratio) + 0.5) / sampling_ratio
         line = node.insert(AddOp, [low, node.insert(MulOp, [each, Constant(parts[None].astype(element))])])

@@ -1,12 +1,12 @@
 """Einsum as transposes, sums, products and matrix products of two operands at a time.
 
-Every dimension has a label: its letter, or for a dimension of an ellipsis its place from the end. An operand first
-loses what concerns no other: repeated labels become a diagonal, labels that neither another operand nor the result has
-are summed over. Two operands are then multiplied:
+Every dimension has a label: its letter, or for a dimension of an ellipsis its position from the end. Each operand is
+first reduced by itself: a repeated label becomes a diagonal, and a label that neither another operand nor the result
+has is summed over. Then two operands at a time are multiplied, and the role of a dimension follows from its label:
 
-    labels of both that are needed later     batches, or simply aligned
-    labels of both that are not              summed over by a matrix product
-    labels of one                            its rows, or columns
+    label of both operands, needed later       a batch dimension of the matrix product, or a common dimension
+    label of both operands, not needed later   summed over by the matrix product
+    label of one operand                       a row or a column dimension
 """
 
 import re
@@ -27,12 +27,12 @@ from qmlir.frontends.values import Constant, Value
 from qmlir.frontends.windows import sliced
 
 Label = str
-"""A letter, or `.0`, `.1`, … for the dimensions of an ellipsis, the last one first."""
+"""A dimension's label: a letter, or `.0`, `.1`, … for the dimensions of an ellipsis, counted from the last."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """An operand, or the product of some, and the label of each dimension."""
+    """An operand or a product of operands, with the label of each dimension."""
 
     value: Value
     labels: tuple[Label, ...]
@@ -40,7 +40,7 @@ class Term:
 
 @converts("Einsum")
 def einsum(node: Node, *inputs: Value, equation: str) -> Value:
-    """The sum over all labels that the result lacks, of the product of the operands."""
+    """Multiplies the operands and sums over all labels that the result lacks."""
     terms, result = _parsed(node, equation, inputs)
     sizes = _sizes(node, terms)
     if missing := [label for label in result if label not in sizes]:
@@ -63,10 +63,10 @@ def einsum(node: Node, *inputs: Value, equation: str) -> Value:
 
 
 def _parsed(node: Node, equation: str, inputs: Sequence[Value]) -> tuple[list[Term], tuple[Label, ...]]:
-    """The operands with their labels, and the result's labels.
+    """Returns the operands with their labels, and the result's labels.
 
     Raises:
-        NodeError: The equation is none, or not one of these operands.
+        NodeError: The equation is malformed, or does not fit the operands.
     """
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -93,16 +93,16 @@ def _parsed(node: Node, equation: str, inputs: Sequence[Value]) -> tuple[list[Te
 
 
 def _labels(part: str, spread: int) -> tuple[Label, ...]:
-    """The labels of a term whose ellipsis stands for so many dimensions."""
+    """Returns the labels of a term whose ellipsis stands for `spread` dimensions."""
     before, dots, after = part.partition("...")
     return (*before, *(f".{i}" for i in reversed(range(spread)) if dots), *after)
 
 
 def _sizes(node: Node, terms: Sequence[Term]) -> dict[Label, int]:
-    """The size of each label; a dimension of size 1 goes with any.
+    """Returns the size of each label; a dimension of size 1 broadcasts.
 
     Raises:
-        NodeError: Two dimensions of one label differ.
+        NodeError: Two dimensions with the same label have different sizes.
     """
     sizes: dict[Label, int] = {}
     for term in terms:
@@ -114,7 +114,7 @@ def _sizes(node: Node, terms: Sequence[Term]) -> dict[Label, int]:
 
 
 def _without_repeated(node: Node, term: Term) -> Term:
-    """The diagonal along labels that a term has several times."""
+    """Takes the diagonal along each label that a term has more than once."""
     value, labels = term.value, list(term.labels)
     while repeated := next((x for x in labels if labels.count(x) > 1), None):
         i, j = [at for at, label in enumerate(labels) if label == repeated][:2]
@@ -131,7 +131,7 @@ def _without_repeated(node: Node, term: Term) -> Term:
 
 
 def _squeezed(node: Node, term: Term, labels: Sequence[Label]) -> Term:
-    """A term without some dimensions, of size 1."""
+    """Drops dimensions of size 1 from a term."""
     if not labels:
         return term
     kept = [at for at, label in enumerate(term.labels) if label not in labels]
@@ -140,7 +140,7 @@ def _squeezed(node: Node, term: Term, labels: Sequence[Label]) -> Term:
 
 
 def _summed(node: Node, term: Term, needed: set[Label], part: str | None) -> Term:
-    """A term summed over the labels that nobody needs."""
+    """Sums a term over the labels that are not in `needed`."""
     gone = [label for label in term.labels if label not in needed]
     if not gone:
         return term
@@ -150,7 +150,7 @@ def _summed(node: Node, term: Term, needed: set[Label], part: str | None) -> Ter
 
 
 def _product(node: Node, lhs: Term, rhs: Term, needed: set[Label], part: str | None) -> Term:
-    """The product of two terms, summed over the labels of both that nobody needs."""
+    """Multiplies two terms and sums over their common labels that are not in `needed`."""
     both = [label for label in lhs.labels if label in rhs.labels]
     batch, along = [x for x in both if x in needed], [x for x in both if x not in needed]
     rows, columns = ([x for x in t.labels if x not in both] for t in (lhs, rhs))

@@ -1,4 +1,4 @@
-"""Functions of one element without attributes: a table from operator to operation."""
+"""Elementwise functions of one operand without attributes: a table from ONNX operator to nn operation."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ FUNCTIONS: dict[str, tuple[int, type[FunctionOp]]] = {
     "Softsign": (1, nn.SoftsignOp),
     "Mish": (18, nn.MishOp),
 }
-"""Operator → (the first operator set version, operation)."""
+"""ONNX operator → (the first operator set version that the entry serves, nn operation)."""
 
 
 def _converter(op: type[FunctionOp]) -> Callable[[Node, Value], Value]:

@@ -1,8 +1,8 @@
-"""Arithmetic on several operands, broadcast as in numpy.
+"""Elementwise arithmetic on several operands, broadcast as in numpy.
 
-Sub and Div of f32 by constants become a sum or a product where that gives the same bits, a negated constant, the
-reciprocal of a power of two: these fuse and have better integer forms. A constant that the model stores as integers is
-left as it is.
+Sub and Div with an f32 constant as second operand become a sum or a product if this gives the same bits: Sub with the
+negated constant, Div with the reciprocals of powers of two. Sums and products fuse with other operations and have
+better integer forms. A constant that the model stores as integers is left as it is.
 """
 
 from collections.abc import Sequence
@@ -36,19 +36,19 @@ from qmlir.frontends.values import Constant, Dequantized, Value
 
 @converts("Add", since=7)
 def add(node: Node, a: Value, b: Value) -> Value:
-    """a + b."""
+    """y = a + b."""
     return node.compute(AddOp, [a, b])
 
 
 @converts("Mul", since=7)
 def mul(node: Node, a: Value, b: Value) -> Value:
-    """a · b."""
+    """y = a · b."""
     return node.compute(MulOp, [a, b])
 
 
 @converts("Sub", since=7)
 def sub(node: Node, a: Value, b: Value) -> Value:
-    """a − b, as a + (−b) where b is constant."""
+    """y = a − b; computed as a + (−b) if b is an f32 constant."""
     if _is_float(b):
         return node.compute(AddOp, [a, Constant(-b.array, b.name)])
     return node.compute(SubOp, [a, b])
@@ -56,32 +56,32 @@ def sub(node: Node, a: Value, b: Value) -> Value:
 
 @converts("Div", since=7)
 def div(node: Node, a: Value, b: Value) -> Value:
-    """a / b, as a · (1/b) where b is constant and every 1/b exact."""
+    """y = a / b; computed as a · (1/b) if b is an f32 constant and every 1/b is exact."""
     if _is_float(b) and _is_power_of_two(b.array):
         return node.compute(MulOp, [a, Constant(np.float32(1) / b.array, b.name)])
     return node.compute(DivOp, [a, b])
 
 
 def _is_float(value: Value) -> TypeGuard[Constant]:
-    """Whether a value is a constant of f32, and not of integers that stand for them."""
+    """Whether a value is an f32 constant that the model does not store as integers."""
     return isinstance(value, Constant) and not isinstance(value, Dequantized) and value.array.dtype == np.float32
 
 
 def _is_power_of_two(array: Array) -> bool:
-    """Whether each element is ±2^k with a reciprocal that is a normal number too."""
+    """Whether each element is ±2^k and its reciprocal is a normal f32 number."""
     mantissa, exponent = np.frexp(array)
     return bool(np.all((np.abs(mantissa) == 0.5) & (np.abs(exponent) < 125)))
 
 
 @converts("Mod", since=10)
 def mod(node: Node, a: Value, b: Value, *, fmod: int = 0) -> Value:
-    """The remainder with the divisor's sign, or, as C's, with the dividend's."""
+    """The remainder of a / b, with the divisor's sign; with `fmod` it has the dividend's sign, as in C."""
     return node.compute(ModOp, [a, b], {"truncated": BoolAttr.from_bool(bool(fmod))})
 
 
 @converts("Pow", since=7)
 def power(node: Node, a: Value, b: Value) -> Value:
-    """a^b in a's type; of two types in f64. Squares, roots and reciprocals where a constant says so."""
+    """y = a^b in a's type, by way of f64 if the types differ; exponents 2, 0.5 and −1 become simpler operations."""
     if node.element(a) == "f32" and isinstance(b, Constant) and b.array.size == 1 and b.array.ndim <= node.rank(a):
         match float(b.array.reshape(())):
             case 1.0:
@@ -103,25 +103,25 @@ def power(node: Node, a: Value, b: Value) -> Value:
 
 @converts("Max", since=6)
 def maximum(node: Node, *inputs: Value) -> Value:
-    """The greatest."""
+    """The elementwise maximum of the inputs."""
     return _chained(node, MaximumOp, inputs)
 
 
 @converts("Min", since=6)
 def minimum(node: Node, *inputs: Value) -> Value:
-    """The least."""
+    """The elementwise minimum of the inputs."""
     return _chained(node, MinimumOp, inputs)
 
 
 @converts("Sum", since=6)
 def total(node: Node, *inputs: Value) -> Value:
-    """The sum, in order."""
+    """The elementwise sum of the inputs, added in order."""
     return _chained(node, AddOp, inputs)
 
 
 @converts("Mean", since=6)
 def mean(node: Node, *inputs: Value) -> Value:
-    """The sum, in order, divided by the number of inputs."""
+    """The elementwise mean: the inputs added in order, divided by the number of inputs."""
     if len(inputs) == 1:
         return inputs[0]
     summed = _chained(node, AddOp, inputs, part="sum")
@@ -130,7 +130,7 @@ def mean(node: Node, *inputs: Value) -> Value:
 
 
 def _chained(node: Node, op: type[TensorOp], inputs: Sequence[Value], part: str | None = None) -> Value:
-    """The inputs combined one after another."""
+    """Combines the inputs from left to right by a binary operation."""
     if not inputs:
         raise node.error("it needs an input", "none")
     if len(inputs) == 1:
@@ -143,7 +143,7 @@ def _chained(node: Node, op: type[TensorOp], inputs: Sequence[Value], part: str 
 
 @converts("PRelu", since=7)
 def prelu(node: Node, x: Value, slope: Value) -> Value:
-    """x, or slope · x below 0; one constant slope for all is that of LeakyRelu."""
+    """y = slope · x where x < 0, else x; a single constant slope makes a LeakyRelu."""
     if isinstance(slope, Constant) and slope.array.size == 1 and slope.array.dtype == np.float32:
         return node.compute(LeakyReluOp, [x], {"alpha": bound(float(slope.array.reshape(())))})
     return node.compute(PReluOp, [x, slope])

@@ -1,6 +1,6 @@
-"""Tensors that a model keeps in files beside it: mapped, not read, and only from the model's own folder.
+"""External data: tensors that a model keeps in files beside it, mapped and only from the model's own folder.
 
-A model is a file that others wrote: where its data lie may not be anywhere on this machine.
+A model is untrusted input, so the locations of its data must not point to arbitrary files of this machine.
 """
 
 import sys
@@ -16,11 +16,11 @@ from qmlir.dialects.interfaces import Array
 from qmlir.frontends.onnx.types import element_dtype, element_name
 
 PACKED = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
-"""Bits of the elements of which a file has several in a byte; they are unpacked, the others mapped."""
+"""Bits per element of the types that are packed into bytes; such tensors are unpacked, all others are mapped."""
 
 
 class ExternalError(Exception):
-    """What is wrong with a tensor's external data."""
+    """Raised when the external data of a tensor are missing, outside the folder or malformed."""
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:
@@ -29,14 +29,14 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def external_array(tensor: onnx.TensorProto, model: Path) -> Array:
-    """The values of a tensor with external data, as a read-only map of the file.
+    """Returns the values of a tensor with external data, as a read-only map of the file unless they are packed.
 
     Args:
-        tensor: What describes it.
-        model: The model's file, in whose folder the data must lie.
+        tensor: The tensor's description in the model.
+        model: The model's file; the data must lie in its folder.
 
     Raises:
-        ExternalError: There is no such file in the folder, or it does not hold the tensor.
+        ExternalError: The folder has no such file, or the file does not hold the tensor.
     """
     entries = {e.key: e.value for e in tensor.external_data}
     path = _inside(model.parent, entries.get("location", ""))
@@ -61,11 +61,11 @@ def external_array(tensor: onnx.TensorProto, model: Path) -> Array:
 
 
 def in_machine_order(stored: Array, byteorder: str) -> Array:
-    """The values of a tensor as ONNX stores it, least significant byte first.
+    """Converts a tensor from ONNX's little-endian byte order to this machine's byte order.
 
     Args:
-        stored: The bytes of the file under the type of the elements, as if this machine stored them so too.
-        byteorder: The order of this machine, `little` or `big`; under `little` the array is returned as it is.
+        stored: The bytes of the file, viewed as the element type.
+        byteorder: The byte order of this machine, `little` or `big`; for `little` the array is returned as it is.
     """
     if byteorder == "little" or stored.itemsize == 1:
         return stored
@@ -73,7 +73,7 @@ def in_machine_order(stored: Array, byteorder: str) -> Array:
 
 
 def _inside(folder: Path, location: str) -> Path:
-    """The path of a file in the model's folder; what links and `..` make of it has to be there as well."""
+    """Returns the path of a file in the model's folder; links must not lead outside, and `..` is not allowed."""
     if not location or "\0" in location:
         raise ExternalError("no location")
     path = folder / location
@@ -83,9 +83,9 @@ def _inside(folder: Path, location: str) -> Path:
         resolved = path.resolve()
         if not resolved.is_relative_to(folder.resolve()):
             raise ExternalError(f'the location "{location}", a link to outside the model\'s folder')
-        if not resolved.is_file():  # a pipe would wait for a writer, a device never end
+        if not resolved.is_file():  # reading a pipe would wait for a writer, reading a device might never end
             raise ExternalError(f'no file "{location}"')
-    except (OSError, RuntimeError) as error:  # too long a name, links in a circle
+    except (OSError, RuntimeError) as error:  # the name is too long, or links form a circle
         raise ExternalError(f'the location "{location[:80]}": {error}') from None
     return resolved
 
