@@ -1,9 +1,9 @@
 """Constant subexpressions, computed with numpy at import.
 
 Exporters write shape arithmetic as nodes: Shape → Gather → Unsqueeze → Concat → Reshape. With static shapes all of it
-is constant. The table has what such chains are made of and what moves weights around; of any other node on constants
-the converter is asked, and its operations evaluated if they are small. Large ones stay in the graph, where
-`fold-constants` finds them.
+is constant. A fold computes one operator on constant arrays; the folds here cover the operators of such chains and the
+operators that move weights around. Any other node on constants goes to its converter, and the operations that the
+converter adds are evaluated if they are small. Large operations stay in the graph for the pass `fold-constants`.
 """
 
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ from qmlir.frontends.onnx.shape import reshaped
 from qmlir.frontends.values import Constant, Ints, Refusal, Value, sized
 
 SMALL = 1 << 20
-"""The most elements, operands and results together, of what is evaluated here."""
+"""The most elements, in all operands and results together, of the operations that `evaluated` computes for a node."""
 
 
 @folds("Identity")
 def identity(budget: Budget, x: Array) -> Array:
-    """x."""
+    """Returns x."""
     return x
 
 
 @folds("Gather")
 def gather(budget: Budget, data: Array, indices: Array, *, axis: int = 0) -> Array:
-    """data at the indices along an axis."""
+    """Picks the elements of `data` at the indices along an axis."""
     axis = axis % data.ndim
     _charge(budget, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]), data)
     return np.take(data, indices, axis=axis)
@@ -41,57 +41,57 @@ def gather(budget: Budget, data: Array, indices: Array, *, axis: int = 0) -> Arr
 
 @folds("Concat", since=4)
 def concat(budget: Budget, *inputs: Array, axis: int) -> Array:
-    """The inputs one after another."""
+    """Joins the inputs along an axis."""
     _charge(budget, (sum(x.size for x in inputs),), inputs[0])
     return np.concatenate(inputs, axis=axis)
 
 
 @folds("Reshape", since=5)
 def reshape(budget: Budget, x: Array, shape: Array, *, allowzero: int = 0) -> Array:
-    """x under another shape."""
+    """Returns x under another shape."""
     return x.reshape(reshaped(x.shape, tuple(int(d) for d in shape.reshape(-1)), bool(allowzero)))
 
 
 @folds("Flatten")
 def flatten(budget: Budget, x: Array, *, axis: int = 1) -> Array:
-    """x as a matrix."""
+    """Returns x as a matrix: the dimensions before `axis` become its rows, the others its columns."""
     first = axis if axis >= 0 else axis + x.ndim
     return x.reshape(int(np.prod(x.shape[:first])), int(np.prod(x.shape[first:])))
 
 
 @folds("Transpose")
 def transpose(budget: Budget, x: Array, *, perm: Ints | None = None) -> Array:
-    """x with its dimensions permuted."""
+    """Permutes the dimensions of x; reverses them by default."""
     return x.transpose(perm)
 
 
 @folds("Squeeze")
 def squeeze(budget: Budget, x: Array, *, axes: Ints | None = None) -> Array:
-    """x without dimensions of size 1."""
+    """Drops dimensions of size 1, given by an attribute; all of them by default."""
     return np.squeeze(x, axis=axes)
 
 
 @folds("Squeeze", since=13)
 def squeeze_axes_input(budget: Budget, x: Array, axes: Array | None = None) -> Array:
-    """x without dimensions of size 1, which are an input."""
+    """Drops dimensions of size 1, given by an input; all of them by default."""
     return np.squeeze(x, axis=None if axes is None else tuple(int(a) for a in axes.reshape(-1)))
 
 
 @folds("Unsqueeze")
 def unsqueeze(budget: Budget, x: Array, *, axes: Ints) -> Array:
-    """x with more dimensions of size 1."""
+    """Inserts dimensions of size 1, given by an attribute."""
     return np.expand_dims(x, axes)
 
 
 @folds("Unsqueeze", since=13)
 def unsqueeze_axes_input(budget: Budget, x: Array, axes: Array) -> Array:
-    """x with more dimensions of size 1, which are an input."""
+    """Inserts dimensions of size 1, given by an input."""
     return np.expand_dims(x, tuple(int(a) for a in axes.reshape(-1)))
 
 
 @folds("Slice")
 def slice_attributes(budget: Budget, x: Array, *, starts: Ints, ends: Ints, axes: Ints | None = None) -> Array:
-    """Part of x."""
+    """Slices x, with bounds given by attributes."""
     return _slice(x, starts, ends, axes, None)
 
 
@@ -99,7 +99,7 @@ def slice_attributes(budget: Budget, x: Array, *, starts: Ints, ends: Ints, axes
 def slice_inputs(
     budget: Budget, x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
 ) -> Array:
-    """Part of x, given by inputs."""
+    """Slices x, with bounds given by inputs."""
     values = (None if a is None else tuple(int(v) for v in a.reshape(-1)) for a in (starts, ends, axes, steps))
     first, last, over, step = values
     assert first is not None
@@ -119,27 +119,27 @@ def _slice(x: Array, starts: Ints, ends: Ints, axes: Ints | None, steps: Ints | 
 
 @folds("ConstantOfShape", since=9)
 def constant_of_shape(budget: Budget, shape: Array, *, value: Array | None = None) -> Array:
-    """One value everywhere."""
+    """Returns an array of the given shape with one value everywhere."""
     size = tuple(int(d) for d in shape.reshape(-1))
     fill = np.zeros(1, np.float32) if value is None else value
-    return np.broadcast_to(fill.reshape(-1)[0], sized(size))  # nothing is filled before it is used
+    return np.broadcast_to(fill.reshape(-1)[0], sized(size))  # the broadcast takes no memory until it is used
 
 
 @folds("Expand", since=8)
 def expand(budget: Budget, x: Array, shape: Array) -> Array:
-    """x broadcast to a shape."""
+    """Broadcasts x and a shape against each other."""
     wanted = tuple(int(d) for d in shape.reshape(-1))
     return np.broadcast_to(x, sized(np.broadcast_shapes(x.shape, wanted)))
 
 
 @folds("Range", since=11)
 def arange(budget: Budget, start: Array, limit: Array, delta: Array) -> Array:
-    """start, start + delta, … before limit."""
+    """Returns start, start + delta, … up to but not including limit."""
     first, last, step = (v.reshape(())[()] for v in (start, limit, delta))
     if step == 0:
         raise ZeroDivisionError("division by zero")
     count = max(int(np.ceil((float(last) - float(first)) / float(step))), 0)
-    _charge(budget, (count, 3), start)  # the numbers before they are scaled and moved, too
+    _charge(budget, (count, 3), start)  # counts numpy's intermediate arrays, too
     return (np.arange(count, dtype=start.dtype) * step + first).astype(start.dtype)
 
 
@@ -152,17 +152,17 @@ def _charge(budget: Budget, shape: Sequence[int], like: Array) -> None:
 def evaluated(
     ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str], budget: Budget
 ) -> list[Value] | None:
-    """The results of operations on constants, by their own `evaluate`.
+    """Computes the results of operations on constants, by each operation's `evaluate`.
 
     Args:
-        ops: Operations in order, whose operands are each other's results and constants.
-        results: Values of these operations, or constants already.
-        names: What the results are called.
-        budget: What computed constants may take.
+        ops: Operations in program order; their operands are constants and results of earlier operations.
+        results: Results of these operations, or values that are constants already.
+        names: Names of the results.
+        budget: The budget of computed constants.
 
     Returns:
-        Constants; None where an operation has no meaning of its own, is quantized, or is large: that stays for the
-        pass `fold-constants`.
+        The results as constants; None if an operation cannot be evaluated, is quantized, or is too large. Such
+        operations stay for the pass `fold-constants`.
     """
     elements = sum(_elements(v) for op in ops for v in (*op.operands, *op.results))
     if not ops or elements > SMALL or not budget.take((int(elements),), 8):
@@ -185,7 +185,7 @@ def _constant(value: SSAValue) -> Array | None:
 
 
 def _elements(value: SSAValue) -> float:
-    """How many elements a tensor has; no end where that is not known or it is quantized."""
+    """The number of elements of a tensor; infinity if its shape is unknown or it is quantized."""
     if not isinstance(value.type, TensorType) or is_quantized(value):
         return inf
     return float(np.prod([float(d) for d in shape_of(value)]))

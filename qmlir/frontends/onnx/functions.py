@@ -1,8 +1,8 @@
-"""Operators that are functions of others: their bodies, from the model or from ONNX itself.
+"""Operators that are defined by function bodies, which come from the model or from ONNX itself.
 
-A model may define functions of its own. Beyond that ONNX describes many operators by simpler ones, some of them in a
-way that depends on the node and the types of its inputs. The walk (walk.py) imports such a body in the node's place
-when there is no converter, or when that refuses.
+A model may define functions of its own. ONNX itself defines many operators by bodies of simpler operators; some of
+these bodies depend on the node and the types of its inputs. The walk over the nodes (walk.py) imports an ONNX body in
+the node's place if the operator has no converter or the converter refuses the node.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,12 +22,12 @@ Key = tuple[str, str, str]
 
 
 def local_functions(model: onnx.ModelProto) -> dict[Key, onnx.FunctionProto]:
-    """The functions that a model defines."""
+    """Returns the functions that a model defines."""
     return {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
 
 
 def key_of(node: onnx.NodeProto) -> Key:
-    """The function that a node calls, if there is one."""
+    """Returns the key under which a node's function is found, if its operator is a function."""
     return _domain(node.domain), node.op_type, node.overload
 
 
@@ -36,18 +36,18 @@ def _domain(domain: str) -> str:
 
 
 def onnx_function(node: onnx.NodeProto, version: int, inputs: Sequence[Value | None]) -> onnx.FunctionProto | None:
-    """The body that ONNX gives an operator; None if it gives none.
+    """Returns the function body that ONNX defines for a node's operator; None if ONNX defines no body.
 
     Args:
         node: The node.
-        version: The operator set of its domain.
-        inputs: Its inputs, whose types the body may depend on; where one is not known, there is none.
+        version: The operator set version of the node's domain.
+        inputs: The node's inputs, whose types the body may depend on; if a type is unknown, the result is None.
 
     """
     domain = _domain(node.domain)
     if not version or not onnx.defs.has(node.op_type, version, domain):
         return None
-    schema: Any = onnx.defs.get_schema(node.op_type, version, domain)  # its stubs lack the functions
+    schema: Any = onnx.defs.get_schema(node.op_type, version, domain)  # onnx's type stubs lack the functions
     if any(a.name not in schema.attributes for a in node.attribute):
         return None  # the body would ignore it
     try:
@@ -62,19 +62,19 @@ def onnx_function(node: onnx.NodeProto, version: int, inputs: Sequence[Value | N
             chosen = _newest(schema.context_dependent_function_opset_versions, version)
             body = schema.get_context_dependent_function_with_opset_version(chosen, node.SerializeToString(), types)
             return onnx.FunctionProto.FromString(body) if body else None
-    except (Refusal, RuntimeError, ValueError, DecodeError):  # there is no body for these types or attributes
+    except (Refusal, RuntimeError, ValueError, DecodeError):  # ONNX has no body for these types or attributes
         pass
     return None
 
 
 def _newest(versions: Iterable[int], version: int) -> int:
-    """The version of a body that a model of an operator set uses."""
+    """Returns the newest version up to operator set `version`, else the oldest."""
     known = sorted(versions)
     return max((v for v in known if v <= version), default=known[0])
 
 
 def _type(value: Value | None) -> onnx.TypeProto:
-    """The type of an input as ONNX writes it."""
+    """Returns the type of an input as an ONNX message; an absent input has an empty type."""
     if value is None:
         return onnx.TypeProto()
     if isinstance(value, SSAValue) and not isinstance(value.type, TensorType):
@@ -86,18 +86,18 @@ def _type(value: Value | None) -> onnx.TypeProto:
 
 
 def bound_body(function: onnx.FunctionProto, attributes: Mapping[str, onnx.AttributeProto]) -> Sequence[onnx.NodeProto]:
-    """A function's nodes with the attributes of a call in them.
+    """Returns a function's nodes with the attributes of a call substituted.
 
     Args:
-        function: The function; it stays as it was.
-        attributes: What the node gives, by name; the function's defaults serve where it gives none.
+        function: The function, which is left as it is.
+        attributes: The attributes of the calling node, by name; the function's defaults replace absent attributes.
     """
     given = {a.name: a for a in function.attribute_proto} | dict(attributes)
     return [_bound(node, given) for node in function.node]
 
 
 def _bound(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """A node whose references to the function's attributes are replaced; one to an attribute that is absent goes."""
+    """Returns a node with references to the function's attributes replaced; a reference to an absent one is dropped."""
     bound = onnx.NodeProto()
     bound.CopyFrom(node)
     del bound.attribute[:]

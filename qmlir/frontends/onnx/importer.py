@@ -1,10 +1,11 @@
-"""The ONNX frontend's entry: a model in, a module with `func.func @main` on static tensors out.
+"""The ONNX frontend's entry: imports a model as a module with a `func.func @main` on static tensors.
 
     arguments   the graph's inputs that are neither initializers nor bound to constants, under their tensors' names
     results     the graph's outputs
-    between     nn operations, channels last inside, channels first at the borders (layout.py)
+    body        nn operations; the spatial operations are channels last, arguments and results keep the model's layout
+                (layout.py)
 
-What becomes of each node is told in walk.py. Nodes that no output needs are skipped.
+walk.py decides how each node is imported. Nodes that no output needs are skipped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ from qmlir.near_misses import near_misses
 from qmlir.rewriting import name_hint
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)]))
-"""Every module of the package: importing an operator family registers its converters."""
+"""All modules of this package, imported because a module registers the converters of its operators on import."""
 
 _SAVE_AGAIN = "export the model again"
 
@@ -52,28 +53,28 @@ def load_onnx(
     Args:
         source: A path, the bytes of a file, or a model in memory, which is left as it is.
         bind: Sizes of symbolic dimensions; an unbound first dimension is 1.
-        constants: Values of inputs that are then no arguments any more.
-        fold_budget: Bytes that constants computed at import may take.
+        constants: Values of inputs, by name; these inputs are no longer arguments.
+        fold_budget: The most bytes that constants computed at import may take.
 
     Returns:
-        A module on the nn level. Operators that qmlir does not know are `qmlir.opaque` in it; see `refuse_opaque`.
+        A module in the nn dialect. Operators that qmlir cannot import are `qmlir.opaque` in it; see `refuse_opaque`.
 
     Raises:
-        FileError: The file cannot be read or is no ONNX model.
+        FileError: The file cannot be read or is not an ONNX model.
         NodeError: A node breaks a rule of ONNX.
-        OptionError: `bind` or `constants` names what the model does not have.
+        OptionError: `bind` or `constants` names a symbol or an input that the model lacks, or gives a wrong value.
     """
     return _Import(read_model(source, Budget(fold_budget)), bind or {}, constants or {}).run()
 
 
 class _Import:
-    """One import: the function that grows and the walk that adds to it."""
+    """One import: the function that is built, and the walk over the nodes that adds operations to it."""
 
     def __init__(self, model: Model, bind: Mapping[str, int], constants: Mapping[str, Array]):
         self.model, self.graph = model, model.proto.graph
         initializers = {t.name for t in self.graph.initializer} | {t.values.name for t in self.graph.sparse_initializer}
         given = _check_constants(self.graph, constants)
-        # Before IR version 4 every initializer is an input too, as its default value.
+        # Before IR version 4 every initializer is the default value of an input of the same name.
         self.arguments = [i for i in self.graph.input if i.name not in initializers and i.name not in constants]
         shapes = bind_shapes(self.arguments, bind, model.file)
         self.types = InferredTypes(model, shapes, given)
@@ -93,7 +94,7 @@ class _Import:
             self.walk.define(name, Constant(array, name))
 
     def run(self) -> ModuleOp:
-        """Imports every node that an output needs."""
+        """Imports every node that an output needs, and returns the module."""
         inputs = [a.type for a in self.builder.block.args]
         main = func.FuncOp(
             "main", (inputs, []), Region(self.builder.block), arg_attrs=_named(i.name for i in self.arguments)
@@ -108,7 +109,7 @@ class _Import:
         return ModuleOp([main])
 
     def _output(self, name: str, value: Value) -> SSAValue:
-        """An output of the graph, which may be constant."""
+        """Returns the SSA value of an output of the graph, which may be a constant."""
         try:
             return self.builder.ssa(value)
         except Refusal as refusal:
@@ -129,7 +130,7 @@ class _Import:
 
 
 def _check_constants(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> dict[str, Array]:
-    """The inputs bound to values, of the types that the inputs have."""
+    """Returns the arrays bound to inputs, after checking their element types and shapes against the inputs."""
     inputs = {i.name: i.type.tensor_type for i in graph.input}
     for name, array in constants.items():
         if name not in inputs:

@@ -1,4 +1,4 @@
-"""Selection: slices, gathers, scatters and what is made of them."""
+"""Selection of elements: slices, splits, gathers, scatters and TopK."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -16,17 +16,17 @@ from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.values import Constant, Ints, Value
 
 Steps = Sequence[tuple[int, int, int]]
-"""(offset, size, stride) for each dimension."""
+"""A slice: (offset, size, stride) for each dimension."""
 
 
 def slice_properties(steps: Steps) -> dict[str, Attribute]:
-    """The properties of nn.slice."""
+    """Returns the properties of an nn.slice."""
     offsets, sizes, strides = zip(*steps, strict=True) if steps else ((), (), ())
     return {"offsets": ints(offsets), "sizes": ints(sizes), "strides": ints(strides)}
 
 
 def whole(shape: Shape) -> list[tuple[int, int, int]]:
-    """The steps that take all of a tensor."""
+    """Returns the slice that takes all of a tensor."""
     return [(0, size, 1) for size in shape]
 
 
@@ -36,7 +36,7 @@ def whole(shape: Shape) -> list[tuple[int, int, int]]:
 
 @converts("Slice")
 def slice_attributes(node: Node, x: Value, *, starts: Ints, ends: Ints, axes: Ints | None = None) -> Value:
-    """Part of x, given by attributes."""
+    """Slices x, with bounds given by attributes."""
     return _slice(node, x, starts, ends, axes, None)
 
 
@@ -44,7 +44,7 @@ def slice_attributes(node: Node, x: Value, *, starts: Ints, ends: Ints, axes: In
 def slice_inputs(
     node: Node, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Value:
-    """Part of x, given by inputs."""
+    """Slices x, with bounds given by inputs."""
     over = None if axes is None else node.ints(axes, "axes")
     strides = None if steps is None else node.ints(steps, "steps")
     return _slice(node, x, node.ints(starts, "starts"), node.ints(ends, "ends"), over, strides)
@@ -55,7 +55,7 @@ def _slice(node: Node, x: Value, starts: Ints, ends: Ints, axes: Ints | None, st
     steps = whole(shape)
     over = range(len(starts)) if axes is None else [node.axis(a, len(shape)) for a in axes]
     for axis, start, end, stride in zip(over, starts, ends, strides or (1,) * len(starts), strict=True):
-        # Python's rules are ONNX's: what lies outside is moved to the border, which is before 0 for a negative stride.
+        # ONNX clamps bounds as Python does: to the border, which lies before index 0 for a negative stride.
         taken = range(*slice(start, end, stride).indices(shape[axis]))
         steps[axis] = taken.start, len(taken), stride
     return node.compute(SliceOp, [x], slice_properties(steps))
@@ -63,7 +63,7 @@ def _slice(node: Node, x: Value, starts: Ints, ends: Ints, axes: Ints | None, st
 
 @converts("Split", since=2)
 def split_attributes(node: Node, x: Value, *, axis: int = 0, split: Ints | None = None) -> tuple[Value, ...]:
-    """Parts one after another; of equal size by default."""
+    """Splits x along an axis into parts of given sizes; into equal parts by default."""
     return _split(node, x, axis, split, len(node.outputs), even=True)
 
 
@@ -71,7 +71,10 @@ def split_attributes(node: Node, x: Value, *, axis: int = 0, split: Ints | None 
 def split_inputs(
     node: Node, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...]:
-    """Parts whose sizes are an input; by default of equal size, since version 18 but for the last."""
+    """Splits x along an axis into parts whose sizes are an input; into equal parts by default.
+
+    With `num_outputs`, which version 18 adds, the last parts may be smaller.
+    """
     sizes = None if split is None else node.ints(split, "split")
     return _split(node, x, axis, sizes, num_outputs or len(node.outputs), even=num_outputs is None)
 
@@ -103,7 +106,7 @@ def _split(node: Node, x: Value, axis: int, sizes: Ints | None, count: int, even
 
 @converts("Gather")
 def gather(node: Node, x: Value, indices: Value, *, axis: int = 0) -> Value:
-    """x at indices along an axis; a slice, where the indices are known to be one."""
+    """Picks the elements of x at indices along an axis; constant indices with a fixed step make a slice."""
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
     if isinstance(indices, Constant):
@@ -117,10 +120,10 @@ def gather(node: Node, x: Value, indices: Value, *, axis: int = 0) -> Value:
 
 
 def known_places(node: Node, indices: Array, size: int) -> Array:
-    """Constant indices into a dimension, counted from zero.
+    """Returns constant indices into a dimension of the given size, with negative indices counted from zero.
 
     Raises:
-        NodeError: One of them lies outside.
+        NodeError: An index lies outside the dimension.
     """
     if indices.size and not (-size <= indices.min() and indices.max() < size):
         outside = indices.min() if indices.min() < -size else indices.max()
@@ -129,7 +132,7 @@ def known_places(node: Node, indices: Array, size: int) -> Array:
 
 
 def _progression(places: Array) -> tuple[int, int, int] | None:
-    """(first, count, step) of places that follow each other at one distance; None if they do not."""
+    """Returns (first, count, step) of indices with a constant nonzero step; None for other indices."""
     flat = places.reshape(-1)
     if flat.size == 0:
         return None
@@ -141,14 +144,14 @@ def _progression(places: Array) -> tuple[int, int, int] | None:
 
 @converts("GatherElements", since=11)
 def gather_elements(node: Node, x: Value, indices: Value, *, axis: int = 0) -> Value:
-    """x at places that differ from the result's own along one axis."""
+    """Picks elements of x at the result's own coordinates, with `indices` in the place of those along `axis`."""
     axis = node.axis(axis, node.rank(x))
     return node.compute(GatherNDOp, [x, coordinates(node, node.shape(indices), {axis: indices})])
 
 
 @converts("GatherND", since=11)
 def gather_nd(node: Node, x: Value, indices: Value, *, batch_dims: int = 0) -> Value:
-    """The rows of x that the indices' last dimension names, within each batch."""
+    """Picks the rows of x at the coordinates in the last dimension of `indices`, within each batch."""
     listed = node.shape(indices)
     if batch_dims:
         node.room((*listed[:-1], batch_dims))
@@ -162,9 +165,9 @@ def gather_nd(node: Node, x: Value, indices: Value, *, batch_dims: int = 0) -> V
 
 
 def coordinates(node: Node, shape: Shape, known: Mapping[int, Value]) -> Value:
-    """For each index of a tensor of this shape its coordinates, [*shape, rank]; along some axes given by `known`.
+    """Returns the coordinates of each element of a tensor, [*shape, rank], with some coordinates replaced.
 
-    The values of `known` have the shape itself.
+    `known` maps an axis to the coordinates that replace the elements' own along this axis; they have the given shape.
     """
     dtype = _dtype(node, next(iter(known.values())))
     node.room((*shape, len(shape)))
@@ -183,7 +186,7 @@ def _dtype(node: Node, indices: Value) -> np.dtype[np.generic]:
 
 
 def _joined(node: Node, columns: Sequence[Value]) -> Value:
-    """Values next to each other along the last axis."""
+    """Joins values along the last axis."""
     if all(isinstance(c, Constant) for c in columns):
         return Constant(np.concatenate([c.array for c in columns if isinstance(c, Constant)], -1))
     if len(columns) == 1:
@@ -193,7 +196,7 @@ def _joined(node: Node, columns: Sequence[Value]) -> Value:
 
 @converts("Compress", since=9)
 def compress(node: Node, x: Value, condition: Value, *, axis: int | None = None) -> Value:
-    """The elements, or the rows along an axis, of which the condition holds."""
+    """Picks the elements, or the rows along an axis, for which the constant condition is true."""
     shape = node.shape(x)
     keep = np.flatnonzero(node.array(condition, "condition"))
     if axis is None:
@@ -203,7 +206,7 @@ def compress(node: Node, x: Value, condition: Value, *, axis: int | None = None)
 
 
 def gather_known(node: Node, x: Value, places: Array, axis: int) -> Value:
-    """x at known places along an axis, under the name of the node's output."""
+    """Picks the elements of x at constant indices along an axis, as the node's output."""
     return gather(node, x, Constant(places), axis=axis)
 
 
@@ -216,19 +219,19 @@ def gather_known(node: Node, x: Value, places: Array, axis: int) -> Value:
 def scatter_elements(
     node: Node, x: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
 ) -> Value:
-    """x with elements replaced, or combined, at places that differ from the updates' own along one axis."""
+    """Replaces or combines elements of x at the updates' own coordinates, with `indices` along one axis."""
     axis = node.axis(axis, node.rank(x))
     return scatter_rows(node, x, updates, coordinates(node, node.shape(indices), {axis: indices}), reduction)
 
 
 @converts("ScatterND", since=11)
 def scatter_nd(node: Node, x: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
-    """x with rows replaced or combined."""
+    """Replaces or combines rows of x at the given coordinates."""
     return scatter_rows(node, x, updates, indices, reduction)
 
 
 def scatter_rows(node: Node, x: Value, updates: Value, places: Value, reduction: str) -> Value:
-    """x with rows replaced, or combined by an ONNX `reduction`."""
+    """Replaces rows of x by updates, or combines them by an ONNX `reduction`."""
     if reduction == "none":
         return node.compute(ScatterNDOp, [x, updates, places])
     return node.compute(ScatterReduceNDOp, [x, updates, places], {"reduction": StringAttr(reduction)})
@@ -240,13 +243,13 @@ def scatter_rows(node: Node, x: Value, updates: Value, places: Value, reduction:
 
 @converts("TopK")
 def top_k_attribute(node: Node, x: Value, *, k: int, axis: int = -1) -> tuple[Value, ...]:
-    """The greatest elements along an axis and their places."""
+    """Returns the k greatest elements along an axis, and their indices."""
     return _top_k(node, x, k, axis, True)
 
 
 @converts("TopK", since=10)
 def top_k(node: Node, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Value, ...]:
-    """The greatest or least elements along an axis and their places, always in order."""
+    """Returns the k greatest or least elements along an axis, always sorted, and their indices."""
     (count,) = node.ints(k, "k")
     return _top_k(node, x, count, axis, bool(largest))
 

@@ -1,7 +1,7 @@
-"""Channels first outside, channels last inside: the transposes around each spatial operation.
+"""The transposes between ONNX's channels-first layout and nn's channels-last layout.
 
-ONNX keeps images as [N, C, H, W], nn as [N, H, W, C]. Converters put a transpose before and one after each spatial
-operation; a later pass cancels those that meet.
+ONNX stores images as [N, C, H, W], nn as [N, H, W, C]. Converters put one transpose before each spatial operation and
+one behind it; a later pass cancels transposes that meet.
 """
 
 from xdsl.ir import SSAValue
@@ -11,11 +11,11 @@ from qmlir.frontends.values import Value
 
 
 def channels_last(node: Node, x: Value) -> SSAValue:
-    """[N, C, …] → [N, …, C], of any rank."""
+    """Moves the channels to the end: [N, C, …] → [N, …, C], of any rank."""
     return node.permuted(x, (0, *range(2, node.rank(x)), 1))
 
 
 def channels_first(node: Node, y: SSAValue) -> SSAValue:
-    """[N, …, C] → [N, C, …], of any rank."""
+    """Moves the channels behind the batch: [N, …, C] → [N, C, …], of any rank."""
     rank = node.rank(y)
     return node.permuted(y, (0, rank - 1, *range(1, rank - 1)))

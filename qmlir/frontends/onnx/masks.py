@@ -1,4 +1,4 @@
-"""Choices between two values by place: triangles, one of many, sequences of different lengths."""
+"""Operators that choose by an element's position: Trilu, OneHot, ReverseSequence, TensorScatter."""
 
 import numpy as np
 from xdsl.dialects.builtin import i64
@@ -19,7 +19,7 @@ from qmlir.frontends.values import Constant, Value
 
 @converts("Trilu", since=14)
 def triangle(node: Node, x: Value, k: Value | None = None, *, upper: int = 1) -> Value:
-    """Matrices with zeros on one side of a diagonal."""
+    """Replaces the elements on one side of diagonal k of each matrix by zeros."""
     shape = node.shape(x)
     if len(shape) < 2:
         raise node.error("it needs matrices", str(list(shape)))
@@ -32,7 +32,10 @@ def triangle(node: Node, x: Value, k: Value | None = None, *, upper: int = 1) ->
 
 @converts("OneHot", since=9)
 def one_hot(node: Node, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
-    """`values` are [off, on]; off everywhere for an index beyond the depth."""
+    """Returns `on` at each index along a new axis of size `depth`, else `off`; `values` are [off, on].
+
+    An index outside [−depth, depth − 1] gives `off` everywhere.
+    """
     count = int(node.array(depth, "depth").reshape(-1)[0])
     shape = list(node.shape(indices))
     place = node.axis(axis, len(shape) + 1)
@@ -45,7 +48,7 @@ def one_hot(node: Node, indices: Value, depth: Value, values: Value, *, axis: in
 
 
 def _element(node: Node, values: Value, index: int) -> Value:
-    """One element of a vector, as a scalar."""
+    """Returns one element of a vector as a scalar."""
     if isinstance(values, Constant):
         return Constant(values.array[index])
     return node.reshaped(node.insert(SliceOp, [values], slice_properties([(index, 1, 1)])), ())
@@ -53,7 +56,7 @@ def _element(node: Node, values: Value, index: int) -> Value:
 
 @converts("ReverseSequence", since=10)
 def reverse_sequence(node: Node, x: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Value:
-    """The first elements of each sequence in reverse."""
+    """Reverses the first `sequence_lens` elements of each sequence; the others stay in place."""
     if sorted((batch_axis, time_axis)) != [0, 1]:
         raise node.error("its batch_axis and time_axis must be 0 and 1", f"{batch_axis} and {time_axis}")
     shape = node.shape(x)[:2]
@@ -71,7 +74,7 @@ def reverse_sequence(node: Node, x: Value, sequence_lens: Value, *, batch_axis: 
 def tensor_scatter(
     node: Node, x: Value, update: Value, write_indices: Value | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> Value:
-    """A cache with an update written along an axis, at a place of its own for each batch."""
+    """Writes an update into a cache x along an axis, at an index of its own for each batch element."""
     shape, new = node.shape(x), node.shape(update)
     axis = node.axis(axis, len(shape))
     if mode not in ("linear", "circular") or axis == 0:

@@ -1,4 +1,4 @@
-"""Softmax and normalizations; a scale and a bias of channels or elements are a product and a sum of their own."""
+"""Softmax and normalizations; a normalization's scale and bias become a product and a sum behind it."""
 
 from collections.abc import Sequence
 from math import prod
@@ -26,12 +26,12 @@ from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.values import Constant, Ints, Refusal, Value
 
 DEVIATION_EPSILON = 1e-9
-"""What ONNX adds to the deviation, not to the variance, in a MeanVarianceNormalization."""
+"""The epsilon of MeanVarianceNormalization, which ONNX adds to the standard deviation, not to the variance."""
 
 
 @converts("Softmax")
 def softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
-    """Before version 13: over all elements from `axis` on, as if they were one dimension."""
+    """Softmax before version 13: over all dimensions from `axis` on, as if they were one dimension."""
     shape = node.shape(x)
     first = axis if axis == len(shape) else node.axis(axis, len(shape))
     count = int(np.prod(shape[first:]))
@@ -43,7 +43,7 @@ def softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
 
 @converts("Softmax", since=13)
 def softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
-    """Over one dimension."""
+    """Softmax over one dimension."""
     return _softmax(node, x, node.axis(axis, node.rank(x)))
 
 
@@ -53,7 +53,7 @@ def _softmax(node: Node, x: Value, axis: int) -> Value:
 
 @converts("LogSoftmax")
 def log_softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
-    """Before version 13: over all elements from `axis` on, as if they were one dimension."""
+    """LogSoftmax before version 13: over all dimensions from `axis` on, as if they were one dimension."""
     shape = node.shape(x)
     first = axis if axis == len(shape) else node.axis(axis, len(shape))
     rows = node.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
@@ -62,7 +62,7 @@ def log_softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
 
 @converts("LogSoftmax", since=13)
 def log_softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
-    """Over one dimension."""
+    """LogSoftmax over one dimension."""
     return _log_softmax(node, x, node.axis(axis, node.rank(x)))
 
 
@@ -84,7 +84,10 @@ def batch_normalization(
     spatial: int = 1,
     training_mode: int = 0,
 ) -> Value:
-    """scale · (x − mean) / √(variance + epsilon) + bias as x · factor + offset, channels last as convolutions are."""
+    """y = scale · (x − mean) / √(variance + epsilon) + bias, computed as x · factor + offset.
+
+    An input with spatial dimensions is computed channels last, as convolutions are.
+    """
     if training_mode:
         raise Refusal("it is in training mode")
     rank, channels = node.rank(x), node.shape(x)[1:2]
@@ -106,7 +109,7 @@ def batch_normalization(
 
 
 def _folded_batch_norm(node: Node, parameters: Sequence[Array], epsilon: float) -> tuple[Value, Value]:
-    """(factor, offset) of constant parameters, rounded once: to what x is computed in, which is f32 for halves."""
+    """Computes (factor, offset) from constant parameters, rounded once: to f64 for f64 parameters, else to f32."""
     scale, bias, mean, variance = (p.astype(np.float64) for p in parameters)
     if np.any(variance + epsilon <= 0):
         raise node.error("its variance must not be negative", str(float(variance.min())))
@@ -118,7 +121,7 @@ def _folded_batch_norm(node: Node, parameters: Sequence[Array], epsilon: float) 
 def _computed_batch_norm(
     node: Node, scale: Value, bias: Value, mean: Value, variance: Value, epsilon: float
 ) -> tuple[Value, Value]:
-    """(factor, offset), of which some parameter is known at run time only."""
+    """Adds the operations that compute (factor, offset) at run time, if some parameter is not constant."""
     root = node.insert(SqrtOp, [node.insert(AddOp, [variance, node.number(epsilon, variance)])])
     factor = node.compute(DivOp, [scale, root], part="factor")
     shift = node.insert(MulOp, [mean, factor])
@@ -126,7 +129,7 @@ def _computed_batch_norm(
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Normalizations of what is at hand, by its own mean and size
+# Normalizations by statistics of the tensor itself, which are computed at run time
 
 
 @converts("LayerNormalization", since=17)
@@ -140,7 +143,7 @@ def layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Value | tuple[Value, ...]:
-    """Over all dimensions from `axis` on; further outputs are the mean and the reciprocal of the deviation."""
+    """Normalizes over all dimensions from `axis` on; further outputs are the mean and 1 / standard deviation."""
     if not any(node.outputs[1:]):
         return _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
     if node.element(x) != "f32" or stash_type != TensorProto.FLOAT:
@@ -150,7 +153,7 @@ def layer_normalization(
 
 
 def _statistics(node: Node, x: Value, axis: int, epsilon: float) -> tuple[Value, Value]:
-    """The mean over all dimensions from `axis` on, and 1 / √(variance + epsilon).
+    """Computes the mean over all dimensions from `axis` on, and 1 / √(variance + epsilon).
 
     The variance is the mean of squared differences from the mean. ONNX's own body subtracts the squared mean from the
     mean square; integers cannot hold this difference where the mean exceeds the deviation.
@@ -178,7 +181,10 @@ def _statistics(node: Node, x: Value, axis: int, epsilon: float) -> tuple[Value,
 def rms_normalization(
     node: Node, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Value:
-    """Over all dimensions from `axis` on, around zero. onnxruntime's operator, in ONNX's domain, is older."""
+    """Divides by the root mean square over all dimensions from `axis` on, without subtracting the mean.
+
+    SimplifiedLayerNormalization is onnxruntime's older operator, which it registers in ONNX's domain.
+    """
     return _trailing(node, RMSNormOp, x, axis, epsilon, scale, None)
 
 
@@ -187,7 +193,7 @@ def skip_layer_normalization(
     node: Node, x: Value, skip: Value, scale: Value, beta: Value | None = None, bias: Value | None = None, *,
     epsilon: float = 1e-12,
 ) -> Value | tuple[Value, ...]:  # fmt: skip
-    """A layer normalization of x + skip + bias, over the last dimension."""
+    """Layer normalization of x + skip + bias over the last dimension."""
     return _skipping(node, LayerNormOp, x, skip, bias, epsilon, scale, beta)
 
 
@@ -195,7 +201,7 @@ def skip_layer_normalization(
 def skip_rms_normalization(
     node: Node, x: Value, skip: Value, scale: Value, bias: Value | None = None, *, epsilon: float = 1e-12
 ) -> Value | tuple[Value, ...]:
-    """An RMS normalization of x + skip + bias, over the last dimension."""
+    """RMS normalization of x + skip + bias over the last dimension."""
     return _skipping(node, RMSNormOp, x, skip, bias, epsilon, scale, None)
 
 
@@ -209,7 +215,7 @@ def _skipping(
     scale: Value,
     beta: Value | None,
 ) -> Value | tuple[Value, ...]:
-    """The normalized sum and, as fourth output, the sum itself."""
+    """Normalizes x + skip + bias; if the node has a fourth output, that is the sum itself."""
     if any(node.outputs[1:3]):
         raise Refusal("its mean and its deviation are used, which qmlir does not give")
     wants_sum = len(node.outputs) > 3
@@ -239,7 +245,7 @@ def _trailing(
 
 
 def _scaled(node: Node, x: Value, scale: Value, bias: Value | None) -> SSAValue:
-    """x · scale + bias, the node's result."""
+    """Computes x · scale + bias as the node's output."""
     if bias is None:
         return node.compute(MulOp, [x, scale])
     return node.compute(AddOp, [node.compute(MulOp, [x, scale], part="scaled"), bias])
@@ -247,7 +253,7 @@ def _scaled(node: Node, x: Value, scale: Value, bias: Value | None) -> SSAValue:
 
 @converts("InstanceNormalization")
 def instance_normalization(node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
-    """Of each channel of each image [N, C, …] by itself."""
+    """Normalizes each channel of each image [N, C, …] by itself."""
     shape = node.shape(x)
     if len(shape) < 3:
         raise node.error("its input must have at least one spatial dimension", str(list(shape)))
@@ -259,7 +265,7 @@ def instance_normalization(node: Node, x: Value, scale: Value, bias: Value, *, e
 def group_normalization_of_groups(
     node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int
 ) -> Value:
-    """Of groups of channels of each image [N, C, …], with a scale and a bias for each group."""
+    """Normalizes groups of channels of each image [N, C, …]; each group has a scale and a bias."""
     y = _scaled(node, _by_group(node, x, num_groups, epsilon), *_over_channels(node, (scale, bias), 1))
     return node.reshaped(y, node.shape(x))
 
@@ -268,14 +274,14 @@ def group_normalization_of_groups(
 def group_normalization(
     node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
 ) -> Value:
-    """Of groups of channels of each image [N, C, …], with a scale and a bias for each channel."""
+    """Normalizes groups of channels of each image [N, C, …]; each channel has a scale and a bias."""
     shape = node.shape(x)
     y = node.reshaped(_by_group(node, x, num_groups, epsilon), shape)
     return _scaled(node, y, *_over_channels(node, (scale, bias), len(shape) - 2))
 
 
 def _by_group(node: Node, x: Value, groups: int, epsilon: float) -> SSAValue:
-    """The input [N, C, …] as [N, groups, rest], each group normalized by itself."""
+    """Reshapes the input [N, C, …] to [N, groups, rest] and normalizes each group by itself."""
     shape = node.shape(x)
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
         raise node.error(f"its channels must fall into {groups} groups", str(list(shape)))
@@ -285,16 +291,16 @@ def _by_group(node: Node, x: Value, groups: int, epsilon: float) -> SSAValue:
 
 
 def _over_channels(node: Node, parameters: Sequence[Value], spatial: int) -> list[Value]:
-    """Parameters [C] as [C, 1, …], with so many ones."""
+    """Reshapes parameters [C] to [C, 1, …], with `spatial` ones."""
     return [node.reshaped(p, (*node.shape(p), *(1,) * spatial)) for p in parameters]
 
 
 @converts("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3)) -> Value:
-    """A layer normalization over any dimensions.
+    """Layer normalization over any dimensions, without a scale or a bias.
 
     ONNX's own body subtracts the squared mean from the mean square. Integers cannot hold this difference where the
-    mean exceeds the deviation, so the body only serves tensors without elements.
+    mean exceeds the deviation, so the body only serves scalars and tensors without elements.
     """
     shape = node.shape(x)
     over = node.axes(axes, len(shape)) or list(range(len(shape)))
@@ -313,7 +319,7 @@ def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3))
 
 @converts("LpNormalization")
 def lp_normalization(node: Node, x: Value, *, axis: int = -1, p: int = 2) -> Value:
-    """Along one dimension."""
+    """Divides by the Lp norm along one dimension."""
     properties = {"axis": IntegerAttr(node.axis(axis, node.rank(x)), i64), "p": IntegerAttr(p, i64)}
     return node.compute(LpNormalizationOp, [x], properties)
 
@@ -322,7 +328,7 @@ def lp_normalization(node: Node, x: Value, *, axis: int = -1, p: int = 2) -> Val
 def local_response_normalization(
     node: Node, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
 ) -> Value:
-    """x / (bias + alpha / size · Σ x²)^beta, the sum over `size` neighbouring channels."""
+    """y = x / (bias + alpha / size · Σ x²)^beta, with the sum over `size` neighbouring channels."""
     if node.rank(x) < 2:
         raise node.error("its input must have channels", str(list(node.shape(x))))
     properties = {

@@ -1,8 +1,8 @@
-"""Models of operator sets before 7, as models of operator set 7: what ONNX's own converter does, and what it forgets.
+"""Converts models of operator sets before 7 to operator set 7, by ONNX's own converter and a correction.
 
-Before 7 broadcasting was an attribute, operators named the inputs that they overwrite, BatchNormalization had another
-form, and the slopes of PRelu belonged to channels, which 7 has broadcast from the last axis. ONNX's converter overlooks
-from which axis an operand broadcasts.
+Before operator set 7, broadcasting was an attribute, operators named the inputs that they overwrite, BatchNormalization
+had another form, and the slopes of PRelu belonged to channels; in operator set 7 they broadcast from the last axis.
+ONNX's converter ignores the axis from which an operand broadcasts; this module adds the missing dimensions.
 """
 
 import onnx
@@ -11,20 +11,20 @@ from onnx import shape_inference, version_converter
 from qmlir.errors import FileError
 
 OLDEST_OPSET = 7
-"""The oldest operator set that converters may know."""
+"""The oldest operator set that the converters in this package support."""
 
 
 def converted(model: onnx.ModelProto, version: int, file: str) -> onnx.ModelProto:
-    """An old model in operator set 7; the given one stays as it is.
+    """Returns an old model converted to operator set 7; the given model is left as it is.
 
     Raises:
-        FileError: ONNX cannot convert it.
+        FileError: ONNX cannot convert the model.
     """
     try:
         inferred = shape_inference.infer_shapes(model)
         _shape_operands(inferred.graph)
         return version_converter.convert_version(inferred, OLDEST_OPSET)
-    except Exception as error:  # C++: its exceptions have no common type
+    except Exception as error:  # the converter is C++, and its exceptions have no common type
         raise FileError(
             file,
             f"must use operator set {OLDEST_OPSET} or newer, or be one that ONNX can convert to it",
@@ -34,9 +34,12 @@ def converted(model: onnx.ModelProto, version: int, file: str) -> onnx.ModelProt
 
 
 def _shape_operands(graph: onnx.GraphProto) -> None:
-    """Gives the operands that broadcast from an axis the dimensions of one that numpy's rule wants behind them.
+    """Appends dimensions of size 1 to operands that broadcast from an axis, as numpy's broadcasting requires.
 
-    These are the second operand of an operator with `broadcast` and `axis`, and the slopes of PRelu from axis 1.
+    Such operands are the second operand of an operator with `broadcast` and `axis`, and the slopes of PRelu (axis 1).
+
+    Raises:
+        ValueError: The rank of such an operand, or of the operand that it broadcasts against, is unknown.
     """
     infos = (*graph.input, *graph.value_info, *graph.output)
     ranks = {i.name: len(i.type.tensor_type.shape.dim) for i in infos if i.type.tensor_type.HasField("shape")}
@@ -59,7 +62,7 @@ def _shape_operands(graph: onnx.GraphProto) -> None:
 
 
 def _axis(node: onnx.NodeProto) -> int | None:
-    """From which axis the second operand broadcasts, and forgets it; None if from the last, as ever since."""
+    """Returns the axis from which the second operand broadcasts, and removes its attribute; None for the last axis."""
     if len(node.input) != 2:
         return None
     if node.op_type == "PRelu":

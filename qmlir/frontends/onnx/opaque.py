@@ -1,4 +1,4 @@
-"""A node without meaning in nn as a `qmlir.opaque` operation, its result types as ONNX infers them."""
+"""Imports a node that nn cannot express as a `qmlir.opaque` operation, with result types that ONNX infers."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -27,18 +27,18 @@ from qmlir.frontends.values import Refusal, Value
 from qmlir.rewriting import name_hint
 
 _SMALL = 1024
-"""Constants up to this many elements may be shapes, whose values matter to inference."""
+"""The most elements of a constant that shape inference gets by value, since it may be a shape."""
 
 
 class InferredTypes:
-    """The type of any tensor of a model, as ONNX's own shape inference finds it; it runs when first asked."""
+    """The types of a model's tensors, as ONNX's shape inference finds them; the inference runs at first use."""
 
     def __init__(self, model: Model, shapes: Mapping[str, Shape], constants: Mapping[str, Array]):
-        """shapes: those of the arguments; constants: inputs bound to values."""
+        """shapes: The arguments' shapes, by name; constants: The values bound to inputs, by name."""
         self._model, self._shapes, self._given = model, shapes, constants
 
     def of(self, tensor: str) -> Attribute:
-        """A tensor type; unranked where the shape is not known."""
+        """Returns the type of a tensor by its name; unranked if the shape is unknown."""
         info = self._infos.get(tensor)
         if info is None or not info.type.HasField("tensor_type"):
             return UnrankedTensorType(NoneType())
@@ -54,12 +54,12 @@ class InferredTypes:
         skeleton = self._skeleton()
         try:
             inferred = shape_inference.infer_shapes(skeleton, data_prop=True).graph
-        except Exception:  # C++ with exceptions of no common type; without inference the file's own types remain
+        except Exception:  # C++ exceptions have no common type; without inference the file's own types remain
             inferred = skeleton.graph
         return {i.name: i for i in (*inferred.value_info, *inferred.output)}
 
     def _skeleton(self) -> onnx.ModelProto:
-        """The model with static arguments and without its weights, which are big and do not matter here."""
+        """Returns the model with static argument shapes and without its weights, which do not matter to inference."""
         source = self._model.proto
         skeleton = onnx.ModelProto(ir_version=source.ir_version)
         skeleton.opset_import.extend(source.opset_import)
@@ -94,10 +94,10 @@ def import_opaque(
     types: InferredTypes,
     reason: str,
 ) -> list[Value]:
-    """Adds an opaque operation with all that the node says.
+    """Adds an opaque operation that records everything the node says, and returns its results.
 
-    Its `source` holds the operator set's `version`, the node's `attributes` and the names of its `inputs`, where an
-    empty one stands for an input that is left out; constants of types that the IR lacks are named there only.
+    The operation's `source` holds the operator set's `version`, the node's `attributes` and the names of its `inputs`;
+    an empty name stands for an input that is left out. A constant of a type that the IR lacks is only named there.
     """
     operands: list[Value] = []
     for value in inputs:

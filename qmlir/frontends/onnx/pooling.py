@@ -1,8 +1,9 @@
-"""Pools over windows, and over the whole image, of any number of spatial dimensions.
+"""Pools over windows and over whole images, with any number of spatial dimensions.
 
-nn pools the rows and columns of images. One dimension is a row of an image of one row. Of more than two the innermost
-two go first, with the others in the batch, then the others, with those two in the channels: a maximum of maxima, and a
-mean of means, whose counts are products of counts along each dimension.
+nn pools the rows and columns of images. A pool over one dimension pools an image of one row. A pool over more than two
+dimensions is split: the innermost two dimensions are pooled first, with the outer dimensions in the batch; then the
+outer dimensions are pooled, with the inner two in the channels. So a maximum is a maximum of maxima, and a mean is a
+mean of means, since the number of elements in a window is the product of its counts along each dimension.
 """
 
 from dataclasses import dataclass, field
@@ -45,7 +46,10 @@ def max_pool(
     storage_order: int = 0,
     strides: Ints = (),
 ) -> Value | tuple[Value, Value]:
-    """The maximum over each window, and where it lies; `storage_order` 1 counts columns before rows there."""
+    """Returns the maximum over each window and, if used, its index in the whole tensor.
+
+    With `storage_order` 1 the index counts along columns before rows.
+    """
     windows = geometry(
         node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
         ceil_mode=bool(ceil_mode),
@@ -64,7 +68,7 @@ def max_pool(
 
 
 def _counted_through(node: Node, places: SSAValue, shape: Shape, columns_first: bool) -> SSAValue:
-    """Places in an image, row · width + column, as places in the whole tensor [N, C, …]."""
+    """Converts indices into one image, row · width + column, to indices into the whole tensor [N, C, …]."""
 
     def number(value: int) -> Constant:
         return Constant(np.array(value, np.int64))
@@ -94,7 +98,7 @@ def lp_pool(
     pads: Ints = (),
     strides: Ints = (),
 ) -> Value:
-    """(Σ |x|^p)^(1/p) over each window: the sum is a convolution with ones."""
+    """y = (Σ |x|^p)^(1/p) over each window; the sum is a convolution with weights of 1."""
     windows = geometry(
         node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
         ceil_mode=bool(ceil_mode),
@@ -104,7 +108,7 @@ def lp_pool(
 
 @converts("GlobalLpPool")
 def global_lp_pool(node: Node, x: Value, *, p: int = 2) -> Value:
-    """(Σ |x|^p)^(1/p) over each image."""
+    """y = (Σ |x|^p)^(1/p) over each image."""
     size = spatial(node, x)
     windows = geometry(node, size, size, strides=(), pads=(), dilations=(), auto_pad="")
     return _lp_pool(node, x, windows, p)
@@ -149,7 +153,7 @@ def average_pool(
     pads: Ints = (),
     strides: Ints = (),
 ) -> Value:
-    """The mean over each window, of the elements inside the image or, with `count_include_pad`, the padded image."""
+    """The mean over each window; padding counts as elements only if `count_include_pad` is set."""
     windows = geometry(
         node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
         ceil_mode=bool(ceil_mode),
@@ -157,7 +161,7 @@ def average_pool(
     image, windows = cropped(node, channels_last(node, x), windows)
     include = bool(count_include_pad) and max(windows.low + windows.high) > 0
     if include and (max(windows.extra) > 0 or _overlooks_image(windows)):
-        # What ceil_mode adds never counts, the padding does: let the padding be part of the image.
+        # Padding counts but what ceil_mode adds never does, so the padding becomes part of the image.
         image, include = padded(node, image, (0, *windows.low, 0), (0, *windows.high, 0)), False
         nothing = (0,) * len(windows.low)
         windows = Geometry(windows.kernel, windows.strides, windows.dilations, nothing, nothing, windows.extra)
@@ -168,10 +172,10 @@ def average_pool(
 
 
 def spatial(node: Node, x: Value) -> Ints:
-    """The spatial sizes of an input [N, C, …].
+    """Returns the spatial sizes of an input [N, C, …].
 
     Raises:
-        NodeError: It has none.
+        NodeError: The input has no spatial dimension.
     """
     shape = node.shape(x)
     if len(shape) < 3:
@@ -180,7 +184,7 @@ def spatial(node: Node, x: Value) -> Ints:
 
 
 def _overlooks_image(windows: Geometry) -> bool:
-    """Whether some window may lie in the padding alone."""
+    """Whether some window may lie entirely in the padding."""
     return any(
         max(low, high + extra) >= span
         for low, high, extra, span in zip(windows.low, windows.high, windows.extra, windows.spans(), strict=True)
@@ -189,14 +193,19 @@ def _overlooks_image(windows: Geometry) -> bool:
 
 @dataclass(frozen=True)
 class _Pool:
-    """A pool of a node, over images of any rank."""
+    """A pooling operation of a node, for channels-last images of any rank.
+
+    node        the node
+    op_type     the nn operation
+    properties  properties of the operation besides its window
+    """
 
     node: Node
     op_type: type[WindowPoolOp]
     properties: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
 
     def over(self, image: SSAValue, windows: Geometry, part: str | None = None) -> SSAValue:
-        """[N, …, C] → [N, …, C]; as a step on the way if `part` names it."""
+        """Pools [N, …, C] → [N, …, C]; if `part` is given, as an intermediate tensor of that name."""
         batch, *sizes, channels = self.node.shape(image)
         match len(sizes):
             case 1:
@@ -220,7 +229,7 @@ class _Pool:
 
 @converts("GlobalMaxPool")
 def global_max_pool(node: Node, x: Value) -> Value:
-    """The maximum of each channel: a pool whose window is the image."""
+    """The maximum of each channel of each image: a pool whose window is the whole image."""
     image, rank = _pixels(node, x)
     y = node.compute(MaxPool2DOp, [image], {"window": ints(node.shape(image)[1:3])})
     return _of_rank(node, y, rank)
@@ -228,13 +237,13 @@ def global_max_pool(node: Node, x: Value) -> Value:
 
 @converts("GlobalAveragePool")
 def global_average_pool(node: Node, x: Value) -> Value:
-    """The mean of each channel."""
+    """The mean of each channel of each image."""
     image, rank = _pixels(node, x)
     return _of_rank(node, node.compute(GlobalAveragePoolOp, [image]), rank)
 
 
 def _pixels(node: Node, x: Value) -> tuple[SSAValue, int]:
-    """The input [N, C, …] as images [N, H, W, C], of one row unless it has rows and columns; and its rank."""
+    """Returns the input [N, C, …] as images [N, H, W, C], of one row unless it has two dimensions; and its rank."""
     sizes, image = spatial(node, x), channels_last(node, x)
     if len(sizes) != 2:
         batch, channels = node.shape(x)[:2]
@@ -243,6 +252,6 @@ def _pixels(node: Node, x: Value) -> tuple[SSAValue, int]:
 
 
 def _of_rank(node: Node, y: SSAValue, rank: int) -> Value:
-    """A result [N, 1, 1, C] as [N, C, 1, …]."""
+    """Converts a result [N, 1, 1, C] to [N, C, 1, …] of the given rank."""
     batch, _, _, channels = node.shape(y)
     return channels_first(node, node.builder.ssa(node.reshaped(y, (batch, *(1,) * (rank - 2), channels))))

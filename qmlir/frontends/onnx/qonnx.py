@@ -1,8 +1,8 @@
-"""QONNX's Quant: floats rounded to integers of any width and back, as Brevitas and FINN export them.
+"""QONNX's Quant operator, which Brevitas and FINN export: floats rounded to integers of any width and back to floats.
 
     y = (clamp(round(x / scale + zero_point), low, high) − zero_point) · scale
 
-`signed`, `narrow` and the bit width say what low and high are; a type of that storage and range says the same here.
+`signed`, `narrow` and the bit width determine low and high. Here a quantized type has this storage and range.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,14 +33,14 @@ ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
     "HALF_UP": lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5),
     "HALF_DOWN": lambda x: np.sign(x) * np.ceil(np.abs(x) - 0.5),
 }
-"""How constants are rounded; what is computed at run time is rounded half to even."""
+"""The rounding of constants by `rounding_mode`; values computed at run time are rounded half to even only."""
 
 
 def quant(
     node: Node, x: Value, scale: Value, zero_point: Value, bit_width: Value, *,
     narrow: int = 0, rounding_mode: str = "ROUND", signed: int = 1,
 ) -> Value:  # fmt: skip
-    """x rounded to the integers of a width, as floats."""
+    """Quantizes x to integers of a given bit width, and dequantizes them."""
     type = _type(node, node.shape(x), scale, zero_point, bit_width, bool(narrow), bool(signed))
     if rounding_mode.upper() not in ROUNDINGS:
         raise Refusal(f"it rounds by {rounding_mode}, which qmlir does not know")

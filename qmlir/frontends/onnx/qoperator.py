@@ -1,7 +1,7 @@
-"""Operators on integers: ONNX's QLinear* and *Integer, and those that onnxruntime adds in the domain com.microsoft.
+"""Operators on integers: ONNX's QLinear* and *Integer, and onnxruntime's QLinear* and QGemm in domain com.microsoft.
 
-Each is the operator on floats between a DequantizeLinear of every input and a QuantizeLinear of its output: what the
-`fold-qdq` pass makes one integer operation of again.
+Each is imported as its float operator, with a DequantizeLinear before every input and a QuantizeLinear behind the
+output. The `fold-qdq` pass turns this pattern into one integer operation again.
 """
 
 from typing import Any
@@ -30,13 +30,13 @@ from qmlir.frontends.values import Constant, Dequantized, Ints, Value
 
 
 def _float(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int = 0) -> Value:
-    """An input as floats."""
+    """Dequantizes an input by the given parameters."""
     type = parameters(node, storage_of(node, x), scale, zero_point, node.shape(x), axis)
     return dequantized(node, x, type)
 
 
 def _stored(node: Node, y: Value, scale: Value, zero_point: Value | None, like: Value) -> Value:
-    """Floats as the output; `like` is an input of its storage type, which counts where there is no zero point."""
+    """Quantizes floats as the node's output; without a zero point, the storage type is that of the input `like`."""
     storage = storage_of(node, like if zero_point is None else zero_point)
     return requantized(node, y, parameters(node, storage, scale, zero_point, node.shape(y), 0))
 
@@ -52,7 +52,7 @@ def qlinear_conv(
     auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (),
     strides: Ints = (),
 ) -> Value:  # fmt: skip
-    """A convolution; its bias counts in steps of x_scale · w_scale."""
+    """A convolution of quantized tensors, whose bias has the scale x_scale · w_scale."""
     data, weights = _float(node, x, x_scale, x_zero_point), _float(node, w, w_scale, w_zero_point)
     bias = None if b is None else _bias(node, b, x_scale, w_scale)
     y = as_floats(
@@ -63,7 +63,10 @@ def qlinear_conv(
 
 
 def on_integers(y: Value) -> Value:
-    """A result whose contraction is marked as one of an operator on integers; a runtime may compute those otherwise."""
+    """Marks the contraction behind y as computed by an operator on integers, and returns y.
+
+    A runtime may compute such an operator differently from a float operator between casts.
+    """
     value = y
     while isinstance(value, OpResult) and isinstance(value.op, TransposeOp | ReshapeOp):
         value = value.op.x
@@ -73,7 +76,7 @@ def on_integers(y: Value) -> Value:
 
 
 def _bias(node: Node, b: Value, x_scale: Value, w_scale: Value) -> Value:
-    """An int32 bias as floats: one step is x_scale · w_scale, of each output channel where those differ."""
+    """Dequantizes an int32 bias; its scale is x_scale · w_scale, per output channel if the scales are."""
     stored = node.array(b, "bias")
     steps = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale").astype(np.float64)
     if stored.dtype != np.int32:
@@ -94,7 +97,7 @@ def qlinear_matmul(
     node: Node, a: Value, a_scale: Value, a_zero_point: Value, b: Value, b_scale: Value, b_zero_point: Value,
     y_scale: Value, y_zero_point: Value,
 ) -> Value:  # fmt: skip
-    """A matrix product; scales of b, if several, are those of its columns."""
+    """A matrix product of quantized tensors; if b has several scales, each belongs to a column of b."""
     lhs = _float(node, a, a_scale, a_zero_point, axis=max(node.rank(a) - 2, 0))
     rhs = _float(node, b, b_scale, b_zero_point, axis=node.rank(b) - 1)
     return _stored(node, on_integers(as_floats(node, "MatMul", [lhs, rhs])), y_scale, y_zero_point, a)
@@ -106,8 +109,8 @@ def qgemm(
     b_zero_point: Value | None, c: Value | None = None, y_scale: Value | None = None,
     y_zero_point: Value | None = None, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,
 ) -> Value:  # fmt: skip
-    """alpha · a' · b' + c, whose steps are alpha · a_scale · b_scale; floats where there is no y_scale."""
-    # A factor of b's steps leaves its integers as they are.
+    """y = alpha · a' · b' + c, where c has the scale alpha · a_scale · b_scale; without a y_scale, y is floats."""
+    # alpha becomes a factor of b's scale, so b's integers stay as they are.
     steps = Constant(node.array(b_scale, "scale") * np.float32(alpha))
     lhs = _float(node, a, a_scale, a_zero_point)
     rhs = _float(node, b, steps, b_zero_point, axis=0 if transB else 1)
@@ -122,7 +125,7 @@ def conv_integer(
     auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (),
     strides: Ints = (),
 ) -> Value:  # fmt: skip
-    """The int32 sums of a convolution."""
+    """A convolution of integers minus their zero points, with int32 sums as the result."""
     attributes = {
         "auto_pad": auto_pad, "dilations": dilations, "group": group, "kernel_shape": kernel_shape, "pads": pads,
         "strides": strides,
@@ -134,16 +137,19 @@ def conv_integer(
 def matmul_integer(
     node: Node, a: Value, b: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
 ) -> Value:
-    """The int32 sums of a matrix product."""
+    """A matrix product of integers minus their zero points, with int32 sums as the result."""
     return _sums(node, "MatMul", (a, a_zero_point, max(node.rank(a) - 2, 0)), (b, b_zero_point, node.rank(b) - 1))
 
 
 Factor = tuple[Value, Value | None, int]
-"""A factor of a contraction, its zero points, and the axis along which they differ."""
+"""A factor of a contraction: (tensor, zero points or None for 0, axis along which the zero points differ)."""
 
 
 def _sums(node: Node, operator: str, lhs: Factor, rhs: Factor, **attributes: Any) -> Value:
-    """A contraction of integers: on quantized types of scale 1, or on int32 where a zero point is computed."""
+    """Imports a contraction of integers: on quantized types of scale 1 if possible, else on int32.
+
+    The int32 form serves zero points that are computed at run time, and convolutions with computed weights.
+    """
     known = all(zero is None or isinstance(zero, Constant) for _, zero, _ in (lhs, rhs))
     if not known or (operator == "Conv" and not isinstance(rhs[0], Constant)):
         return as_floats(node, operator, [_centred(node, *lhs), _centred(node, *rhs)], **attributes)
@@ -152,14 +158,14 @@ def _sums(node: Node, operator: str, lhs: Factor, rhs: Factor, **attributes: Any
 
 
 def _counted(node: Node, x: Value, zero_point: Value | None, axis: int) -> Value:
-    """A factor as floats that are its integers minus the zero point."""
+    """Dequantizes a factor with scale 1: floats equal to its integers minus the zero point."""
     points = 1 if zero_point is None else node.array(zero_point, "zero point").size
     ones = Constant(np.ones(points, np.float32))
     return _float(node, x, ones, zero_point, axis)
 
 
 def _centred(node: Node, x: Value, zero_point: Value | None, axis: int) -> Value:
-    """A factor minus its zero point as int32."""
+    """Returns a factor minus its zero point as int32."""
     wide = _int32(node, x)
     if zero_point is None:
         return wide
@@ -184,7 +190,7 @@ def _int32(node: Node, x: Value) -> Value:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Sums, products, functions of one element
+# Elementwise operators and Softmax
 
 
 @converts("QLinearAdd", domain=MICROSOFT)
@@ -192,7 +198,7 @@ def qlinear_add(
     node: Node, a: Value, a_scale: Value, a_zero_point: Value | None, b: Value, b_scale: Value,
     b_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None,
 ) -> Value:  # fmt: skip
-    """a + b."""
+    """y = a + b on quantized tensors."""
     operands = [_float(node, a, a_scale, a_zero_point), _float(node, b, b_scale, b_zero_point)]
     return _stored(node, as_floats(node, "Add", operands), y_scale, y_zero_point, a)
 
@@ -202,7 +208,7 @@ def qlinear_mul(
     node: Node, a: Value, a_scale: Value, a_zero_point: Value | None, b: Value, b_scale: Value,
     b_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None,
 ) -> Value:  # fmt: skip
-    """a · b."""
+    """y = a · b on quantized tensors."""
     operands = [_float(node, a, a_scale, a_zero_point), _float(node, b, b_scale, b_zero_point)]
     return _stored(node, as_floats(node, "Mul", operands), y_scale, y_zero_point, a)
 
@@ -211,7 +217,7 @@ def qlinear_mul(
 def qlinear_sigmoid(
     node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None
 ) -> Value:
-    """1 / (1 + exp(−x))."""
+    """y = 1 / (1 + exp(−x)) on quantized tensors."""
     return _stored(node, as_floats(node, "Sigmoid", [_float(node, x, x_scale, x_zero_point)]), y_scale, y_zero_point, x)
 
 
@@ -220,7 +226,7 @@ def qlinear_leaky_relu(
     node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value,
     y_zero_point: Value | None = None, *, alpha: float = 0.01,
 ) -> Value:  # fmt: skip
-    """x, or alpha · x where that is negative."""
+    """y = alpha · x where x < 0, else x, on quantized tensors."""
     y = as_floats(node, "LeakyRelu", [_float(node, x, x_scale, x_zero_point)], alpha=alpha)
     return _stored(node, y, y_scale, y_zero_point, x)
 
@@ -230,7 +236,7 @@ def qlinear_softmax(
     node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value, *,
     axis: int = -1, opset: int,
 ) -> Value:  # fmt: skip
-    """exp(x) over its sum along an axis; before operator set 13 along all axes from it on."""
+    """Softmax along an axis on quantized tensors; before operator set 13, over all dimensions from that axis on."""
     data, shape = _float(node, x, x_scale, x_zero_point), node.shape(x)
     if opset >= 13:
         y = as_floats(node, "Softmax", [data], axis=axis)
@@ -246,7 +252,7 @@ def qlinear_where(
     node: Node, condition: Value, x: Value, x_scale: Value, x_zero_point: Value, y: Value, y_scale: Value,
     y_zero_point: Value, z_scale: Value, z_zero_point: Value,
 ) -> Value:  # fmt: skip
-    """x where the condition holds, else y."""
+    """Selects x where the condition holds, else y, on quantized tensors."""
     sides = [_float(node, x, x_scale, x_zero_point), _float(node, y, y_scale, y_zero_point)]
     return _stored(node, as_floats(node, "Where", [condition, *sides]), z_scale, z_zero_point, x)
 
@@ -257,7 +263,7 @@ def qlinear_where(
 
 @converts("QLinearConcat", domain=MICROSOFT)
 def qlinear_concat(node: Node, y_scale: Value, y_zero_point: Value, *inputs: Value, axis: int) -> Value:
-    """Its inputs one after another, each (data, scale, zero point)."""
+    """Joins quantized tensors along an axis; each input is three values: data, scale, zero point."""
     if len(inputs) % 3 or not inputs:
         raise node.error("it needs data, scale and zero point of each input", f"{len(inputs)} inputs")
     parts = [_float(node, *operand) for operand in zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)]
@@ -271,7 +277,7 @@ def qlinear_average_pool(
     auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
     kernel_shape: Ints, pads: Ints = (), strides: Ints = (),
 ) -> Value:  # fmt: skip
-    """The mean over windows."""
+    """The mean over each window of a quantized image."""
     attributes = {
         "auto_pad": auto_pad, "ceil_mode": ceil_mode, "count_include_pad": count_include_pad,
         "kernel_shape": kernel_shape, "pads": pads, "strides": strides,
@@ -286,7 +292,7 @@ def qlinear_global_average_pool(
     node: Node, x: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value, *,
     channels_last: int = 0,
 ) -> Value:  # fmt: skip
-    """The mean of each channel."""
+    """The mean of each channel of a quantized image."""
     data = _float(node, x, x_scale, x_zero_point)
     return _stored(
         node, _in_model_layout(node, "GlobalAveragePool", data, bool(channels_last)), y_scale, y_zero_point, x
@@ -294,7 +300,7 @@ def qlinear_global_average_pool(
 
 
 def _in_model_layout(node: Node, operator: str, x: Value, channels_last: bool, **attributes: Any) -> Value:
-    """An operator on [N, C, …], between transposes where the channels come last."""
+    """Imports an operator on [N, C, …]; if the model's channels are last, transposes surround it."""
     if not channels_last:
         return as_floats(node, operator, [x], **attributes)
     rank = node.rank(x)
@@ -308,7 +314,7 @@ def qlinear_reduce_mean(
     node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None,
     *, axes: Ints, keepdims: int,
 ) -> Value:  # fmt: skip
-    """The mean over axes."""
+    """The mean of a quantized tensor over the given axes."""
     over = Constant(np.array(axes, np.int64))
     y = as_floats(node, "ReduceMean", [_float(node, x, x_scale, x_zero_point), over], keepdims=keepdims)
     return _stored(node, y, y_scale, y_zero_point, x)

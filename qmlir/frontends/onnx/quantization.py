@@ -1,9 +1,10 @@
-"""QuantizeLinear and DequantizeLinear, and what an integer tensor stands for.
+"""QuantizeLinear and DequantizeLinear, and the quantized types of ONNX's integer tensors.
 
-In ONNX an integer tensor says nothing of its scale: each reader does. Here a tensor that a QuantizeLinear or an
-operator on integers makes has a quantized type at once, and what only moves its elements keeps it. A reader that names
-the same parameters takes it as it is; one that names others reads the same bits under a type of its own; and one that
-means the integers themselves, such as a Cast, gets them as such (`plain`).
+In ONNX an integer tensor does not carry its scale; each node that reads the tensor names the scale. Here a tensor that
+a QuantizeLinear or an operator on integers computes has a quantized type from the start, and operators that only move
+its elements keep the type. There are three kinds of readers. A reader that names the same scale and zero point takes
+the tensor as it is. A reader that names other parameters reads the same bits under another quantized type. A reader of
+the integers themselves, such as a Cast, gets plain integers (`plain`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,10 +35,10 @@ MOVING = frozenset({
     "GlobalMaxPool", "MaxPool", "Reshape", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile",
     "Transpose", "Unsqueeze",
 })  # fmt: skip
-"""Operators that mean the same on stored integers as on what these stand for: they only move or choose elements."""
+"""Operators that compute the same on stored integers as on real values, since they only move or select elements."""
 
 RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators that keep the order of the elements."""
+"""Operators that change the shape of a tensor at most, and keep the order of its elements."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -45,10 +46,10 @@ RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 
 
 def storage_of(node: Node, x: Value) -> IntegerType:
-    """The storage type of an integer tensor.
+    """Returns the storage type of an integer tensor.
 
     Raises:
-        Refusal: It is none that a quantized type can have.
+        Refusal: A quantized type cannot have the tensor's element type as storage type.
     """
     element = element_type_of(x.array.dtype) if isinstance(x, Constant) else element_of(x)
     if isinstance(element, UniformType):
@@ -61,11 +62,12 @@ def storage_of(node: Node, x: Value) -> IntegerType:
 def parameters(
     node: Node, storage: IntegerType, scale: Value, zero_point: Value | None, shape: Shape, axis: int
 ) -> UniformType:
-    """The quantized type that scales and zero points describe, for a tensor of that shape.
+    """Returns the quantized type that constant scales and zero points describe, for a tensor of the given shape.
 
     Raises:
-        Refusal: They are computed at run time, or there is one for each block.
-        NodeError: They fit neither each other nor the tensor.
+        Refusal: The parameters are computed at run time or given per block, the scales are not float32, or the
+            parameters make no valid quantized type.
+        NodeError: The parameters do not fit each other or the tensor.
     """
     scales = node.array(scale, "scale")
     points = np.zeros(scales.shape, np.int64)
@@ -89,7 +91,7 @@ def parameters(
 
 
 def integers_of(array: Array) -> Array:
-    """An array of integers in a type that numpy itself has: int4 as int8."""
+    """Converts an array of integers to an integer type of numpy itself, such as int4 to int8."""
     if array.dtype.kind in "iu":
         return array
     return array.astype(np.uint8 if array.dtype.name.startswith("u") else np.int8)
@@ -100,7 +102,7 @@ def integers_of(array: Array) -> Array:
 
 
 def quantized(node: Node, x: Value, type: UniformType) -> SSAValue:
-    """An integer tensor as one of a quantized type."""
+    """Returns an integer tensor under a quantized type, with the same stored integers."""
     if isinstance(x, Constant):
         value = node.builder.ssa(Dequantized(integers_of(x.array).astype(type.numpy_dtype), type, x.name))
         assert isinstance(value.owner, DequantizeCastOp)
@@ -111,21 +113,21 @@ def quantized(node: Node, x: Value, type: UniformType) -> SSAValue:
     if element == type.storage_type:
         return node.cast(StorageCastOp, x, type)
     if not isinstance(element, UniformType):
-        # Unsigned numbers go through floats, which hold them exactly: storage casts know signless integers only.
+        # Unsigned integers go through f32, since storage casts take signless integers only; f32 holds them exactly.
         numbers = node.converted(x, f32)
         x = node.cast(QuantizeCastOp, numbers, UniformType.per_tensor(type.storage, 1.0))
     return node.cast(StorageCastOp, node.cast(StorageCastOp, x, type.storage_type), type)
 
 
 def dequantized(node: Node, x: Value, type: UniformType) -> Value:
-    """The floats that an integer tensor stands for."""
+    """Dequantizes an integer tensor, read as the given quantized type."""
     if isinstance(x, Constant):
         return Dequantized(integers_of(x.array).astype(type.numpy_dtype), type, x.name)
     return node.cast(DequantizeCastOp, quantized(node, x, type), type.expressed)
 
 
 def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
-    """Floats as stored integers; ONNX divides in float32, whatever runtime is followed."""
+    """Quantizes floats to the given type; the division is in float32, as ONNX defines it for all runtimes."""
     result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
     assert isinstance(result, OpResult)
     result.op.attributes[QUANTIZATION] = StringAttr("float32")
@@ -133,7 +135,7 @@ def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
 
 
 def plain(node: Node, x: SSAValue) -> SSAValue:
-    """The stored integers of a quantized tensor, as numbers."""
+    """Returns the stored integers of a quantized tensor as a plain integer tensor."""
     element = element_of(x)
     assert isinstance(element, UniformType)
     if element.is_signed:
@@ -147,13 +149,13 @@ def plain(node: Node, x: SSAValue) -> SSAValue:
 
 
 def prepared(node: Node, operator: str, inputs: Sequence[Value | None]) -> list[Value | None]:
-    """The inputs of an operator that knows nothing of quantized types: kept if it only moves elements, else plain."""
+    """Prepares inputs for an operator that ignores quantized types: kept if it only moves elements, else plain."""
     types = [_type_of(x) for x in inputs]
     first = next((t for t in types if t is not None), None)
     if first is None:
         return list(inputs)
     if operator in MOVING and not first.is_per_axis:
-        # The integers of several inputs meet in one tensor: all are read under the first one's type.
+        # Concat joins the integers of all inputs, so they are read under the type of the first quantized input.
         together = operator == "Concat"
         return [quantized(node, x, first) if together and x is not None else x for x in inputs]
     return [
@@ -169,7 +171,7 @@ def _type_of(x: Value | None) -> UniformType | None:
 
 
 def argument_type(graph: onnx.GraphProto, name: str, arrays: Mapping[str, Array], element: Attribute) -> Attribute:
-    """The element type of an integer argument: quantized, if all its readers agree on one scale and zero point."""
+    """Returns the element type of an integer argument: quantized if all readers name one scale and zero point."""
     if not is_integer(element) or not 2 <= element.width.data <= 16:
         return element
     found: set[tuple[str, ...]] = set()
@@ -188,13 +190,13 @@ def argument_type(graph: onnx.GraphProto, name: str, arrays: Mapping[str, Array]
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Through operators on floats
+# Import as float operators
 
 NEWEST = 1 << 30
 
 
 def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-    """What ONNX's own operator of that name gives on these inputs."""
+    """Imports ONNX's float operator of that name on these inputs, by its newest converter."""
     converter = converts.select("", operator, NEWEST)
     if converter is None:
         raise Refusal(f"qmlir knows no {operator}")
@@ -203,7 +205,7 @@ def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attri
 
 
 def _quantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int) -> Value:
-    """clamp(round(x / scale) + zero_point) in float32, where a parameter is computed."""
+    """Computes clamp(round(x / scale) + zero_point) in float32, for parameters that are computed at run time."""
     storage = IntegerType(8, Signedness.UNSIGNED) if zero_point is None else storage_of(node, zero_point)
     low, high = (Constant(np.array(bound, np.float32)) for bound in default_range(storage))
     steps = as_floats(node, "Round", [as_floats(node, "Div", [x, _along(node, scale, node.shape(x), axis)])])
@@ -213,7 +215,7 @@ def _quantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value
 
 
 def _dequantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int) -> Value:
-    """(x − zero_point) · scale in float32, where a parameter is computed; x has at most 16 bits."""
+    """Computes (x − zero_point) · scale in float32, for parameters computed at run time; x has at most 16 bits."""
     if storage_of(node, x).width.data > 16:
         raise Refusal("its scale is computed at run time, and float32 does not hold what it dequantizes")
     quantized_type = _type_of(x)
@@ -226,7 +228,7 @@ def _dequantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Val
 
 
 def _along(node: Node, x: Value, shape: Shape, axis: int) -> Value:
-    """Parameters in a shape that broadcasts against a tensor's."""
+    """Reshapes scales or zero points so that they broadcast against a tensor of the given shape."""
     own = node.shape(x)
     if int(np.prod(own)) == 1:
         return node.reshaped(x, ())
@@ -254,7 +256,7 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Value:
-    """y = saturate(round(x / scale) + zero_point), halves to even."""
+    """y = saturate(round(x / y_scale) + y_zero_point), rounding halves to even."""
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise Refusal(f"it divides in {element_name(precision)}, and qmlir in float32")
     if not isinstance(y_scale, Constant) or (y_zero_point is not None and not isinstance(y_zero_point, Constant)):
@@ -269,7 +271,7 @@ def quantize_linear(
 
 
 def quantized_array(x: Array, type: UniformType) -> Array:
-    """Floats as stored integers, divided in float32 as ONNX says."""
+    """Quantizes a float array to stored integers, with the division in float32 as ONNX defines it."""
     scale, zero_point = type.parameters_along(x.ndim)
     return numerics.quantize_in_float32(x, scale, zero_point, type.storage_min, type.storage_max, type.numpy_dtype)
 
@@ -299,7 +301,7 @@ def dequantize_linear(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Value:
-    """y = (x − zero_point) · scale."""
+    """y = (x − x_zero_point) · x_scale."""
     if output_dtype not in (0, onnx.TensorProto.FLOAT):
         raise Refusal(f"it gives {element_name(output_dtype)}, and qmlir f32")
     if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
@@ -313,7 +315,7 @@ def dequantize_linear(
 def _dequantized_blocks(
     node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
 ) -> Value:
-    """A constant whose parameters hold for blocks along an axis, as floats."""
+    """Dequantizes a constant whose scales and zero points hold for blocks of elements along an axis."""
     stored, scales = node.array(x, "data"), node.array(scale, "scale")
     if scales.dtype != np.float32:
         raise Refusal(f"its scale is {scales.dtype}, and qmlir's are float32")

@@ -1,7 +1,7 @@
-"""An ONNX file in, a decoded model out, or a typed error that names the file.
+"""Reads an ONNX file and returns a decoded model, or raises a typed error that names the file.
 
-Nothing of protobuf reaches a user: whatever is wrong with the bytes (missing, a folder, cut off, another format,
-lacking what every model has) is a `FileError` here. What is wrong with single nodes is found when they are imported.
+No error of protobuf reaches a user: every fault of the file (missing, a folder, cut off, another format, lacking fields
+that every model has) is a `FileError` here. Faults of single nodes are found when the nodes are imported.
 """
 
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ _SAVE_AGAIN = "save or download the model again"
 class Model:
     """A decoded model.
 
-    proto    the model; not changed by the import
-    file     what to call it in errors: its path, or a word for one that has none
-    folder   where its external data lies; None for a model that was not read from a path
+    proto    the model; the import does not change it
+    file     the model's name in errors: its path, or `<model>` if it was not read from a path
+    folder   the folder of its external data; None if it was not read from a path
     opsets   operator set version of each domain; the default domain is ""
-    budget   what constants may take that are computed of it
+    budget   the budget of constants computed at import
     """
 
     proto: onnx.ModelProto
@@ -41,10 +41,11 @@ class Model:
     budget: Budget
 
     def array(self, tensor: onnx.TensorProto) -> Array:
-        """The values of a tensor of the model.
+        """Returns the values of a tensor of the model.
 
         Raises:
-            FileError: It does not hold what it says, or its external data is missing or lies outside the folder.
+            FileError: The tensor's data do not match its type and shape, or its external data are missing or outside the
+                folder.
         """
         try:
             if min(tensor.dims, default=0) < 0:
@@ -70,10 +71,10 @@ class Model:
             ) from None  # fmt: skip
 
     def dense(self, sparse: onnx.SparseTensorProto) -> Array:
-        """A sparse tensor with its zeros.
+        """Returns a sparse tensor as a dense array.
 
         Raises:
-            FileError: It does not hold what it says, or is too large.
+            FileError: The tensor's values and indices do not fit its shape, or it exceeds the budget.
         """
         values, indices = self.array(sparse.values), self.array(sparse.indices)
         shape = tuple(int(d) for d in sparse.dims)
@@ -96,7 +97,7 @@ class Model:
         return result
 
     def initializers(self, graph: onnx.GraphProto) -> Iterator[tuple[str, Array]]:
-        """The name and the values of each initializer of a graph, sparse ones among them."""
+        """Yields the name and the values of each initializer of a graph, dense and sparse."""
         for tensor in graph.initializer:
             yield tensor.name, self.array(tensor)
         for sparse in graph.sparse_initializer:
@@ -108,10 +109,10 @@ def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | No
 
     Args:
         source: A path, the bytes of a file, or a model in memory, which is left as it is.
-        budget: What constants may take that are computed of it.
+        budget: The budget of constants computed at import; by default a `Budget` of its default size.
 
     Raises:
-        FileError: The source is no ONNX model that qmlir can read.
+        FileError: The source is not an ONNX model that qmlir can read.
     """
     file, folder = "<model>", None
     if isinstance(source, str | Path):
@@ -146,7 +147,7 @@ def _decode(data: bytes, file: str) -> onnx.ModelProto:
         raise FileError(
             file, "must be an ONNX model", got="another format or a part of a file", remedy=_SAVE_AGAIN
         ) from None
-    # Random bytes and cut-off files sometimes decode, but not to something that has all of this.
+    # Random bytes and cut-off files sometimes decode, but not to a message that has all of these fields.
     for field, present in (
         ("a graph", proto.HasField("graph")),
         ("an IR version", proto.ir_version > 0),
@@ -164,7 +165,7 @@ def _decode(data: bytes, file: str) -> onnx.ModelProto:
 
 
 def _has_broken_text(message: Message) -> bool:
-    """Whether a name somewhere is not UTF-8, which protobuf then gives as bytes. Tensors' data are not looked at."""
+    """Whether some name is not UTF-8, which protobuf then returns as bytes; the data of tensors are not checked."""
     if isinstance(message, onnx.TensorProto):
         return isinstance(message.name, bytes)
     for field, value in message.ListFields():
@@ -177,7 +178,7 @@ def _has_broken_text(message: Message) -> bool:
 
 
 def _opsets(proto: onnx.ModelProto, file: str) -> dict[str, int]:
-    """Checks and returns the operator set version of each domain."""
+    """Returns the operator set version of each domain, after checking that qmlir can read them."""
     if not proto.graph.output:
         raise FileError(file, "must hold a graph with outputs", got="none", remedy=_SAVE_AGAIN)
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}

@@ -1,10 +1,13 @@
-"""RNN, GRU and LSTM, unrolled: each step becomes operations of its own (cells.py), in either direction.
+"""RNN, GRU and LSTM, unrolled in each direction: each step becomes operations of its own (cells.py).
+
+T is the number of steps, N the batch, I the input size, H the state size, G the number of gates, D the number of
+directions.
 
     X [T, N, I], or with layout 1 [N, T, I]; W [D, G·H, I], R [D, G·H, H], B [D, 2·G·H]; states [D, N, H]
     Y [T, D, N, H], the last states [D, N, H]; with layout 1 [N, T, D, H] and [N, D, H]
 
-A sequence shorter than T stops at its length: from there on its state stays and its outputs are zeros. Against the
-direction of time it starts there.
+A sequence shorter than T ends at its length: from there on its state does not change and its outputs are zeros. In the
+reverse direction it starts at its length.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +27,7 @@ from qmlir.frontends.values import Constant, Floats, Refusal, Value
 from qmlir.frontends.windows import sliced
 
 MOST_STEPS = 1024
-"""Steps of all directions together."""
+"""The most steps of a node, in all its directions together."""
 
 DIRECTIONS = {"forward": ("forward",), "reverse": ("reverse",), "bidirectional": ("forward", "reverse")}
 
@@ -38,7 +41,7 @@ def rnn(
     activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
     direction: str = "forward", hidden_size: int | None = None, layout: int = 0,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """One state, one function."""
+    """An RNN: one state, one activation function."""
     functions = _Functions(activations, activation_alpha, activation_beta)
     layer = _Layer(node, x, (w, r, b), lengths, (initial_h,), direction, hidden_size, bool(layout))
     return layer.unrolled(
@@ -53,7 +56,7 @@ def gru(
     activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
     direction: str = "forward", hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """One state, gates z, r and h."""
+    """A GRU: one state, gates z, r and h."""
     functions = _Functions(activations, activation_alpha, activation_beta)
     layer = _Layer(node, x, (w, r, b), lengths, (initial_h,), direction, hidden_size, bool(layout))
     return layer.unrolled([
@@ -69,7 +72,7 @@ def lstm(
     activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
     direction: str = "forward", hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """Two states, gates i, o, f and c; P [D, 3·H] are the peepholes."""
+    """An LSTM: two states, gates i, o, f and c; P [D, 3·H] are the peepholes."""
     functions = _Functions(activations, activation_alpha, activation_beta)
     layer = _Layer(node, x, (w, r, b), lengths, (initial_h, initial_c), direction, hidden_size, bool(layout))
     return layer.unrolled([
@@ -83,17 +86,17 @@ def lstm(
 
 @dataclass
 class _Functions:
-    """The activation functions of a node; alphas and betas go to those that have them, in order."""
+    """The activation functions of a node; functions with parameters take the alphas and betas in order."""
 
     names: Strings
     alphas: Floats
     betas: Floats
 
     def of(self, node: Node, cell: type[Cell], direction: int) -> list[Function]:
-        """Those of a direction.
+        """Returns the activation functions of a cell in one direction.
 
         Raises:
-            NodeError: There are too few, or one that ONNX does not have.
+            NodeError: The node names too few functions, or a function that ONNX does not have.
         """
         count = len(cell.FUNCTIONS)
         alphas, betas = iter(self.alphas), iter(self.betas)
@@ -110,7 +113,7 @@ class _Functions:
 
 @dataclass
 class _Layer:
-    """A node's tensors and the ways through them."""
+    """The tensors of a recurrent node, and their unrolling in each direction."""
 
     node: Node
     x: Value
@@ -154,11 +157,11 @@ class _Layer:
             raise Refusal(f"it would be unrolled into {self.steps * count} steps, and qmlir unrolls 1 to {MOST_STEPS}")
 
     def each(self) -> range:
-        """The directions' places in the weights."""
+        """Returns the indices of the node's directions in the weights' first dimension."""
         return range(len(DIRECTIONS[self.direction]))
 
     def weights(self, cell: type[Cell], direction: int) -> tuple[int, Weights, list[Weights]]:
-        """H, W with Wb, and the parts of R with those of Rb."""
+        """Returns a direction's H, (W, Wb), and (R, Rb) for each part in `cell.PARTS`."""
         (w, r, b), gates = self.given, sum(cell.PARTS)
         if self.node.shape(w)[1] != gates * self.hidden:
             raise self.node.error(
@@ -172,7 +175,7 @@ class _Layer:
         return self.hidden, (inputs, bias), list(zip(recurrent, biases, strict=True))
 
     def split(self, value: Value, direction: int, gates: Sequence[int]) -> list[Value]:
-        """The gates of a direction, [D, G·H, …], in parts of so many."""
+        """Splits a direction's gates, in a tensor [D, G·H, …], into parts with the given numbers of gates."""
         node, shape = self.node, self.node.shape(value)
         parts: list[Value] = []
         for first, count in zip(np.cumsum([0, *gates]).tolist(), gates, strict=False):
@@ -186,7 +189,7 @@ class _Layer:
         return parts
 
     def unrolled(self, cells: Sequence[Cell]) -> tuple[Value, ...]:
-        """All outputs: Y, and the last of each state."""
+        """Unrolls the cells and returns all outputs: Y, and each state after the last step."""
         node, count = self.node, len(cells)
         ways = [self._walk(cell, d) for d, cell in enumerate(cells)]
         steps: list[Value] = [way[0][t] for t in range(self.steps) for way in ways]
@@ -195,7 +198,7 @@ class _Layer:
         results = [node.permuted(y, (2, 0, 1, 3)) if self.batch_first else y]
         for index in range(len(self.initial)):
             if index + 1 >= len(node.outputs) or not node.outputs[index + 1]:
-                results.append(y)  # nobody reads it
+                results.append(y)  # a placeholder, since the output is not used
                 continue
             last: list[Value] = [way[1][index] for way in ways]
             joined = last[0] if count == 1 else node.compute(ConcatOp, [last], axis, output=index + 1)
@@ -204,7 +207,7 @@ class _Layer:
         return tuple(results if self.half is None else (node.converted(r, self.half) for r in results))
 
     def _walk(self, cell: Cell, direction: int) -> tuple[dict[int, SSAValue], list[Value]]:
-        """The output of each step, and the last state."""
+        """Unrolls one direction; returns the output of each step by its time, and the last state."""
         node, name = self.node, DIRECTIONS[self.direction][direction]
         place = Place(node, name)
         state: list[Value] = [self._first(s, direction) for s in self.initial]
@@ -230,7 +233,7 @@ class _Layer:
         return iter(steps if name == "forward" else reversed(steps))
 
     def _first(self, initial: Value | None, direction: int) -> Value:
-        """The state before the first step, [N, H]."""
+        """Returns a direction's state before the first step, [N, H]."""
         if initial is None:
             dtype = self.node.number(0, self.x).array.dtype
             return Constant(np.zeros((self.batch, self.hidden), dtype))
@@ -240,7 +243,7 @@ class _Layer:
         return self.node.reshaped(part, (self.batch, self.hidden))
 
     def _running(self, at: Place, step: int) -> Value | None:
-        """Which sequences are longer than a step, i1 [N, 1]; None if all are."""
+        """Returns whether each sequence is longer than `step`, i1 [N, 1]; None if all sequences are known to be."""
         if self.lengths is None:
             return None
         if isinstance(self.lengths, Constant):

@@ -1,7 +1,7 @@
-"""Reductions over axes, the places of extremes, and running sums.
+"""Reductions over axes, ArgMax and ArgMin, cumulative sums and products, and Hardmax.
 
-Composite ones are made of a few: L1 and L2 norms, sums of squares, logarithms of sums. A mean is a global average pool
-of what lies between the axes, which has an integer form.
+Some reductions are composed of several operations: L1 and L2 norms, sums of squares, logarithms of sums. A mean becomes
+a global average pool, which has an integer form; the reduced axes become the image's spatial dimensions.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.values import Constant, Ints, Value
 
 Reducer = Callable[[Node, Value, list[int]], Value]
-"""(node, x, ascending axes) → the result, the axes kept as dimensions of size 1."""
+"""A reduction: (node, x, ascending axes) → the result, with the axes kept as dimensions of size 1."""
 
 
 def _over(op: type[ReductionOp]) -> Reducer:
@@ -31,7 +31,7 @@ def _over(op: type[ReductionOp]) -> Reducer:
 
 
 def _step(node: Node, op: type[nn.AbsOp | nn.ReduceSumOp], x: Value, part: str, axes: list[int] | None = None) -> Value:
-    """An operation on the way to the result."""
+    """Adds an operation that computes an intermediate tensor of the result, called `part`."""
     properties: dict[str, Attribute] = {} if axes is None else {"axes": ints(axes)}
     return node.compute(op, [x], properties, part=part)
 
@@ -58,7 +58,7 @@ def _log_sum(node: Node, x: Value, axes: list[int]) -> Value:
 
 
 def _of_reals(node: Node, op: type[nn.SqrtOp | nn.LogOp], x: Value) -> Value:
-    """A function of floats, of integers by way of f64, rounded toward zero."""
+    """Applies a function to floats; integers are computed in f64 and the result is cast back, rounded toward zero."""
     value = node.builder.ssa(x)
     if node.element(value).startswith(("f", "bf")):
         return node.compute(op, [value])
@@ -67,7 +67,7 @@ def _of_reals(node: Node, op: type[nn.SqrtOp | nn.LogOp], x: Value) -> Value:
 
 
 def _log_sum_exp(node: Node, x: Value, axes: list[int]) -> Value:
-    """m + log Σ exp(x − m), m the greatest element, a number."""
+    """Computes m + log Σ exp(x − m), where m is the greatest element, clamped to finite numbers."""
     most = float(np.finfo(np.float32).max)
     greatest = node.compute(nn.ReduceMaxOp, [x], {"axes": ints(axes)}, part="greatest")
     m = node.compute(nn.ClampOp, [greatest], {"min": bound(-most), "max": bound(most)}, part="shift")
@@ -78,7 +78,7 @@ def _log_sum_exp(node: Node, x: Value, axes: list[int]) -> Value:
 
 
 def _mean(node: Node, x: Value, axes: list[int]) -> Value:
-    """A global average pool of f32; of other types the sum divided by the number."""
+    """Computes the mean as a global average pool for f32, f16 and bf16, else as the sum divided by the count."""
     shape = node.shape(x)
     kept = [1 if i in axes else size for i, size in enumerate(shape)]
     count = prod(shape[a] for a in axes)
@@ -86,7 +86,7 @@ def _mean(node: Node, x: Value, axes: list[int]) -> Value:
         total = _step(node, nn.ReduceSumOp, x, "sum", axes)
         divisor = Constant(np.array(count).astype(dtype_of(element_of(node.builder.ssa(total)))))
         return node.compute(nn.DivOp, [total, divisor])
-    if len(shape) == 4 and axes == [2, 3]:  # the image of a convolution: transposes cancel
+    if len(shape) == 4 and axes == [2, 3]:  # the usual image of a convolution, whose transposes cancel
         return channels_first(node, node.compute(nn.GlobalAveragePoolOp, [channels_last(node, x)]))
     if axes and axes != list(range(axes[0], axes[-1] + 1)):
         x = node.permuted(x, [*(i for i in range(len(shape)) if i not in axes), *axes])
@@ -110,7 +110,7 @@ REDUCERS: dict[str, tuple[int, Reducer]] = {
     "ReduceLogSum": (18, _log_sum),
     "ReduceLogSumExp": (18, _log_sum_exp),
 }
-"""Operator → (the version from which axes are an input, how it reduces)."""
+"""Operator → (the operator set version from which the axes are an input, its reduction)."""
 
 
 def _reduced(node: Node, reduce: Reducer, x: Value, axes: Sequence[int], keepdims: int) -> Value:
@@ -147,13 +147,13 @@ for _operator, (_since, _reduce) in REDUCERS.items():
 
 @converts("ArgMax")
 def arg_max(node: Node, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
-    """Where the greatest element along an axis is."""
+    """Returns the index of the greatest element along an axis."""
     return _argument(node, nn.ArgMaxOp, x, axis, keepdims, select_last_index)
 
 
 @converts("ArgMin")
 def arg_min(node: Node, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
-    """Where the least element along an axis is."""
+    """Returns the index of the least element along an axis."""
     return _argument(node, nn.ArgMinOp, x, axis, keepdims, select_last_index)
 
 
@@ -166,13 +166,13 @@ def _argument(node: Node, op: type[ArgumentOp], x: Value, axis: int, keepdims: i
 
 @converts("CumSum", since=11)
 def cumulative_sum(node: Node, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """The sums of the elements up to each."""
+    """Returns the cumulative sums along an axis."""
     return _cumulative(node, nn.CumulativeSumOp, x, axis, exclusive, reverse)
 
 
 @converts("CumProd", since=26)
 def cumulative_product(node: Node, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """The products of the elements up to each."""
+    """Returns the cumulative products along an axis."""
     return _cumulative(node, nn.CumulativeProductOp, x, axis, exclusive, reverse)
 
 
@@ -186,7 +186,7 @@ def _cumulative(node: Node, op: type[CumulativeOp], x: Value, axis: Value, exclu
 
 @converts("Hardmax")
 def hardmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
-    """1 at the first greatest of the elements from an axis on, else 0."""
+    """Hardmax before version 13: over all dimensions from `axis` on, as if they were one dimension."""
     shape = node.shape(x)
     first = axis if axis == len(shape) else node.axis(axis, len(shape))
     flat = node.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
@@ -195,7 +195,7 @@ def hardmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
 
 @converts("Hardmax", since=13)
 def hardmax(node: Node, x: Value, *, axis: int = -1) -> Value:
-    """1 at the first greatest element along an axis, else 0."""
+    """Returns 1 at the first greatest element along an axis, else 0."""
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
     place = node.compute(nn.ArgMaxOp, [x], {"axis": IntegerAttr(axis, i64)}, part="place")

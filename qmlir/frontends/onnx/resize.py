@@ -1,7 +1,8 @@
-"""Resize and Upsample: each axis as a table of neighbours and their weights, computed in f64.
+"""Resize and Upsample: a table of taps and weights for each axis, computed in f64 at import.
 
-Nearest neighbours are gathers along each axis, which move elements of any type. In the other modes an axis whose
-elements are single neighbours is such a gather, too; the other axes are `nn.resize`.
+A tap is the index of a neighbour: an element of the operand that takes part in an element of the result. In mode
+nearest, each axis is a gather, which moves elements of any type. In the other modes, an axis with a single tap of
+weight 1 for each element is a gather, too; `nn.resize` interpolates along the other axes.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,12 +29,12 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Axis:
-    """How one axis is resized.
+    """The resizing of one axis.
 
-    axis, size     which, and how long it becomes
-    length         how long it is
-    scale          the result's length over its own, not rounded
-    start, end     the part of it that is resized, where the mode crops: 0 and 1 for all
+    axis, size     the axis, and its length in the result
+    length         its length in the operand
+    scale          length in the result over length in the operand, not rounded
+    start, end     the part of the axis that is resized if the mode crops, as fractions; 0 and 1 for all of it
     """
 
     axis: int
@@ -45,12 +46,12 @@ class Axis:
 
     @property
     def idle(self) -> bool:
-        """Whether it stays as it is."""
+        """Whether the resizing leaves the axis as it is."""
         return self.scale == 1 and self.size == self.length and (self.start, self.end) == (0, 1)
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Where the result's elements lie in the operand
+# Coordinate transformations: where the result's elements lie in the operand
 
 
 def _half_pixel(axis: Axis, o: Float64s) -> Float64s:
@@ -58,7 +59,7 @@ def _half_pixel(axis: Axis, o: Float64s) -> Float64s:
 
 
 def _half_pixel_symmetric(axis: Axis, o: Float64s) -> Float64s:
-    """The middle of the result lies in the middle of the operand, also where the size was rounded."""
+    """Aligns the middle of the result with the middle of the operand, even if the size was rounded."""
     return axis.length / 2 * (1 - axis.size / (axis.scale * axis.length)) + _half_pixel(axis, o)
 
 
@@ -98,11 +99,11 @@ ROUNDINGS: dict[str, Callable[[Axis, Float64s], Float64s]] = {
     "ceil": lambda axis, x: np.ceil(x),
     "before version 11": lambda axis, x: np.ceil(x) if axis.scale < 1 else np.floor(x),
 }
-"""The nearest of neighbours by `nearest_mode`."""
+"""How `nearest_mode` rounds a coordinate to the index of the nearest element."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What each neighbour weighs
+# Weights of the neighbours
 
 
 def _triangle(distance: Float64s) -> Float64s:
@@ -110,7 +111,7 @@ def _triangle(distance: Float64s) -> Float64s:
 
 
 def _cubic(a: float) -> Callable[[Float64s], Float64s]:
-    """Keys' kernel of cubic convolution."""
+    """Makes Keys' kernel of cubic convolution with parameter a."""
 
     def kernel(distance: Float64s) -> Float64s:
         x = np.abs(distance)
@@ -123,11 +124,12 @@ def _cubic(a: float) -> Callable[[Float64s], Float64s]:
 
 @dataclass(frozen=True)
 class Filter:
-    """A kernel of interpolation.
+    """An interpolation filter.
 
-    reach            neighbours on each side
-    antialias        whether it widens with the steps of a smaller result
-    exclude_outside  whether neighbours beyond the border weigh nothing; else the border's element stands for them
+    kernel           weight of a neighbour by its distance
+    reach            number of neighbours on each side
+    antialias        whether the kernel widens when the result is smaller than the operand
+    exclude_outside  whether neighbours beyond the border have weight 0; else the border's element replaces them
     """
 
     kernel: Callable[[Float64s], Float64s]
@@ -136,9 +138,9 @@ class Filter:
     exclude_outside: bool
 
     def table(self, axis: Axis, x: Float64s) -> tuple[Int64s, Float64s]:
-        """(taps, weights) [O, T] of the elements at the places x [O]."""
+        """Returns (taps, weights), [O, T] each, of the result's elements at the coordinates x [O]."""
         narrow = min(axis.scale, 1.0) if self.antialias else 1.0
-        # The neighbour on the left is the one before x, also where x lies on an element.
+        # The left neighbour is the element before x, even if x lies on an element.
         left = np.ceil(x).astype(np.int64) - 1
         first = floor(-self.reach / narrow) + 1
         taps = left[:, None] + np.arange(first, 2 - first)
@@ -160,20 +162,20 @@ class Filter:
 
 @converts("Upsample", since=7)
 def upsample_attribute(node: Node, x: Value, *, scales: Floats, mode: str = "nearest") -> Value:
-    """Larger by factors."""
+    """Upsamples by factors given by an attribute."""
     axes = _by_scales(node, node.shape(x), range(node.rank(x)), scales)
     return _resize(node, x, axes, mode, "asymmetric", "before version 11", Filter(_triangle, 1, False, False), 0.0)
 
 
 @converts("Upsample", since=9)
 def upsample(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """Larger by factors, which are an input."""
+    """Upsamples by factors given by an input."""
     return upsample_attribute(node, x, scales=_floats(node, scales, "scales"), mode=mode)
 
 
 @converts("Resize", since=10)
 def resize_scales(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """Larger or smaller by factors."""
+    """Resizes by factors given by an input, as Upsample does."""
     return upsample(node, x, scales, mode=mode)
 
 
@@ -195,7 +197,7 @@ def resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Value:
-    """To sizes or by factors, in every mode."""
+    """Resizes to given sizes or by given factors, in every mode."""
     shape = node.shape(x)
     over = list(range(len(shape))) if axes is None else [node.axis(a, len(shape)) for a in axes]
     factors = () if scales is None else _floats(node, scales, "scales")
@@ -253,7 +255,7 @@ def _resize(
     kind: Filter,
     extrapolation: float,
 ) -> Value:
-    """`mode` is nearest, linear (also called bilinear and trilinear once) or cubic."""
+    """Resizes x along axes; `mode` is nearest, linear (older names: bilinear, trilinear) or cubic."""
     for what, value, known in (
         ("mode", mode, ("nearest", "linear", "bilinear", "trilinear", "cubic")),
         ("coordinate_transformation_mode", transformation, TRANSFORMATIONS),
@@ -270,7 +272,7 @@ def _resize(
         if axis.length == 0:
             raise node.error("the axes it resizes must not be empty", str(list(node.shape(x))))
         places = TRANSFORMATIONS[transformation](axis, np.arange(*node.room((axis.size,)), dtype=np.float64))
-        if transformation == "tf_crop_and_resize":  # what lies outside is not interpolated: it is padding
+        if transformation == "tf_crop_and_resize":  # elements outside the operand are padding, not interpolated
             within = np.flatnonzero((places >= 0) & (places <= axis.length - 1))
             first, last = (within[0], within[-1] + 1) if within.size else (0, 0)
             low[axis.axis], high[axis.axis] = int(first), int(axis.size - last)
@@ -286,14 +288,14 @@ def _resize(
 
 
 def _interpolated(node: Node, x: Value, tables: Sequence[tuple[int, Int64s, Float64s]], *, last: bool) -> Value:
-    """Resizes x along axes, each with its taps and weights [O, T].
+    """Resizes x along axes, each by a table of taps and weights [O, T].
 
-    An axis whose elements are one neighbour each, by a weight of 1, is a gather: it moves elements, on their own scale.
+    An axis with one tap of weight 1 for each element becomes a gather, which moves elements and keeps their scale.
 
     Args:
         node: The node.
-        x: Its operand.
-        tables: The axis, taps and weights.
+        x: The operand.
+        tables: (axis, taps, weights) for each axis.
         last: Whether the result is the node's output.
     """
     sums = [t for t in tables if t[2].shape[1] > 1 or (t[2] != 1).any()]
