@@ -44,8 +44,8 @@ class Model:
         """Returns the values of a tensor of the model.
 
         Raises:
-            FileError: The tensor's data do not match its type and shape, or its external data are missing or outside the
-                folder.
+            FileError: The tensor's data do not match its type and shape, or its external data are missing or not in the
+                model's folder.
         """
         try:
             if min(tensor.dims, default=0) < 0:
@@ -178,7 +178,7 @@ def _has_broken_text(message: Message) -> bool:
 
 
 def _opsets(proto: onnx.ModelProto, file: str) -> dict[str, int]:
-    """Returns the operator set version of each domain, after checking that qmlir can read them."""
+    """Checks the operator set versions, and returns the version of each domain."""
     if not proto.graph.output:
         raise FileError(file, "must hold a graph with outputs", got="none", remedy=_SAVE_AGAIN)
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}

@@ -1,4 +1,4 @@
-"""Images read at computed places, and values put back where a pool or a convolution took them from."""
+"""Images sampled at computed places (GridSample, AffineGrid), and values scattered into images (MaxUnpool, Col2Im)."""
 
 from math import prod
 
@@ -25,14 +25,14 @@ METHODS = {
     "bicubic": "cubic",
     "cubic": "cubic",
 }
-"""GridSample's modes, older and newer ones, as methods of nn.sample."""
+"""GridSample's modes, in older and newer spelling, as methods of nn.sample."""
 
 
 @converts("GridSample", since=16)
 def grid_sample(
     node: Node, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Value:
-    """The image at places in [−1, 1], the last axis first."""
+    """Samples the image x at places in [−1, 1], whose coordinates are ordered from the last axis to the first."""
     if mode not in METHODS or padding_mode not in ("zeros", "border", "reflection"):
         raise node.error("its mode must be nearest, linear or cubic, its padding zeros, border or reflection", mode)
     shape, places = node.shape(x), node.shape(grid)
@@ -41,7 +41,7 @@ def grid_sample(
     steps = whole(places)
     steps[-1] = len(lengths) - 1, len(lengths), -1
     unit = node.insert(SliceOp, [grid], slice_properties(steps))
-    # (g + 1) · L / 2 − 1/2 from edge to edge, (g + 1) · (L − 1) / 2 from centre to centre.
+    # [−1, 1] spans the outer edges: (g + 1) · L / 2 − 1/2; with align_corners the outer centres: (g + 1) · (L − 1) / 2.
     scaled = node.insert(AddOp, [unit, Constant(np.ones((), element))])
     half = (lengths - 1) / 2 if align_corners else lengths / 2
     at = node.insert(MulOp, [scaled, Constant(half.astype(element))])
@@ -57,7 +57,7 @@ def grid_sample(
 
 @converts("AffineGrid", since=20)
 def affine_grid(node: Node, theta: Value, size: Value, *, align_corners: int = 0) -> Value:
-    """θ [N, d, d + 1] times the places of a grid over [−1, 1], the last axis first."""
+    """Applies θ [N, d, d + 1] to a grid over [−1, 1], with coordinates ordered from the last axis to the first."""
     batch, _, *lengths = node.ints(size, "size")
     if node.shape(theta) != (batch, len(lengths), len(lengths) + 1):
         raise node.error(f"its theta must be {[batch, len(lengths), len(lengths) + 1]}", str(list(node.shape(theta))))
@@ -71,7 +71,7 @@ def affine_grid(node: Node, theta: Value, size: Value, *, align_corners: int = 0
 
 
 def _line(length: int, align_corners: bool) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Places of the elements along an axis over [−1, 1]."""
+    """Returns the places of an axis' elements in [−1, 1]."""
     if align_corners:
         return np.linspace(-1.0, 1.0, length)
     return (np.arange(length) * 2 + 1) / length - 1
@@ -88,7 +88,10 @@ def max_unpool(
     pads: Ints = (),
     strides: Ints = (),
 ) -> Value:
-    """Zeros with the maxima where a pool found them, which `indices` counts through the whole tensor."""
+    """Returns zeros with the elements of x put back where a MaxPool found them.
+
+    `indices` are indices into the whole flattened result, before it is extended to `output_shape`.
+    """
     shape, count = node.shape(x), len(kernel_shape)
     low_high = pads or (0,) * 2 * count
     sizes = [
@@ -119,7 +122,7 @@ def col2im(
     pads: Ints = (),
     strides: Ints = (),
 ) -> Value:
-    """Blocks [N, C · ∏ block, positions] added up where they lie in the image [N, C, …]."""
+    """Adds up blocks [N, C · ∏ block, positions] at their positions in the image [N, C, …]."""
     image, block = node.ints(image_shape, "image_shape"), node.ints(block_shape, "block_shape")
     rank = len(image)
     dilations, strides, pads = dilations or (1,) * rank, strides or (1,) * rank, pads or (0,) * 2 * rank
@@ -137,7 +140,7 @@ def col2im(
     places = np.stack([g.reshape(split).transpose(order).reshape(-1) for g in grids], -1)
     moved = node.permuted(
         node.reshaped(x, (batch * channels, prod(block) * positions)), (1, 0)
-    )  # the same places for all images and channels
+    )  # all images and channels share the same places
     zeros = filled((*padded, batch * channels), dtype_of(element_of(node.builder.ssa(x))).type(0))
     summed = scatter_rows(node, zeros, moved, Constant(places.astype(np.int64)), "add")
     steps = [*((pads[i], image[i], 1) for i in range(rank)), (0, batch * channels, 1)]
@@ -149,6 +152,6 @@ def col2im(
 def _positions(
     image: int, block: int, dilation: int, stride: int, low: int, high: int
 ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """[block, positions]: where each element of each block lies along an axis of the padded image."""
+    """Returns the index of each element of each block along an axis of the padded image, [block, positions]."""
     count = (image + low + high - (dilation * (block - 1) + 1)) // stride + 1
     return np.arange(block)[:, None] * dilation + np.arange(count)[None, :] * stride

@@ -35,7 +35,7 @@ def constant(
     value_ints: Ints | None = None,
     sparse_value: Array | None = None,
 ) -> Value:
-    """The one of its attributes that is there."""
+    """Returns the value of the single attribute that is present."""
     attributes = (
         (value, None),
         (sparse_value, None),
@@ -52,15 +52,15 @@ def constant(
 
 @converts("Reshape", since=5)
 def reshape(node: Node, x: Value, shape: Value, *, allowzero: int = 0) -> Value:
-    """0 keeps a dimension unless `allowzero`, −1 takes what is left."""
+    """Reshapes x; a size of 0 keeps the dimension unless `allowzero`, −1 takes the remaining elements."""
     return _reshape(node, x, reshaped(node.shape(x), node.ints(shape, "shape"), bool(allowzero)))
 
 
 def reshaped(old: Shape, wanted: Ints, allowzero: bool) -> Shape:
-    """The shape that Reshape asks for.
+    """Returns the shape that a Reshape of shape `old` to `wanted` gives.
 
     Raises:
-        ValueError: There is no such shape.
+        ValueError: `wanted` is not a shape, or does not have as many elements as `old`.
     """
     kept = [old[i] if d == 0 and not allowzero and i < len(old) else d for i, d in enumerate(wanted)]
     if kept.count(-1) > 1 or min(kept, default=0) < -1:
@@ -77,7 +77,7 @@ def reshaped(old: Shape, wanted: Ints, allowzero: bool) -> Shape:
 
 @converts("Flatten")
 def flatten(node: Node, x: Value, *, axis: int = 1) -> Value:
-    """[d0 · … · d(axis−1), d(axis) · …]."""
+    """Reshapes x to the matrix [d0 · … · d(axis−1), d(axis) · …]."""
     shape = node.shape(x)
     first = axis if axis == len(shape) else node.axis(axis, len(shape))
     return _reshape(node, x, (int(np.prod(shape[:first])), int(np.prod(shape[first:]))))
@@ -85,7 +85,7 @@ def flatten(node: Node, x: Value, *, axis: int = 1) -> Value:
 
 @converts("Squeeze")
 def squeeze(node: Node, x: Value, *, axes: Ints | None = None) -> Value:
-    """Drops dimensions of size 1: those named, or all."""
+    """Drops dimensions of size 1, given by an attribute; all of them by default."""
     shape = node.shape(x)
     drop = [i for i, d in enumerate(shape) if d == 1] if axes is None else node.axes(axes, len(shape))
     if any(shape[i] != 1 for i in drop):
@@ -95,13 +95,13 @@ def squeeze(node: Node, x: Value, *, axes: Ints | None = None) -> Value:
 
 @converts("Squeeze", since=13)
 def squeeze_axes_input(node: Node, x: Value, axes: Value | None = None) -> Value:
-    """Drops dimensions of size 1, which are an input."""
+    """Drops dimensions of size 1, given by an input; all of them by default."""
     return squeeze(node, x, axes=None if axes is None else node.ints(axes, "axes"))
 
 
 @converts("Unsqueeze")
 def unsqueeze(node: Node, x: Value, *, axes: Ints) -> Value:
-    """Inserts dimensions of size 1; `axes` count in the result."""
+    """Inserts dimensions of size 1, given by an attribute; `axes` are axes of the result."""
     shape = list(node.shape(x))
     for axis in node.axes(axes, len(shape) + len(axes)):
         shape.insert(axis, 1)
@@ -110,7 +110,7 @@ def unsqueeze(node: Node, x: Value, *, axes: Ints) -> Value:
 
 @converts("Unsqueeze", since=13)
 def unsqueeze_axes_input(node: Node, x: Value, axes: Value) -> Value:
-    """Inserts dimensions of size 1, which are an input."""
+    """Inserts dimensions of size 1, given by an input; `axes` are axes of the result."""
     return unsqueeze(node, x, axes=node.ints(axes, "axes"))
 
 
@@ -123,7 +123,7 @@ def transpose(node: Node, x: Value, *, perm: Ints | None = None) -> Value:
 
 @converts("Concat", since=4)
 def concat(node: Node, *inputs: Value, axis: int) -> Value:
-    """The inputs one after another."""
+    """Joins the inputs along an axis."""
     if not inputs:
         raise node.error("it needs an input", "none")
     return node.compute(ConcatOp, [inputs], {"axis": IntegerAttr(node.axis(axis, node.rank(inputs[0])), i64)})
@@ -131,14 +131,14 @@ def concat(node: Node, *inputs: Value, axis: int) -> Value:
 
 @converts("Expand", since=8)
 def expand(node: Node, x: Value, shape: Value) -> Value:
-    """x repeated to a shape; both broadcast."""
+    """Broadcasts x and a shape against each other."""
     wanted = np.broadcast_shapes(node.shape(x), node.ints(shape, "shape"))
     return node.compute(BroadcastOp, [x], {"shape": ints(wanted)})
 
 
 @converts("Tile", since=6)
 def tile(node: Node, x: Value, repeats: Value) -> Value:
-    """x several times along each axis: [d0, d1] → [1, d0, 1, d1] → [r0, d0, r1, d1] → [r0·d0, r1·d1]."""
+    """Repeats x along each axis: [d0, d1] → [1, d0, 1, d1] → [r0, d0, r1, d1] → [r0·d0, r1·d1]."""
     shape, counts = node.shape(x), node.ints(repeats, "repeats")
     if len(counts) != len(shape) or min(counts, default=0) < 0:
         raise node.error(f"it needs {len(shape)} repeats, none negative", str(list(counts)))
@@ -150,7 +150,7 @@ def tile(node: Node, x: Value, repeats: Value) -> Value:
 
 @converts("DepthToSpace")
 def depth_to_space(node: Node, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    """Channels to blocks of pixels: [N, b, b, C, H, W] (DCR) or [N, C, b, b, H, W] (CRD) → [N, C, H, b, W, b]."""
+    """Moves channels to blocks of pixels: [N, b, b, C, H, W] (DCR) or [N, C, b, b, H, W] (CRD) → [N, C, H, b, W, b]."""
     n, depth, height, width = _image(node, x)
     channels = depth // blocksize**2 if blocksize > 0 else 0
     if channels * blocksize**2 != depth or mode not in ("DCR", "CRD"):
@@ -166,7 +166,7 @@ def depth_to_space(node: Node, x: Value, *, blocksize: int, mode: str = "DCR") -
 
 @converts("SpaceToDepth")
 def space_to_depth(node: Node, x: Value, *, blocksize: int) -> Value:
-    """Blocks of pixels to channels: [N, C, H, b, W, b] → [N, b, b, C, H, W]."""
+    """Moves blocks of pixels to channels: [N, C, H, b, W, b] → [N, b, b, C, H, W]."""
     n, channels, height, width = _image(node, x)
     if blocksize < 1 or height % blocksize or width % blocksize:
         raise node.error("its rows and columns must be multiples of blocksize", f"{height} and {width}")
@@ -185,7 +185,7 @@ def _image(node: Node, x: Value) -> Shape:
 
 @converts("EyeLike", since=9)
 def eye_like(node: Node, x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
-    """Ones on a diagonal of a matrix of x's shape, which is all that counts."""
+    """Returns a matrix of x's shape with ones on diagonal k; the values of x do not matter."""
     shape = node.shape(x)
     element = dtype_of(element_of(node.builder.ssa(x))) if dtype is None else element_dtype(dtype)
     if len(shape) != 2 or element is None:
@@ -195,7 +195,7 @@ def eye_like(node: Node, x: Value, *, dtype: int | None = None, k: int = 0) -> V
 
 @converts("Pad", since=2)
 def pad_attributes(node: Node, x: Value, *, mode: str = "constant", pads: Ints, value: float = 0.0) -> Value:
-    """Padding given by attributes."""
+    """Pads x by amounts given by an attribute."""
     return _pad(node, x, mode, pads, value, range(node.rank(x)))
 
 
@@ -209,7 +209,7 @@ def pad(
     *,
     mode: str = "constant",
 ) -> Value:
-    """Padding given by inputs, for some of the axes only since version 18."""
+    """Pads x by amounts given by an input; since version 18, `axes` may select the padded axes."""
     rank = node.rank(x)
     value = 0.0
     if constant_value is not None and node.array(constant_value, "constant_value").size:
@@ -226,7 +226,7 @@ def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: Sequen
     low, high = [0] * node.rank(x), [0] * node.rank(x)
     for i, axis in enumerate(axes):
         low[axis], high[axis] = pads[i], pads[i + len(axes)]
-    if min(pads, default=0) < 0:  # first cropped, then padded
+    if min(pads, default=0) < 0:  # negative pads crop x, before positive pads extend it
         sizes = [n + min(b, 0) + min(a, 0) for n, b, a in zip(node.shape(x), low, high, strict=True)]
         if min(sizes) < 0:
             raise node.error("its negative pads must leave something", str(list(pads)))
@@ -251,11 +251,11 @@ def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: Sequen
 
 
 PAD_MODES: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
-"""ONNX's modes that repeat elements, as numpy calls them."""
+"""ONNX's modes of Pad that repeat elements, with numpy's names for them."""
 
 
 def pad_constant(node: Node, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> Value:
-    """The node's output: x between elements of one value."""
+    """Pads x with one value, as the node's output."""
     element = element_of(node.builder.ssa(x))
     attribute: Attribute
     if is_integer(element):
@@ -269,14 +269,14 @@ def pad_constant(node: Node, x: Value, low: Sequence[int], high: Sequence[int], 
 
 @converts("CenterCropPad", since=18)
 def center_crop_pad(node: Node, x: Value, shape: Value, *, axes: Ints | None = None) -> Value:
-    """The middle of x, or x in the middle of zeros, for each axis."""
+    """Crops x to its middle, or pads it with zeros on both sides, for each axis."""
     rank = node.rank(x)
     over = range(rank) if axes is None else [node.axis(a, rank) for a in axes]
     wanted = node.ints(shape, "shape")
     if len(wanted) != len(over):
         raise node.error(f"its shape needs {len(over)} values", str(len(wanted)))
     more = [size - node.shape(x)[axis] for axis, size in zip(over, wanted, strict=True)]
-    # The odd one is at the end, whether it is added or taken away.
+    # An odd element is added or removed at the end.
     low = [m // 2 if m > 0 else -(-m // 2) for m in more]
     high = [m - before for m, before in zip(more, low, strict=True)]
     return _pad(node, x, "constant", (*low, *high), 0.0, list(over))
@@ -284,11 +284,11 @@ def center_crop_pad(node: Node, x: Value, shape: Value, *, axes: Ints | None = N
 
 @converts("Shape")
 def shape_of_tensor(node: Node, x: Value, *, start: int = 0, end: int | None = None) -> Value:
-    """The dimensions, which are known."""
+    """Returns the dimensions of x as a constant."""
     return Constant(np.array(node.shape(x)[start:end], np.int64))
 
 
 @converts("Size")
 def size_of_tensor(node: Node, x: Value) -> Value:
-    """The number of elements, which is known."""
+    """Returns the number of elements of x as a constant."""
     return Constant(np.array(np.prod(node.shape(x)), np.int64))

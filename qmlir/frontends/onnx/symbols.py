@@ -1,7 +1,7 @@
-"""The shapes of the model's inputs: symbols bound to numbers, so that everything after is static.
+"""Binds the symbolic dimensions of the model's inputs to numbers, so that all shapes in the IR are static.
 
-An unbound symbol that is the first dimension of some input is the batch and becomes 1; any other one is an error that
-names it. A dimension with neither size nor symbol is called `<input>.<axis>`.
+An unbound symbol that is the first dimension of some input is the batch and becomes 1. Any other unbound symbol is an
+error that names the symbol. A dimension with neither a size nor a symbol gets the symbol `<input>.<axis>`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from qmlir.near_misses import near_misses
 
 
 def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], file: str) -> dict[str, Shape]:
-    """The static shape of each input.
+    """Returns the static shape of each input, by name.
 
     Args:
         inputs: The graph's inputs that are arguments.
@@ -23,8 +23,9 @@ def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], 
         file: The model's file, for errors.
 
     Raises:
-        OptionError: `bind` has a symbol the model lacks, or a size below 1.
-        FileError: A dimension other than a first one has no size.
+        OptionError: `bind` has a symbol that the model lacks, or a size below 1.
+        FileError: An input is not a tensor, lacks a shape, has a negative size or a symbol without a value, or is too
+            large.
     """
     dims = {i.name: _dims(i, file) for i in inputs}
     symbols = [d for shape in dims.values() for d in shape if isinstance(d, str)]
@@ -59,7 +60,7 @@ def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], 
 
 
 def _dims(info: onnx.ValueInfoProto, file: str) -> list[int | str]:
-    """Each dimension's size, or its symbol."""
+    """Returns the size or the symbol of each dimension of an input."""
     if not info.type.HasField("tensor_type"):
         kind = info.type.WhichOneof("value") or "nothing"
         raise FileError(file, f'input "{info.name}" must be a tensor', got=kind.removesuffix("_type"))

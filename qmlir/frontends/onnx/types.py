@@ -1,4 +1,4 @@
-"""ONNX's element types as numpy's and as MLIR's."""
+"""Conversions between the element types of ONNX, numpy and MLIR."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from qmlir.dialects.quant.types import UniformType
 
 
 def element_dtype(code: int) -> np.dtype[np.generic] | None:
-    """The numpy dtype of an ONNX element type; None for one that onnx does not know."""
+    """Returns the numpy dtype of an ONNX element type; None if onnx does not know the type."""
     try:
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, ValueError):
@@ -20,7 +20,7 @@ def element_dtype(code: int) -> np.dtype[np.generic] | None:
 
 
 def element_type(code: int) -> Attribute:
-    """The MLIR type of an ONNX element type; `none` where MLIR has no such type."""
+    """Returns the MLIR type of an ONNX element type; `none` if MLIR has no such type."""
     dtype = element_dtype(code)
     try:
         return NoneType() if dtype is None else element_type_of(dtype)
@@ -29,13 +29,13 @@ def element_type(code: int) -> Attribute:
 
 
 def element_code(element: Attribute | np.dtype[Any]) -> int:
-    """ONNX's number of an element type, MLIR's or numpy's; of a quantized one that of what it stands for."""
+    """Returns ONNX's number of an MLIR or numpy element type; for a quantized type, of its expressed (float) type."""
     if isinstance(element, UniformType):
         element = element.expressed
     return int(onnx.helper.np_dtype_to_tensor_dtype(dtype_of(element) if isinstance(element, Attribute) else element))
 
 
 def element_name(code: int) -> str:
-    """What ONNX calls an element type, for messages."""
+    """Returns ONNX's name of an element type, for messages."""
     known = code in onnx.TensorProto.DataType.values()
     return onnx.TensorProto.DataType.Name(code).lower() if known else f"ONNX type {code}"

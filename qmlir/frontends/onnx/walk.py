@@ -1,13 +1,14 @@
-"""The walk over nodes: each is folded, converted, replaced by its function's body, or kept as opaque.
+"""The walk over a model's nodes, which folds, converts or replaces each node, or keeps it as opaque.
 
-    folded     all its inputs are constants and so are its results (conversion.py)
-    converted  there is a converter for its operator and version (conversion.py)
-    replaced   by the body of a function, the model's own or ONNX's (functions.py), whose nodes are walked in its place
-    opaque     none of these, and the reason (opaque.py)
+    folded     all inputs are constants, and so are the results (conversion.py)
+    converted  a converter for the operator and version adds nn operations (conversion.py)
+    replaced   the body of a function, from the model or from ONNX (functions.py), is walked in the node's place
+    opaque     nothing else applies; the `qmlir.opaque` operation holds the reason (opaque.py)
 
-Subgraphs are walked when the converter of their node knows that they run (control.py). Each body has a walk of its own:
-other names, for a function other operator sets. What it adds goes to the node that it belongs to, so that a node which
-is refused at last leaves nothing behind. Its tensors are called `<output>.<name in the body>`.
+A body is the graph of a function, of a branch or of a loop. A converter walks a subgraph if it knows at import that
+the subgraph runs (control.py). Each body has a walk of its own, with its own tensor names and, for a function, its own
+operator sets. The operations of a body are added to the node that the body stands for, so a node that is refused in the
+end leaves nothing behind. Tensors of a body are called `<output>.<name in the body>`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,19 +32,19 @@ from qmlir.near_misses import near_misses
 _SAVE_AGAIN = "export the model again"
 
 DEEPEST = 64
-"""Bodies in bodies; functions that call each other in a circle go deeper."""
+"""The most levels of nested bodies; functions that call each other in a circle exceed it."""
 
 MOST_NODES = 5_000
-"""Nodes of bodies, all together: some seconds of import. Loops in loops soon have more."""
+"""The most nodes in all bodies together, which take some seconds to import; nested loops soon exceed it."""
 
 
 class _TooMuch(Refusal):
-    """A refusal that goes through to the node of the graph: what is below it is without end."""
+    """Raised when bodies have too many nodes; it refuses the node of the main graph, not only the node in a body."""
 
 
 @dataclass
 class _Shared:
-    """What all walks of an import share."""
+    """The state that all walks of an import share."""
 
     model: Model
     builder: Builder
@@ -57,14 +58,16 @@ class _Shared:
 class Walk:
     """A walk over the nodes of a graph, a subgraph or a function.
 
+    shared   the state that all walks of the import share
     opsets   operator set versions by domain
-    values   the tensors known so far; None is an input of a function that the call leaves out
-    outer    whose tensors a subgraph sees too
     add      takes the operations of a node
-    names    what outputs of a body are called outside
-    prefix   what stands before the names of other tensors
+    values   the tensors known so far; None is an input of a function that the call leaves out
+    outer    the walk of the enclosing graph, whose tensors a subgraph sees too
+    names    the names that the body's outputs have outside the body
+    prefix   prefix of the names of the body's other tensors
     node     the name of the node that a body stands for
-    strict   whether a node without meaning is refused, rather than kept as opaque
+    strict   whether a node that cannot be imported is refused, rather than kept as opaque
+    depth    the number of bodies around the nodes; 0 for the model's graph
     """
 
     shared: _Shared
@@ -80,11 +83,11 @@ class Walk:
 
     @staticmethod
     def of(model: Model, builder: Builder, types: InferredTypes, functions: Mapping[Key, onnx.FunctionProto]) -> "Walk":
-        """The walk over a model's graph."""
+        """Makes the walk over a model's graph."""
         return Walk(_Shared(model, builder, types, functions), model.opsets, builder.block.add_ops)
 
     def run(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[Value]:
-        """Imports every node that an output needs; returns the outputs."""
+        """Imports every node that an output needs, and returns the outputs."""
         needed = _needed(nodes, outputs)
         for proto in nodes:
             if any(o in needed for o in proto.output):
@@ -92,7 +95,7 @@ class Walk:
         return [self._needed_value(o, f'output "{o}"') for o in outputs]
 
     def define(self, name: str, value: Value | None) -> None:
-        """Gives a tensor its name."""
+        """Defines the tensor of a name; a second definition is a FileError."""
         if name in self.values:
             raise FileError(
                 self.shared.model.file, f'the tensor "{name}" must be defined once', got="several times",
@@ -101,7 +104,7 @@ class Walk:
         self.values[name] = value
 
     def value(self, name: str, reader: str) -> Value | None:
-        """The tensor of a name, here or outside; None for one that a function's call leaves out."""
+        """Returns the tensor of a name, from this walk or an outer one; None for a function's input that is left out."""
         walk: Walk | None = self
         while walk is not None:
             if name in walk.values:
@@ -135,7 +138,7 @@ class Walk:
         while outputs and not outputs[-1]:
             outputs.pop()
         kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
-        # An output beyond the first that nobody reads is as good as left out: no converter need compute it.
+        # An unused output beyond the first counts as left out, so that no converter need compute it.
         called = [self.names.get(o, self.prefix + o) if o in needed or not i else "" for i, o in enumerate(outputs)]
         name = self.node if self.depth else proto.name
         node = Node(kind, name, called, self.shared.builder, self.shared.model.file)
@@ -155,7 +158,7 @@ class Walk:
             if self.strict or (self.depth and isinstance(refusal, _TooMuch)):
                 raise
             results = import_opaque(node, version, inputs, names, attributes, self.shared.types, refusal.reason)
-        except QmlirError:  # a body may be tried: nothing of it stays
+        except QmlirError:  # `_meaning` may be trying a body, so its operations must go
             node.discard()
             raise
         node.commit(results, self.add, rename=not self.depth)
@@ -173,7 +176,7 @@ class Walk:
         attributes: Mapping[str, AttributeValue],
         used: Sequence[bool],
     ) -> Sequence[Value]:
-        """The value of each output, at least of those used: folded, converted, or those of a function's body."""
+        """Folds, converts or replaces a node; returns its outputs' values, at least up to the last used output."""
         function = self.shared.functions.get(key_of(proto))
         if function is not None:
             return self._call(proto, node, function, inputs, used, strict=self.strict)
@@ -208,9 +211,9 @@ class Walk:
         *,
         strict: bool,
     ) -> Sequence[Value]:
-        """The outputs of a function's body, whose nodes are imported in the place of the node that calls it.
+        """Imports a function's body in the place of the node that calls it, and returns the outputs.
 
-        The body of an operator may lack outputs that the node leaves out; those that are not used are some constant.
+        The body of an operator may lack outputs that the node leaves out; such an output gets the first wanted value.
         """
         if len(inputs) > len(function.input):
             raise node.error(f"the function has {len(function.input)} inputs", str(len(inputs)))
@@ -221,7 +224,7 @@ class Walk:
         given = [*inputs, *[None] * (len(function.input) - len(inputs))]
         for name, value in zip(function.input, given, strict=True):
             body.define(name, value)
-        # A body need not define the outputs that its node leaves out.
+        # A body need not define outputs that its node leaves out.
         wanted = [o for o, name in zip(function.output, node.outputs, strict=False) if name]
         nodes = bound_body(function, {a.name: a for a in proto.attribute})
         results = dict(zip(wanted, body.run(nodes, wanted), strict=True))
@@ -230,7 +233,7 @@ class Walk:
     def _body(
         self, node: Node, outputs: Iterable[str], *, step: str, strict: bool, opsets: Mapping[str, int]
     ) -> "Walk":
-        """A walk over a body that stands for a node; the last step's outputs are the node's."""
+        """Makes the walk over a body that stands for a node; without a `step`, the body's outputs are the node's."""
         if self.depth >= DEEPEST:
             raise FileError(
                 self.shared.model.file, f'{node.kind} "{node.called()}": functions must not call themselves',
@@ -244,7 +247,7 @@ class Walk:
         )  # fmt: skip
 
     def subgraph(self, node: Node, graph: onnx.GraphProto, arguments: Sequence[Value], step: str) -> list[Value]:
-        """The outputs of a subgraph that runs with these arguments; see `Bodies`."""
+        """Imports a subgraph that runs with these arguments, and returns its outputs; see `Bodies`."""
         if len(arguments) != len(graph.input):
             raise node.error(f"its subgraph must take {len(arguments)} inputs", str(len(graph.input)))
         walk = self._body(
@@ -261,7 +264,7 @@ class Walk:
     def operator(
         self, node: Node, operator: str, inputs: Sequence[Value], attributes: Mapping[str, Any], version: int
     ) -> Value:
-        """The output of an operator of ONNX; see `Bodies`."""
+        """Imports an ONNX operator and returns its output; see `Bodies`."""
         names = [f"input{i}" for i in range(len(inputs))]
         self.shared.operators += 1
         step = f"{operator}{self.shared.operators}."
@@ -273,25 +276,25 @@ class Walk:
 
 @dataclass(frozen=True)
 class _Bodies:
-    """What a converter may do with the subgraphs of its node."""
+    """Imports subgraphs and other operators in the place of a node; implements `Bodies`."""
 
     walk: Walk
     node: Node
 
     def run(self, graph: onnx.GraphProto, arguments: Sequence[Value], step: str = "") -> list[Value]:
-        """Imports a subgraph in the place of its node; `step` tells one run of several apart."""
+        """Imports a subgraph in the place of its node; `step` prefixes the names in a run, to tell runs apart."""
         return self.walk.subgraph(self.node, graph, arguments, step)
 
     def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
-        """Imports a node of an operator as it is in operator set `since`."""
+        """Imports an ONNX operator as operator set `since` defines it."""
         return self.walk.operator(self.node, operator, inputs, attributes, since)
 
 
 def _check_schema(proto: onnx.NodeProto, node: Node, domain: str, version: int) -> None:
-    """Checks a node against ONNX's own description of its operator, where there is one.
+    """Checks a node against ONNX's schema of its operator, if ONNX has a schema.
 
     Raises:
-        NodeError: It has too few or too many inputs or outputs, or an attribute of another type.
+        NodeError: The node has too few or too many inputs or outputs, or an attribute of another type.
     """
     if not version or not onnx.defs.has(proto.op_type, version, domain):
         return
@@ -311,7 +314,7 @@ def _check_schema(proto: onnx.NodeProto, node: Node, domain: str, version: int) 
 
 
 def _needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> set[str]:
-    """The tensors that some output depends on."""
+    """Returns the names of the tensors that some output depends on, including the outputs."""
     needed = set(outputs)
     for node in reversed(nodes):
         if any(o in needed for o in node.output):
@@ -320,7 +323,7 @@ def _needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> set[str]
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """The tensors that a node reads, those of its subgraphs included."""
+    """Yields the names of the tensors that a node and its subgraphs read."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):

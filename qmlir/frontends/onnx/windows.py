@@ -1,4 +1,4 @@
-"""Where the windows of ONNX's convolutions and pools lie: `pads`, `auto_pad` and `ceil_mode` as explicit padding."""
+"""Window attributes of ONNX's convolutions and pools: `pads`, `auto_pad` and `ceil_mode` as explicit padding."""
 
 from qmlir.frontends.builder import Node
 from qmlir.frontends.values import Ints
@@ -18,10 +18,10 @@ def geometry(
     auto_pad: str,
     ceil_mode: bool = False,
 ) -> Geometry:
-    """The windows of a node over an image of the given spatial size; empty attributes have their defaults.
+    """Returns the windows of a node over an image of the given spatial size; empty attributes take their defaults.
 
     Raises:
-        NodeError: An attribute has the wrong number of values or values that make no sense.
+        NodeError: An attribute has the wrong number of values or invalid values, or a window exceeds its padded image.
     """
     rank = len(image)
     check_window(node, rank, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
@@ -37,7 +37,11 @@ def geometry(
 def check_window(
     node: Node, rank: int, kernel: Ints, *, strides: Ints, pads: Ints, dilations: Ints, auto_pad: str
 ) -> None:
-    """Raises NodeError unless the attributes of a window have as many values as they need, and ones that make sense."""
+    """Checks that the attributes of a window have valid values, and as many as the spatial rank requires.
+
+    Raises:
+        NodeError: An attribute has the wrong number of values or invalid values.
+    """
     for what, values, counts, least in (
         ("kernel_shape", kernel, (rank,), 1),
         ("strides", strides, (0, rank), 1),
@@ -54,7 +58,7 @@ def check_window(
 def _along(
     node: Node, size: int, window: int, stride: int, pads: Ints, auto_pad: str, ceil_mode: bool
 ) -> tuple[int, int, int]:
-    """Padding (low, high, extra) along one axis."""
+    """Returns the padding (low, high, extra) along one axis; see `Geometry`."""
     if auto_pad.startswith("SAME"):
         total = max((-(-size // stride) - 1) * stride + window - size, 0)
         less, more = total // 2, total - total // 2
@@ -63,9 +67,9 @@ def _along(
     room = size + low + high - window
     if room < 0:
         raise node.error(f"its window spans {window} and must fit into its padded input", str(size + low + high))
-    if not ceil_mode:  # with VALID, ceil_mode counts too: onnxruntime and ONNX's reference differ from ONNX's text
+    if not ceil_mode:  # ceil_mode applies to VALID, too, as in onnxruntime and ONNX's reference, unlike ONNX's text
         return low, high, 0
     last = -(-room // stride)
-    if last * stride >= size + low:  # a window that would start behind the image is left out
+    if last * stride >= size + low:  # a window that would start behind the image is dropped
         last -= 1
     return low, high, max(last * stride - room, 0)
