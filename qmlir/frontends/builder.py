@@ -1,4 +1,4 @@
-"""How a converter, the function that imports one operator, writes nn operations.
+"""Adds nn operations on behalf of converters; a converter is the function that imports one source operator.
 
 `Node` is the source node being imported; `Builder` (function.py) is the function that its operations are added to.
 
@@ -156,7 +156,7 @@ class Node:
     ) -> SSAValue:
         """Adds an operation without source names, which moves data around the operation that computes.
 
-        An nn operation on f16 or bf16 operands is computed in f32, and its result is cast back.
+        An nn operation on f16 or bf16 operands is computed in f32, and a float result is cast back.
 
         Raises:
             Refusal: The operation does not take an operand's type, or the result is too large.

@@ -15,7 +15,7 @@ from qmlir.rewriting import node_name
 _NAMES_SHOWN = 4
 
 UNKNOWN_SHAPE = "the shape of its input"
-"""Start of the reason for an opaque operation that qmlir knows, but whose input has no known shape.
+"""Start of the reason of an opaque operation whose operator qmlir knows, but whose input has an unknown shape.
 
 The shape is unknown because an earlier opaque operation computes the input.
 """

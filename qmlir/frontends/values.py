@@ -50,7 +50,7 @@ class Constant:
 
 
 class Wide(Constant):
-    """A constant of 64-bit integers with the scales of their steps, since quantized types end at 32 bits."""
+    """A constant of 64-bit integers with their scales, which no quantized type can hold: storage ends at 32 bits."""
 
     def __init__(self, array: Array, scales: Floats, name: str = ""):
         super().__init__(array, name)

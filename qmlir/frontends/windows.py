@@ -1,4 +1,4 @@
-"""Windows over images [N, …, C] with any number of spatial dimensions; nn's windows have two.
+"""Windows over images [N, …, C] with any number of spatial dimensions; windows in nn have two dimensions.
 
 A window over one dimension becomes a window over an image of one row. Windows over more than two dimensions are split
 by the operator that uses them (convolution.py).

@@ -84,7 +84,7 @@ def is_nan(node: Node, x: Value) -> Value:
 
 @converts("IsInf", since=10)
 def is_inf(node: Node, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
-    """Tests whether x is an infinity whose sign is to be detected."""
+    """Tests whether x is an infinity of a sign that the attributes select."""
     if not detect_negative and not detect_positive:
         return filled(node.shape(x), np.False_)
     signs = {"negative": detect_negative, "positive": detect_positive}

@@ -1,4 +1,4 @@
-"""DeformConv and RoiAlign, whose windows' positions are computed: a sampled image, then a convolution or pool of it."""
+"""DeformConv and RoiAlign, whose windows lie at computed places: the image is sampled, then convolved or pooled."""
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64

@@ -81,7 +81,7 @@ def mod(node: Node, a: Value, b: Value, *, fmod: int = 0) -> Value:
 
 @converts("Pow", since=7)
 def power(node: Node, a: Value, b: Value) -> Value:
-    """y = a^b in a's type, by way of f64 if the types differ; exponents 2, 0.5 and −1 become simpler operations."""
+    """y = a^b in a's type, by way of f64 if the types differ; constant exponents 1, 2, 0.5 and −1 are simplified."""
     if node.element(a) == "f32" and isinstance(b, Constant) and b.array.size == 1 and b.array.ndim <= node.rank(a):
         match float(b.array.reshape(())):
             case 1.0:

@@ -49,7 +49,7 @@ def onnx_function(node: onnx.NodeProto, version: int, inputs: Sequence[Value | N
         return None
     schema: Any = onnx.defs.get_schema(node.op_type, version, domain)  # onnx's type stubs lack the functions
     if any(a.name not in schema.attributes for a in node.attribute):
-        return None  # the body would ignore it
+        return None  # the body would ignore an attribute that the schema lacks
     try:
         types = [_type(i).SerializeToString() for i in inputs]
         if schema.has_function:
@@ -68,7 +68,7 @@ def onnx_function(node: onnx.NodeProto, version: int, inputs: Sequence[Value | N
 
 
 def _newest(versions: Iterable[int], version: int) -> int:
-    """Returns the newest version up to operator set `version`, else the oldest."""
+    """Returns the newest body version up to operator set `version`; the oldest version if all are newer."""
     known = sorted(versions)
     return max((v for v in known if v <= version), default=known[0])
 

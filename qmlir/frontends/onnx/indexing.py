@@ -238,7 +238,7 @@ def scatter_rows(node: Node, x: Value, updates: Value, places: Value, reduction:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Order
+# Sorting
 
 
 @converts("TopK")

@@ -127,7 +127,7 @@ def dequantized(node: Node, x: Value, type: UniformType) -> Value:
 
 
 def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
-    """Quantizes floats to the given type; the division is in float32, as ONNX defines it for all runtimes."""
+    """Quantizes floats to the given type, dividing in float32 as ONNX defines, whatever runtime's numerics apply."""
     result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
     assert isinstance(result, OpResult)
     result.op.attributes[QUANTIZATION] = StringAttr("float32")

@@ -104,7 +104,7 @@ class Walk:
         self.values[name] = value
 
     def value(self, name: str, reader: str) -> Value | None:
-        """Returns the tensor of a name, from this walk or an outer one; None for a function's input that is left out."""
+        """Returns the tensor of a name, from this walk or an outer one; None for a function input that is left out."""
         walk: Walk | None = self
         while walk is not None:
             if name in walk.values:
