@@ -1,6 +1,6 @@
-"""The neural-network dialect: what the network computes, float or quantized.
+"""The neural-network dialect: the operations of a network, on float or quantized tensors.
 
-Spatial operations are channels-last; `base.py` says what all of them share.
+Spatial operations are channels-last; `base.py` describes what all operations share.
 """
 
 from xdsl.ir import Dialect

@@ -1,4 +1,4 @@
-"""Activations: functions of one element that networks put between layers, and the change of scale."""
+"""Activations: functions of one element that networks apply between layers, and the change of scale."""
 
 import abc
 import math

@@ -1,13 +1,13 @@
-"""What all nn operations share: which element types they take, and what becomes of them.
+"""The base classes of all nn operations: which element types they accept, and the types of their results.
 
-The meaning of an operation on plain tensors is its `evaluate`. On quantized tensors its exact meaning is that of
-its lowering to qint; its nominal meaning, dequantize → evaluate → quantize, is derived for all operations alike.
+On plain tensors, `evaluate` defines the meaning of an operation. On quantized tensors, its lowering to qint defines
+its exact meaning. The nominal meaning (dequantize → evaluate → quantize) is derived the same way for all operations.
 
-Float results are reproducible bit for bit: sums run in a fixed order, in the element type, each product and each sum
-rounded by itself. Integers wrap around, as numpy's do. The CPU lowering emits exactly these operations.
+Float results are reproducible bit for bit: sums run in a fixed order, in the element type, and each product and each
+sum is rounded separately. Integers wrap around, as in numpy. The CPU lowering emits exactly these operations.
 
-Plain element types are f32, f64, iN (signed), uiN (unsigned) and i1 (bool). All others, f16 and bf16 among them, are
-for storage: `nn.cast` and data movement take them, nothing computes on them.
+Plain element types are f32, f64, iN (signed), uiN (unsigned) and i1 (bool). All other types, such as f16 and bf16, are
+storage types: `nn.cast` and data movement accept them, but no operation computes on them.
 """
 
 import abc
@@ -28,11 +28,11 @@ from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 
 COMPUTED_WIDTHS = (8, 16, 32, 64)
-"""Bits of the integers that operations compute on."""
+"""Widths in bits of the integer types that operations compute on."""
 
 
 class Elements(Flag):
-    """Kinds of element types; an operation's `ELEMENTS` are those its data may have."""
+    """Kinds of element types; an operation's `ELEMENTS` lists the kinds that it accepts."""
 
     F32 = 1
     F64 = 2
@@ -52,7 +52,7 @@ class Elements(Flag):
 
     @staticmethod
     def of(element: Attribute) -> "Elements":
-        """The kind of an element type; none of them for one that only stores."""
+        """The kind of an element type; `Elements(0)` for a storage-only type."""
         match element:
             case UniformType():
                 return Elements.QUANTIZED
@@ -79,42 +79,42 @@ _NAMES = {
 
 
 class ElementsError(VerifyException):
-    """An operation's data are of types that it does not take, or not all of one type."""
+    """Raised when data operands have an element type that the operation does not accept, or different types."""
 
 
 def is_unsigned(element: Attribute) -> bool:
-    """Whether a type is an unsigned integer; signless ones are signed, i1 counts as unsigned."""
+    """Whether a type is an unsigned integer; signless integers count as signed, i1 as unsigned."""
     if not is_integer(element):
         return False
     return element.signedness.data is Signedness.UNSIGNED or element.width.data == 1
 
 
 def is_float(value: SSAValue) -> bool:
-    """Whether a tensor's elements are f32, which is what can be quantized."""
+    """Whether a tensor's elements are f32, the only float type that can be quantized."""
     return isinstance(element_of(value), Float32Type)
 
 
 def is_quantized(value: SSAValue) -> bool:
-    """Whether a tensor's elements are of a quantized type."""
+    """Whether a tensor's elements have a quantized type."""
     return isinstance(element_of(value), UniformType)
 
 
 class NNOp(TensorOp, abc.ABC):
     """An operation of a network.
 
-    (N1) its data operands are all of one plain type, or all quantized, of a kind in `ELEMENTS`
-    (N2) its results have the type that `result_element` says, and are quantized where its operands are
+    (N1) its data operands all have one plain type, or are all quantized; the kind of each is in `ELEMENTS`
+    (N2) its results have the type that `result_element` returns, and are quantized if its data operands are
     """
 
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
-    """The kinds of element types that its data may have."""
+    """The kinds of element types that its data operands may have."""
 
     def data_operands(self) -> Sequence[SSAValue]:
-        """The operands that carry the network's data: all but a bias, a condition, an index."""
+        """The operands that carry the network's data: all operands except a bias, a condition or indices."""
         return self.operands
 
     def result_element(self, data: Attribute) -> Attribute:
-        """The plain type of the results on data of a plain type."""
+        """The element type of the results when the data operands have the plain type `data`."""
         return data
 
     def infer_elements(self) -> Sequence[Attribute | None]:
@@ -141,30 +141,30 @@ class NNOp(TensorOp, abc.ABC):
 
 
 class Clamped(NNOp, abc.ABC):
-    """An operation with a clamp fused to its end: `min` and `max` are real values, absent where unbounded.
+    """An operation with a fused clamp: `min` and `max` are real values; an absent bound does not limit the result.
 
-    On quantized types the stored result lies between the stored integers nearest to the bounds (half to even): what
-    quantizing a clamped real value gives, as quantizing keeps order.
+    On quantized types, the stored result lies between the stored integers nearest to the bounds (half to even). This
+    equals quantizing the clamped real value, because quantizing is monotonic.
 
-    (N3) the bounds are numbers, min not above max, and bound floats or quantized values
+    (N3) neither bound is NaN, min ≤ max, and bounds are present only on float or quantized data
     """
 
     lower = opt_prop_def(FloatAttr[AnyFloat], prop_name="min")
     upper = opt_prop_def(FloatAttr[AnyFloat], prop_name="max")
 
     def bounds(self) -> tuple[float | None, float | None]:
-        """The clamp's (min, max); None where unbounded."""
+        """The clamp's (min, max); None for an absent bound."""
         return (
             self.lower.value.data if self.lower is not None else None,
             self.upper.value.data if self.upper is not None else None,
         )
 
     def clamp(self, y: Array) -> Array:
-        """Applies the fused clamp to float values."""
+        """Applies the fused clamp to a float array."""
         return y if self.bounds() == (None, None) else self.clamped(Lanes(y)).array
 
     def clamped(self, y: N) -> N:
-        """Applies the fused clamp to floats, in arrays or in kernels."""
+        """Applies the fused clamp to floats, as array elements or as values of a generated kernel."""
         low, high = self.bounds()
         y = y if low is None else y.maximum(low)
         return y if high is None else y.minimum(high)
@@ -182,5 +182,5 @@ class Clamped(NNOp, abc.ABC):
 
 
 def bound(value: float | None) -> FloatAttr[Float32Type] | None:
-    """A clamp bound as a property value."""
+    """A clamp bound as a property value; None for an absent bound."""
     return None if value is None else FloatAttr(value, f32)

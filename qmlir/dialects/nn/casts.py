@@ -1,4 +1,4 @@
-"""Between element types."""
+"""Conversions between element types."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -18,16 +18,16 @@ from qmlir.dialects.nn.base import is_quantized
 
 @irdl_op_definition
 class CastOp(TensorOp):
-    """The same numbers in another element type.
+    """Converts numbers to another element type.
 
-    to an integer      from an integer the low bits; from a float rounded toward zero, the nearest integer of the type
-                       for what lies beyond its range, 0 for NaN; below 8 bits the low bits of the i32
-    to i1              whether it is not zero; NaN is not
-    to a float         rounded to nearest, ties to even; to bf16 and narrower by way of f32; beyond the range ±inf
-    to float8, float4  with `saturate` the largest number of the type beyond its range, else what the type has there:
-                       an infinity, or NaN
+    to an integer      integers keep their low bits; floats are rounded toward zero and saturate, NaN gives 0; for
+                       types below 8 bits, floats are converted to i32, of which the low bits are kept
+    to i1              whether the number differs from zero; NaN does
+    to a float         rounded to nearest, ties to even; to bf16 and narrower types through f32; ±inf beyond the range
+    to float8, float4  with `saturate`, numbers beyond the range become the largest number of the type, with their sign;
+                       without it, the type's infinity, or NaN
 
-    (C1) neither type is quantized, and numpy has a form of both
+    (C1) neither type is quantized, and numpy (with ml_dtypes) has a dtype for both
     """
 
     name = "nn.cast"
@@ -62,9 +62,9 @@ class CastOp(TensorOp):
 
 @irdl_op_definition
 class BitcastOp(TensorOp):
-    """The same bits under another element type.
+    """Reinterprets the bits of each element as another element type.
 
-    (C1) both types have as many bits, and numpy has a form of both
+    (C1) both types have the same number of bits
     """
 
     name = "nn.bitcast"
@@ -93,18 +93,18 @@ class BitcastOp(TensorOp):
 
 
 def _width(element: Attribute) -> int | None:
-    """Bits of a plain element type."""
+    """Width in bits of an integer or float element type; None for any other type."""
     if is_integer_type(element):
         return element.width.data
     return element.bitwidth if isinstance(element, AnyFloat) else None
 
 
 def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array:
-    """An array as another type, as `CastOp` says."""
+    """Converts an array to a dtype by the rules of `CastOp`."""
     if x.dtype == dtype:
         return x
     with np.errstate(all="ignore"):
-        if not is_numpys_own(x.dtype):  # numpy cannot compute with it
+        if not is_numpys_own(x.dtype):  # numpy does not compute on ml_dtypes' types
             x = x.astype(np.int8 if is_integer(x.dtype) else np.float32)
         if dtype.kind == "b":
             return x != 0
@@ -115,7 +115,7 @@ def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array
         if is_numpys_own(dtype):
             return x.astype(dtype)
         x = x.astype(np.float32)
-        x = np.where(np.isnan(x), np.float32(np.nan), x)  # of one sign: float4 makes a zero of it
+        x = np.where(np.isnan(x), np.float32(np.nan), x)  # NaN with one sign: converting it to float4 gives a zero
         if saturate and dtype.itemsize == 1:
             most = np.float32(float(cast(Any, ml_dtypes.finfo(dtype)).max))
             x = np.clip(x, -most, most)  # NaN stays
@@ -123,26 +123,27 @@ def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype holds integers, int4 and its like among them."""
+    """Whether a dtype holds integers, including int4 and similar types of ml_dtypes."""
     return dtype.kind in "iu" or (not is_numpys_own(dtype) and dtype.name.lstrip("u").startswith("int"))
 
 
 def _truncated(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats rounded toward zero and saturated; NaN gives 0."""
+    """Rounds floats toward zero and saturates to an integer dtype; NaN gives 0."""
     limits = np.iinfo(dtype)
     low, high = int(limits.min), int(limits.max)
     whole = np.trunc(x.astype(np.float64))
     whole = np.where(np.isnan(whole), 0.0, whole)
-    inside = (whole >= low) & (whole < float(high + 1))  # 2^63 − 1 is no float64, 2^63 is
+    inside = (whole >= low) & (whole < float(high + 1))  # float64 represents 2^63, not 2^63 − 1
     kept = np.where(inside, whole, 0.0)
     wide = kept.astype(np.uint64 if low == 0 else np.int64)
     return np.where(inside, wide, np.where(whole < 0, low, high).astype(wide.dtype)).astype(dtype)
 
 
 def power_of_two(x: Array, *, up: bool, saturate: bool) -> Array:
-    """Positive numbers as the next power of two above or below, in float8_e8m0fnu.
+    """Rounds positive numbers to a power of two, upward or downward, as float8_e8m0fnu.
 
-    Beyond its range the largest or smallest power if it saturates, else NaN; NaN and what is not positive is NaN.
+    Beyond the type's range the result is the largest or smallest power with `saturate`, else NaN. NaN, zero and
+    negative numbers give NaN.
     """
     dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
     fraction, exponent = np.frexp(x.astype(np.float64))

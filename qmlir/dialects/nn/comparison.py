@@ -1,4 +1,4 @@
-"""Comparisons, and the choice between two tensors by them."""
+"""Comparisons, tests for NaN and infinity, and the selection between two tensors by a condition."""
 
 import abc
 import math
@@ -17,7 +17,7 @@ from qmlir.dialects.nn.pointwise import OperandPairOp, PointwiseOp, UnaryOp
 
 
 class ComparisonOp(OperandPairOp, abc.ABC):
-    """Whether two elements are related, as i1; false beside NaN."""
+    """A comparison of two elements, as i1; false if either is NaN."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
@@ -78,9 +78,9 @@ class IsNaNOp(PredicateOp):
 
 @irdl_op_definition
 class IsInfOp(PredicateOp):
-    """Whether x is an infinity, of a sign that counts.
+    """Whether x is an infinity: +∞ if `positive` is set, −∞ if `negative` is set.
 
-    (C2) some sign counts
+    (C2) `positive` or `negative` is set
     """
 
     name = "nn.is_inf"

@@ -29,20 +29,20 @@ from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 class WeightedOp(Clamped, abc.ABC):
     """A contraction of data with weights and an optional bias.
 
-    The bias is [O], of the data's type, or quantized i32 with scale s_x·s_w[o] and zero point 0, or quantized i8 or i16
-    with a scale of its own (rule AccumulatorScale); between `quantize-ops` and `quantize-bias` a quantized operation
-    has an f32 bias.
+    The bias has shape [O]. On plain data it has the data's type. On quantized data it is quantized i32 with scale
+    s_x·s_w[o] and zero point 0, or quantized i8 or i16 with its own scale (rule AccumulatorScale), or a plain i32 or
+    i64 tensor whose scale s_x·s_w[o] is implied. Between the passes `quantize-ops` and `quantize-bias`, a quantized
+    operation has an f32 bias.
 
     (C1) the bias has one element for each output channel
     (C3) weights quantized per axis have one scale for each output channel
-    (C4) the bias is of the data's type, or, beside quantized data, f32, or i32 or i64, quantized or plain (its scale is
-         then implied)
+    (C4) the bias has the data's type; for quantized data it is f32, quantized i8, i16 or i32, or plain i32 or i64
     """
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
     CHANNEL_AXIS: ClassVar[int] = 0
-    """The axis of the weights that counts output channels."""
+    """The weight axis that indexes output channels."""
 
     x = operand_def(TensorType)
     w = operand_def(TensorType)
@@ -57,7 +57,7 @@ class WeightedOp(Clamped, abc.ABC):
         return (self.x, self.w)
 
     def output_channels(self) -> int:
-        """The number of output channels, as the weights say."""
+        """The number of output channels, read from the shape of the weights."""
         return shape_of(self.w)[self.CHANNEL_AXIS]
 
     def check_bias(self) -> None:
@@ -86,7 +86,7 @@ class WeightedOp(Clamped, abc.ABC):
             )
 
     def start(self, shape: Shape, dtype: npt.DTypeLike, bias: tuple[Array, ...]) -> Array:
-        """The accumulators before the first product: the bias, or zeros."""
+        """The initial accumulators of the given shape: the bias broadcast along the last axis, or zeros."""
         start = bias[0].astype(dtype) if bias else np.zeros(self.output_channels(), dtype)
         return np.broadcast_to(start, shape).copy()
 
@@ -99,9 +99,9 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
     `groups` G > 1, w is [O,KH,KW,C/G] and c counts within the output channel's group.
 
     (C1) the bias has one element for each output channel
-    (C2) w has rank 4 and as many input channels as a group of x's has
+    (C2) w has rank 4 and as many input channels as one group of x
     (C3) weights quantized per axis have one scale for each output channel: axis 0
-    (C4) the bias is of the data's type, or, beside quantized data, f32, quantized i8, i16 or i32, or plain i32 or i64
+    (C4) the bias has the data's type; for quantized data it is f32, quantized i8, i16 or i32, or plain i32 or i64
     """
 
     name = "nn.conv2d"
@@ -117,7 +117,7 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
         windows = self.windows(x, (w.shape[1], w.shape[2]), 0)
         groups, y = self.group_count(), self.start((*windows.shape[:3], w.shape[0]), x.dtype, tuple(bias))
         weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-        sums = y.reshape(*y.shape[:3], *weights.shape[:2])  # a view: what is added here is added to y
+        sums = y.reshape(*y.shape[:3], *weights.shape[:2])  # a view: sums added here are added to y
         for i, j, c in np.ndindex(w.shape[1:]):
             sums += windows[:, :, :, i, j, c :: w.shape[3], None] * weights[:, :, i, j, c]
         return (self.clamp(y),)
@@ -127,12 +127,12 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
 class DepthwiseConv2DOp(WeightedOp, WindowOp):
     """y[n,h,w,o] = b[o] + Σ_{i,j} x[n, h·s+i·d−top, w·s+j·d−left, o div m] · w[0,i,j,o], then the clamp.
 
-    x [N,H,W,C], w [1,KH,KW,C·m] with m outputs for each input channel, b [C·m], y [N,OH,OW,C·m].
+    x [N,H,W,C], w [1,KH,KW,C·m] with m output channels for each input channel, b [C·m], y [N,OH,OW,C·m].
 
     (C1) the bias has one element for each output channel
-    (C2) w has rank 4, first dimension 1 and a multiple of the input's channels last
+    (C2) w has rank 4, its first dimension is 1, and its last is a multiple of the input's channels
     (C3) weights quantized per axis have one scale for each output channel: axis 3
-    (C4) the bias is of the data's type, or, beside quantized data, f32, quantized i8, i16 or i32, or plain i32 or i64
+    (C4) the bias has the data's type; for quantized data it is f32, quantized i8, i16 or i32, or plain i32 or i64
     """
 
     name = "nn.depthwise_conv2d"
@@ -140,7 +140,7 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
     CHANNEL_AXIS: ClassVar[int] = 3
 
     def multiplier(self) -> int:
-        """Outputs for each input channel."""
+        """The number of output channels for each input channel, m."""
         return shape_of(self.w)[3] // shape_of(self.x)[3]
 
     def infer_shapes(self) -> Sequence[Shape]:
@@ -168,7 +168,7 @@ class FullyConnectedOp(WeightedOp):
     (C1) the bias has one element for each output channel
     (C2) x and w have rank 2 and the same last dimension
     (C3) weights quantized per axis have one scale for each output channel: axis 0
-    (C4) the bias is of the data's type, or, beside quantized data, f32, quantized i8, i16 or i32, or plain i32 or i64
+    (C4) the bias has the data's type; for quantized data it is f32, quantized i8, i16 or i32, or plain i32 or i64
     """
 
     name = "nn.fully_connected"
@@ -192,7 +192,7 @@ class MatMulOp(Clamped):
 
     lhs [B…,M,K], rhs [B…,K,N], y [B…,M,N]; the leading dimensions broadcast as in numpy.
 
-    (C1) both have rank 2 or more and agree on K
+    (C1) both operands have rank 2 or more and agree on K
     (C2) the leading dimensions broadcast
     """
 

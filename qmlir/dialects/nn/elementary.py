@@ -15,7 +15,7 @@ from qmlir.dialects.quant.rules import FixedScale, FreeScale
 
 
 class SignOfOp(FunctionOp, abc.ABC):
-    """A function that integers have too, on their own."""
+    """A function that is also defined on integers, with an integer formula of its own."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
@@ -27,12 +27,12 @@ class SignOfOp(FunctionOp, abc.ABC):
 
     @abc.abstractmethod
     def integer(self, x: N) -> N:
-        """The function on integers."""
+        """The function on an integer value."""
 
 
 @irdl_op_definition
 class AbsOp(SignOfOp):
-    """|x|; of the least integer itself."""
+    """|x|; for the least integer of a type, that integer itself."""
 
     name = "nn.abs"
 
@@ -45,7 +45,7 @@ class AbsOp(SignOfOp):
 
 @irdl_op_definition
 class NegOp(SignOfOp):
-    """−x; of the least integer itself."""
+    """−x; for the least integer of a type, that integer itself."""
 
     name = "nn.neg"
 
@@ -58,7 +58,7 @@ class NegOp(SignOfOp):
 
 @irdl_op_definition
 class SignOp(SignOfOp, StepOp):
-    """−1, 0 or 1 as x is below, at or above 0; NaN stays NaN."""
+    """−1, 0 or 1 where x is below, equal to or above 0; NaN stays NaN."""
 
     name = "nn.sign"
     traits = traits_def(FixedScale(1 / 128, zero_point=0, symmetric_scale=1 / 128))
@@ -108,7 +108,7 @@ class RoundOp(RoundingOp):
 
 
 class FreeFunctionOp(FunctionOp, abc.ABC):
-    """A function whose result has a range of its own."""
+    """A function whose result is quantized by its own observed range."""
 
     traits = traits_def(FreeScale())
 
@@ -143,7 +143,7 @@ class ReciprocalOp(FreeFunctionOp):
 
 @irdl_op_definition
 class RsqrtOp(FreeFunctionOp):
-    """1 / √x; ∞ of 0, NaN below."""
+    """1 / √x; ∞ at 0, NaN below 0."""
 
     name = "nn.rsqrt"
 
@@ -165,7 +165,7 @@ class ExpOp(FreeFunctionOp):
 
 @irdl_op_definition
 class LogOp(FreeFunctionOp):
-    """The natural logarithm; −∞ of 0, NaN below."""
+    """The natural logarithm; −∞ at 0, NaN below 0."""
 
     name = "nn.log"
 
@@ -275,7 +275,10 @@ class AtanhOp(FreeFunctionOp):
 
 @irdl_op_definition
 class SinOp(UnitFunctionOp):
-    """The sine. Of f32 only: reducing the argument exactly takes the bits of π as far as an exponent can reach."""
+    """The sine, on f32 and quantized data.
+
+    f64 is not supported: an exact argument reduction would need as many bits of π as the exponent range has.
+    """
 
     name = "nn.sin"
 
@@ -287,7 +290,10 @@ class SinOp(UnitFunctionOp):
 
 @irdl_op_definition
 class CosOp(UnitFunctionOp):
-    """The cosine. Of f32 only: reducing the argument exactly takes the bits of π as far as an exponent can reach."""
+    """The cosine, on f32 and quantized data.
+
+    f64 is not supported: an exact argument reduction would need as many bits of π as the exponent range has.
+    """
 
     name = "nn.cos"
 
@@ -299,7 +305,10 @@ class CosOp(UnitFunctionOp):
 
 @irdl_op_definition
 class TanOp(FreeFunctionOp):
-    """The tangent. Of f32 only: reducing the argument exactly takes the bits of π as far as an exponent can reach."""
+    """The tangent, on f32 and quantized data.
+
+    f64 is not supported: an exact argument reduction would need as many bits of π as the exponent range has.
+    """
 
     name = "nn.tan"
 

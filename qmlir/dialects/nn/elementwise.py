@@ -1,4 +1,4 @@
-"""Arithmetic on the elements of two operands, broadcast as in numpy."""
+"""Elementwise arithmetic on two operands, whose shapes broadcast as in numpy."""
 
 import abc
 from typing import ClassVar
@@ -15,7 +15,7 @@ from qmlir.dialects.quant.rules import FreeScale
 
 
 class BinaryOp(OperandPairOp, Clamped, abc.ABC):
-    """An elementwise operation of two tensors, then the clamp."""
+    """An elementwise operation on two tensors with a fused clamp."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
@@ -23,7 +23,7 @@ class BinaryOp(OperandPairOp, Clamped, abc.ABC):
 
     @abc.abstractmethod
     def combine(self, lhs: N, rhs: N) -> N:
-        """The operation before the clamp."""
+        """The result of the operation before the clamp."""
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands
@@ -61,14 +61,14 @@ class MulOp(BinaryOp):
 
 
 class PlainPairOp(OperandPairOp, abc.ABC):
-    """An operation of two tensors without a clamp; most have no quantized form."""
+    """An operation on two tensors without a clamp; most subclasses accept no quantized data."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
 @irdl_op_definition
 class DivOp(PlainPairOp):
-    """y = lhs / rhs; of integers rounded toward zero, and 0 for a divisor of 0."""
+    """y = lhs / rhs; integer quotients are rounded toward zero and are 0 where the divisor is 0."""
 
     name = "nn.div"
 
@@ -83,9 +83,10 @@ class DivOp(PlainPairOp):
 
 @irdl_op_definition
 class ModOp(PlainPairOp):
-    """The remainder of lhs / rhs, exact, with the divisor's sign; with `truncated` the dividend's.
+    """The exact remainder of lhs / rhs with the sign of the divisor; with `truncated`, the sign of the dividend.
 
-    By 0 it is 0 of integers and NaN of floats. The sum that changes the sign of a float's remainder is rounded once.
+    If the divisor is 0, the result is 0 for integers and NaN for floats. Where a float remainder has the wrong sign,
+    the divisor is added to it, and that sum is rounded once.
     """
 
     name = "nn.mod"
@@ -102,7 +103,7 @@ class ModOp(PlainPairOp):
         rest = lhs.remainder(rhs, unsigned=self.unsigned)
         if bool(self.truncated) or self.unsigned:
             return rest
-        # A remainder of another sign than the divisor's is one divisor away from the floored one.
+        # A remainder whose sign differs from the divisor's is one divisor away from the floored remainder.
         astray = (rest ^ rhs).less(0) & (rest.equals(0) ^ 1) & (rhs.equals(0) ^ 1)
         return astray.choose(rest + rhs, rest)
 
@@ -111,8 +112,8 @@ class ModOp(PlainPairOp):
 class PowOp(PlainPairOp):
     """y = lhs ^ rhs.
 
-    Floats are computed in f64 and rounded once. Integers wrap around; beyond an exponent of 63 its parity alone counts,
-    and below 0 the power is rounded toward zero, 0 of 0.
+    Floats are computed in f64 and rounded once. Integers wrap around: for exponents above 63 only the parity of the
+    exponent counts. For negative exponents the integer power is rounded toward zero, and 0 to a negative power is 0.
     """
 
     name = "nn.pow"
@@ -121,7 +122,7 @@ class PowOp(PlainPairOp):
         base, exponent = operands
         if isinstance(base.element, AnyFloat):
             return power(base.to(f64), exponent.to(f64)).to(base.element)
-        beyond = exponent.same(63).less(exponent, unsigned=True)  # negative ones too
+        beyond = exponent.same(63).less(exponent, unsigned=True)  # true for negative exponents too
         rest = beyond.choose((exponent & 1) + 62, exponent)
         y, square = base.same(1), base
         for _ in range(6):
@@ -135,7 +136,7 @@ class PowOp(PlainPairOp):
 
 @irdl_op_definition
 class SquaredDifferenceOp(OperandPairOp):
-    """y = (lhs − rhs)²; of floats each step is rounded, integers wrap around."""
+    """y = (lhs − rhs)²; each float step is rounded separately, integers wrap around."""
 
     name = "nn.squared_difference"
 
@@ -149,7 +150,7 @@ class SquaredDifferenceOp(OperandPairOp):
 
 
 class ChoosingPairOp(PlainPairOp, abc.ABC):
-    """An operation of two tensors whose results are of the size of its operands."""
+    """A maximum, minimum or PReLU: an operation on two tensors without a clamp that also has a quantized form."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
@@ -158,7 +159,7 @@ class ChoosingPairOp(PlainPairOp, abc.ABC):
 
 @irdl_op_definition
 class MaximumOp(ChoosingPairOp):
-    """The greater one; NaN where either is NaN."""
+    """The greater of the two elements; NaN where either is NaN."""
 
     name = "nn.maximum"
 
@@ -168,7 +169,7 @@ class MaximumOp(ChoosingPairOp):
 
 @irdl_op_definition
 class MinimumOp(ChoosingPairOp):
-    """The lesser one; NaN where either is NaN."""
+    """The lesser of the two elements; NaN where either is NaN."""
 
     name = "nn.minimum"
 
@@ -178,7 +179,7 @@ class MinimumOp(ChoosingPairOp):
 
 @irdl_op_definition
 class PReluOp(ChoosingPairOp):
-    """y = lhs where it is not negative, else lhs · rhs: leaky with slopes given by a tensor."""
+    """y = lhs where it is not negative, else lhs · rhs: a leaky ReLU whose slopes are a tensor."""
 
     name = "nn.prelu"
 

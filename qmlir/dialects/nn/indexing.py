@@ -1,8 +1,8 @@
-"""Selection: slices, and elements read from or written to places that are given by indices.
+"""Selection: slices, gathers, scatters and top-k.
 
-All but the reductions move elements of any type unchanged, on the stored integers where a type is quantized. Indices
-are i32 or i64 and count from zero; a negative one counts from the end. One that lies outside the dimension all the
-same names the nearest element inside: what a network computes can never reach beyond a buffer.
+Slices, gathers and `nn.scatter_nd` move elements of any type unchanged; on quantized types they move the stored
+integers. Indices are i32 or i64 and count from zero; a negative index counts from the end. An index that still lies
+outside the dimension selects the nearest element inside, so that computed indices never reach beyond a buffer.
 """
 
 import abc
@@ -32,7 +32,7 @@ from qmlir.dialects.nn.shape import MovementOp
 class SliceOp(MovementOp):
     """Element i of the result along each dimension is element offset + i · stride of the operand.
 
-    (C1) one offset, one size and one stride for each dimension; no stride is 0, no size is negative
+    (C1) each dimension has one offset, one size and one stride; no stride is 0, no size is negative
     (C2) every element of the result lies inside the operand
     """
 
@@ -73,16 +73,16 @@ def _python_slice(offset: int, size: int, stride: int) -> slice:
 
 
 def places(indices: Array, size: int | Array) -> Array:
-    """Indices as int64 places in a dimension: negative ones from its end, what lies outside moved to the border.
+    """Resolves indices to int64 places in [0, size): negative indices count from the end, all are clipped to the range.
 
-    Their last dimension may name as many dimensions as there are sizes.
+    If `size` is an array, it gives the size for each entry of the indices' last dimension.
     """
     wide = indices.astype(np.int64)
     return np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
 
 
 class IndexedOp(MovementOp, abc.ABC):
-    """An operation with an operand of indices, its last one.
+    """A data movement whose last operand holds indices.
 
     (I1) indices are i32 or i64
     """
@@ -96,16 +96,16 @@ class IndexedOp(MovementOp, abc.ABC):
 
 
 def check_indices(op: TensorOp, indices: SSAValue) -> None:
-    """Raises VerifyException unless a tensor's elements can be indices."""
+    """Raises VerifyException unless the elements of `indices` are i32 or i64."""
     if element_of(indices) not in (i32, i64):  # I1
         raise VerifyException(f"'{op.name}' needs indices of i32 or i64, got {element_of(indices)}")
 
 
 @irdl_op_definition
 class GatherOp(IndexedOp):
-    """x at the indices along `axis`, whose place in the result the indices' dimensions take.
+    """Elements of x at `indices` along `axis`; in the result, the dimensions of the indices replace the axis.
 
-    (C1) the axis is one of the operand's, and not empty
+    (C1) the axis lies within the rank of x and is not empty
     """
 
     name = "nn.gather"
@@ -128,10 +128,11 @@ class GatherOp(IndexedOp):
 
 
 def rows_of(op: TensorOp, x: Shape, indices: Shape) -> tuple[Shape, Shape]:
-    """(dimensions of the list of rows, dimensions of a row) that indices […, k] name in x.
+    """(shape of the list of rows, shape of one row) that indices […, k] select from x.
 
     Raises:
-        VerifyException: They name more dimensions than x has, or one that is empty.
+        VerifyException: The indices have no dimension, k exceeds the rank of x, or one of the first k dimensions of x
+            is empty.
     """
     depth = indices[-1] if indices else -1
     if not 0 <= depth <= len(x) or 0 in x[:depth]:
@@ -140,7 +141,7 @@ def rows_of(op: TensorOp, x: Shape, indices: Shape) -> tuple[Shape, Shape]:
 
 
 def coordinates(indices: Array, shape: Shape) -> tuple[Array, ...]:
-    """The places that the rows of indices […, k] name in a tensor, one array for each of its first k dimensions."""
+    """The int64 places that indices […, k] select in a tensor, one array for each of its first k dimensions."""
     return tuple(places(indices[..., d], shape[d]) for d in range(indices.shape[-1]))
 
 
@@ -148,7 +149,7 @@ def coordinates(indices: Array, shape: Shape) -> tuple[Array, ...]:
 class GatherNDOp(IndexedOp):
     """y[i, :] = x[indices[i, 0], …, indices[i, k−1], :], where i runs over all dimensions of the indices but the last.
 
-    (C1) the last dimension of the indices counts no more dimensions than x has, none of them empty
+    (C1) the last dimension k of the indices is at most the rank of x, and the first k dimensions of x are not empty
     """
 
     name = "nn.gather_nd"
@@ -169,7 +170,7 @@ class GatherNDOp(IndexedOp):
 
 
 def scattered_shape(op: TensorOp, x: Shape, updates: Shape, indices: Shape) -> Shape:
-    """The shape of x with rows replaced; raises VerifyException if the updates are not the rows that indices name."""
+    """The shape of x; raises VerifyException unless `updates` is the shape of the rows that the indices select."""
     listed, row = rows_of(op, x, indices)
     if updates != (*listed, *row):
         raise VerifyException(f"'{op.name}' needs updates {[*listed, *row]}, got {list(updates)}")
@@ -178,11 +179,11 @@ def scattered_shape(op: TensorOp, x: Shape, updates: Shape, indices: Shape) -> S
 
 @irdl_op_definition
 class ScatterNDOp(IndexedOp):
-    """x, with updates[i, :] in the place of x[indices[i, 0], …, indices[i, k−1], :]; the last of several counts.
+    """x with x[indices[i, 0], …, indices[i, k−1], :] replaced by updates[i, :]; the last of repeated updates wins.
 
-    (C1) the last dimension of the indices counts no more dimensions than x has, none of them empty; the updates are
-         as many rows of x as the indices name
-    (C2) the updates are of the type of x
+    (C1) the last dimension k of the indices is at most the rank of x, and the first k dimensions of x are not empty;
+         the updates have the shape of the rows that the indices select
+    (C2) the updates have the element type of x
     """
 
     name = "nn.scatter_nd"
@@ -206,7 +207,7 @@ class ScatterNDOp(IndexedOp):
 
 
 def _scatter(x: Array, updates: Array, indices: Array, put: Callable[[Array, tuple[Array, ...], Array], Any]) -> Array:
-    """`put(y, places, rows)` on a copy of x, once for each row in order."""
+    """Calls `put(target, places, rows)` once on a copy of x, for all rows together, and returns the copy."""
     y = x.copy()
     listed = indices.reshape(-1, indices.shape[-1])
     target, at = y, coordinates(listed, x.shape)
@@ -217,16 +218,16 @@ def _scatter(x: Array, updates: Array, indices: Array, put: Callable[[Array, tup
 
 
 REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-"""How nn.scatter_reduce_nd combines."""
+"""The function by which nn.scatter_reduce_nd combines an element and its update, by the name of the reduction."""
 
 
 @irdl_op_definition
 class ScatterReduceNDOp(NNOp):
-    """x[indices[i, 0], …, indices[i, k−1], :] combined with updates[i, :], for each i in order.
+    """x with x[indices[i, 0], …, indices[i, k−1], :] combined with updates[i, :], for each i in order.
 
-    reduction   "add", "mul", "max" or "min"; each step is rounded by itself, integers wrap around
+    reduction   "add", "mul", "max" or "min"; each step is rounded separately, integers wrap around
 
-    (C1) as of nn.scatter_nd
+    (C1) as for nn.scatter_nd
     (C2) the reduction is one of the four
     """
 
@@ -263,11 +264,11 @@ class ScatterReduceNDOp(NNOp):
 
 @irdl_op_definition
 class TopKOp(NNOp):
-    """The indices, i64, of the k greatest elements along an axis, the greatest first; the least where not `largest`.
+    """The i64 indices of the k greatest elements along an axis, greatest first; without `largest`, of the k least.
 
-    Of equal elements the one that comes first counts more; NaN is greater than all numbers.
+    Equal elements are listed in index order; NaN is greater than all numbers.
 
-    (C1) the axis is one of the operand's, with at least k elements
+    (C1) the axis lies within the rank of x and has at least k elements
     """
 
     name = "nn.top_k"
@@ -298,7 +299,7 @@ class TopKOp(NNOp):
 
 
 def order_keys(x: Array) -> Array:
-    """Integers in the order of numbers: −0 equals +0, NaN is the greatest; their complements are in reverse order."""
+    """Integer sort keys in the order of the numbers: −0 equals +0, NaN is greatest; complemented keys reverse it."""
     if x.dtype.kind != "f":
         return x
     signed = np.dtype(f"i{x.dtype.itemsize}")

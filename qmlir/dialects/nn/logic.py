@@ -1,4 +1,4 @@
-"""Operations on bits: of integers bit by bit, of i1 the logical ones."""
+"""Bitwise operations on integers; on i1 they are the logical operations."""
 
 import abc
 from typing import ClassVar
@@ -14,14 +14,14 @@ from qmlir.dialects.nn.pointwise import OperandPairOp, UnaryOp
 
 
 class BitwiseOp(OperandPairOp, abc.ABC):
-    """An operation on the bits of two operands."""
+    """A bitwise operation on two operands."""
 
     ELEMENTS: ClassVar[Elements] = Elements.INTEGERS | Elements.BOOL
 
 
 @irdl_op_definition
 class AndOp(BitwiseOp):
-    """The bits that both have."""
+    """Bitwise (on i1: logical) and of lhs and rhs."""
 
     name = "nn.and"
 
@@ -31,7 +31,7 @@ class AndOp(BitwiseOp):
 
 @irdl_op_definition
 class OrOp(BitwiseOp):
-    """The bits that either has."""
+    """Bitwise (on i1: logical) or of lhs and rhs."""
 
     name = "nn.or"
 
@@ -41,7 +41,7 @@ class OrOp(BitwiseOp):
 
 @irdl_op_definition
 class XorOp(BitwiseOp):
-    """The bits that one of both has."""
+    """Bitwise (on i1: logical) exclusive or of lhs and rhs."""
 
     name = "nn.xor"
 
@@ -51,7 +51,7 @@ class XorOp(BitwiseOp):
 
 @irdl_op_definition
 class NotOp(UnaryOp):
-    """The bits that x lacks."""
+    """Bitwise (on i1: logical) complement of x."""
 
     name = "nn.not"
 
@@ -63,12 +63,12 @@ class NotOp(UnaryOp):
 
 
 class ShiftOp(OperandPairOp, abc.ABC):
-    """lhs moved by rhs bits; counts that are negative or no less than the width move every bit out."""
+    """lhs shifted by rhs bits; a count that is negative or at least the type's width shifts every bit out."""
 
     ELEMENTS: ClassVar[Elements] = Elements.INTEGERS
 
     def inside(self, count: N) -> N:
-        """Whether a count is less than the width, and not negative."""
+        """Whether a shift count is less than the type's width, and not negative."""
         element = element_of(self.lhs)
         assert is_integer(element)
         return count.less(element.width.data, unsigned=True)
@@ -76,7 +76,7 @@ class ShiftOp(OperandPairOp, abc.ABC):
 
 @irdl_op_definition
 class ShiftLeftOp(ShiftOp):
-    """Toward the leading bits, zeros brought in: times 2^rhs."""
+    """lhs · 2^rhs: shifts toward the leading bits and fills with zeros."""
 
     name = "nn.shift_left"
 
@@ -88,7 +88,7 @@ class ShiftLeftOp(ShiftOp):
 
 @irdl_op_definition
 class ShiftRightOp(ShiftOp):
-    """Toward the trailing bits, zeros or copies of the sign brought in: the quotient by 2^rhs rounded down."""
+    """lhs / 2^rhs rounded down: fills with zeros for unsigned integers, with the sign bit for signed integers."""
 
     name = "nn.shift_right"
 

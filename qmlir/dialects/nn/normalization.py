@@ -1,4 +1,4 @@
-"""Normalizations along an axis: computed in f64, sums in index order, and rounded once."""
+"""Normalizations along an axis, computed in f64 with sums in index order and rounded once."""
 
 import abc
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from qmlir.dialects.quant.rules import FixedScale, FreeScale
 
 
 class ExponentialsOp(NNOp, abc.ABC):
-    """What the exponentials along an axis add up to, and each element's part in it; m is the maximum there.
+    """A normalization by the sum of exponentials along `axis`; m is the maximum along the axis.
 
     (C1) the axis lies within the rank and is not empty
     """
@@ -34,7 +34,7 @@ class ExponentialsOp(NNOp, abc.ABC):
 
     @abc.abstractmethod
     def parts(self, shifted: Array, e: Array, total: Array) -> Array:
-        """The result for f64 x − m, exp(x − m) and the sums of these."""
+        """The f64 result, from x − m, exp(x − m) and the sums of exp(x − m) along the axis."""
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axis = shape_of(self.x), self.axis.value.data
@@ -49,14 +49,14 @@ class ExponentialsOp(NNOp, abc.ABC):
         x = inputs[0].astype(np.float64)
         shifted = x - x.max(axis=axis, keepdims=True)
         e = exp(Lanes(shifted)).array
-        # accumulate adds in order, where sum would pair elements.
+        # np.add.accumulate adds in order; np.sum would add pairwise.
         total = np.take(np.add.accumulate(e, axis=axis), [-1], axis=axis)
         return (self.parts(shifted, e, total).astype(inputs[0].dtype),)
 
 
 @irdl_op_definition
 class SoftmaxOp(ExponentialsOp):
-    """y = exp(x − m) / Σ exp(x − m) along `axis`, m the maximum there.
+    """y = exp(x − m) / Σ exp(x − m) along `axis`, where m is the maximum along the axis.
 
     (C1) the axis lies within the rank and is not empty
     """
@@ -70,9 +70,10 @@ class SoftmaxOp(ExponentialsOp):
 
 @irdl_op_definition
 class LogSoftmaxOp(ExponentialsOp):
-    """y = x − m − log Σ exp(x − m) along `axis`, m the maximum there: no logarithm of what underflows.
+    """y = x − m − log Σ exp(x − m) along `axis`, where m is the maximum along the axis.
 
-    Quantized results reach as far down as was observed, to −16 where nothing was.
+    Subtracting m keeps the sum from underflowing before its logarithm is taken. The range of a quantized result reaches
+    down to the least observed value, or to −16 if no range was observed.
 
     (C1) the axis lies within the rank and is not empty
     """
@@ -87,7 +88,7 @@ class LogSoftmaxOp(ExponentialsOp):
 
 
 class NormalizationOp(NNOp, abc.ABC):
-    """x divided by a size of the elements it stands among, in f64, then rounded.
+    """x divided by a norm or deviation of the elements normalized together, computed in f64 and rounded once.
 
     (C1) the axis lies within the rank and there are elements along it
     """
@@ -104,11 +105,11 @@ class NormalizationOp(NNOp, abc.ABC):
 
     @abc.abstractmethod
     def split(self) -> tuple[int, int, int]:
-        """The operand's shape as (before, along, behind): rows and columns of what is normalized together, along."""
+        """The operand's shape as (before, along, behind), where the `along` elements are normalized together."""
 
     @abc.abstractmethod
     def normalized(self, x: Array) -> Array:
-        """The result for f64 [before, along, behind]."""
+        """The f64 result for an f64 array [before, along, behind]."""
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axis = shape_of(self.x), self.axis.value.data
@@ -126,7 +127,7 @@ class NormalizationOp(NNOp, abc.ABC):
 
 
 def in_order(x: Array) -> Array:
-    """Sums over the middle of three dimensions, one after another: [before, 1, behind]."""
+    """Sums over the middle of three dimensions in index order, [before, 1, behind]."""
     return np.add.accumulate(x, axis=1)[:, -1:]
 
 
@@ -152,9 +153,9 @@ class OverTrailingOp(NormalizationOp, abc.ABC):
 class LayerNormOp(OverTrailingOp):
     """y = (x − m) / √(v + epsilon), m the mean and v = mean((x − m)²) over the dimensions from `axis` on.
 
-    A scale and a bias of each element follow as nn.mul and nn.add.
+    An elementwise scale and bias are separate nn.mul and nn.add operations.
 
-    (C1) the axis lies within the rank and there are elements from it on
+    (C1) the axis lies within the rank, and the dimensions from it on are not empty
     (C2) epsilon is not negative
     """
 
@@ -170,7 +171,7 @@ class LayerNormOp(OverTrailingOp):
 class RMSNormOp(OverTrailingOp):
     """y = x / √(mean(x²) + epsilon), the mean over the dimensions from `axis` on.
 
-    (C1) the axis lies within the rank and there are elements from it on
+    (C1) the axis lies within the rank, and the dimensions from it on are not empty
     (C2) epsilon is not negative
     """
 
@@ -207,7 +208,7 @@ class LpNormalizationOp(NormalizationOp):
 
 @dataclass(frozen=True)
 class LocalResponse:
-    """x / (bias + scale · total)^beta in f64, of an element x and a sum of squares."""
+    """Computes x / (bias + scale · total)^beta in f64 from an element x and a sum of squares `total`."""
 
     scale: float
     bias: float
@@ -219,9 +220,10 @@ class LocalResponse:
 
 @irdl_op_definition
 class LocalResponseNormalizationOp(NNOp):
-    """y = x / (bias + alpha / size · Σ x²)^beta, the sum over the `size` channels around x's own, those that exist.
+    """y = x / (bias + alpha / size · Σ x²)^beta, the sum over up to `size` channels around the element's own channel.
 
-    x [N,…,C], the sum from channel c − (size − 1) div 2 on; computed in f64 and rounded once.
+    x [N,…,C]. The window of channel c begins at channel c − (size − 1) div 2; channels outside x are left out. The
+    result is computed in f64 and rounded once.
 
     (C1) x has channels and size is at least 1
     """
@@ -249,12 +251,12 @@ class LocalResponseNormalizationOp(NNOp):
         return [shape]
 
     def neighbours(self) -> tuple[int, int]:
-        """How many channels before and after its own a sum takes in."""
+        """The numbers of channels before and after its own that the sum of a channel includes."""
         size = self.size.value.data
         return (size - 1) // 2, size // 2
 
     def formula(self) -> "LocalResponse":
-        """What becomes of each element."""
+        """The function from an element and its sum of squares to the result."""
         return LocalResponse(self.alpha.value.data / self.size.value.data, self.bias.value.data, self.beta.value.data)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:

@@ -1,4 +1,4 @@
-"""What operations on single elements share: one formula is their meaning on arrays and what kernels compute."""
+"""Base classes of elementwise operations: one formula defines both their meaning on arrays and their kernels."""
 
 import abc
 import math
@@ -17,25 +17,25 @@ from qmlir.dialects.interfaces import Array, ScalarOp, Shape, broadcast_shape, e
 from qmlir.dialects.nn.base import Elements, NNOp, is_unsigned
 
 _BLOCK = 1 << 16
-"""The elements of a tensor that a function of one element is computed on at a time."""
+"""How many elements `UnaryOp.evaluate` computes at a time."""
 
 
 class PointwiseOp(NNOp, abc.ABC):
-    """y[i] = formula(each operand at i), shapes broadcast as in numpy.
+    """y[i] = formula(the operands' elements at i); shapes broadcast as in numpy.
 
     (C1) the shapes broadcast
     """
 
     @abc.abstractmethod
     def formula(self, *operands: N) -> N:
-        """The result's element from the operands', written once for arrays and for kernels.
+        """Computes a result element from the operands' elements, for arrays and for generated kernels alike.
 
-        Integers come without a sign of their own: ask `self.unsigned`.
+        Integer operands are signless; `self.unsigned` tells whether to read them as unsigned.
         """
 
     @property
     def unsigned(self) -> bool:
-        """Whether the data are unsigned integers, or booleans."""
+        """Whether the data operands are unsigned integers or booleans."""
         return is_unsigned(element_of(self.data_operands()[0]))
 
     def infer_shapes(self) -> Sequence[Shape]:
@@ -58,7 +58,7 @@ class UnaryOp(PointwiseOp, abc.ABC):
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        """Computes block by block: a correctly rounded function holds a dozen arrays of 64 bits at a time."""
+        """Computes block by block, because a correctly rounded function needs a dozen 64-bit temporaries an element."""
         (x,) = inputs
         if x.size <= _BLOCK:
             return super().evaluate(x)
@@ -75,17 +75,17 @@ class FunctionOp(UnaryOp, ScalarOp, abc.ABC):
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
     DOMAIN: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    """The closed interval of arguments that have a value, perhaps an infinite one; beyond it floats give NaN."""
+    """The closed interval on which the function has a value, finite or infinite; float arguments outside give NaN."""
 
     @abc.abstractmethod
     def function(self, x: N) -> N:
-        """The function on f64."""
+        """The function on an f64 argument."""
 
     def scalar(self, x: Array) -> Array:
-        """The function on f64 arguments that were stored as integers; beyond the domain its value at the nearest end.
+        """The function on dequantized f64 arguments; arguments outside the domain are clipped to its nearest end.
 
-        A stored integer stands for all numbers that round to it: in steps of 0.0076 the argument 1.0 of an arc sine is
-        stored as 1.0024.
+        A stored integer represents all numbers that round to it: with a scale of 0.0076, the argument 1.0 of an arc
+        sine is stored as 1.0024, outside the domain.
         """
         return self.function(Lanes(np.clip(x, *self.DOMAIN))).array
 
@@ -95,7 +95,7 @@ class FunctionOp(UnaryOp, ScalarOp, abc.ABC):
 
 
 class StepOp(FunctionOp, abc.ABC):
-    """A function with steps. In a table a step lies where the f32 argument, not the exact one, crosses it."""
+    """A function with jumps; a lookup table places each jump where the argument, rounded to f32, crosses it."""
 
     def scalar(self, x: Array) -> Array:
         return super().scalar(x.astype(np.float32).astype(np.float64))

@@ -1,4 +1,4 @@
-"""Pools over the two spatial axes of [N, H, W, C]."""
+"""Pooling over the two spatial axes of [N, H, W, C]."""
 
 import abc
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from qmlir.dialects.windows import WindowOp, pair
 
 
 class WindowPoolOp(NNOp, WindowOp, abc.ABC):
-    """What a window at each place says of the elements in it; x [N,H,W,C], y [N,OH,OW,C].
+    """An operation that reduces the elements of a sliding window; x [N,H,W,C], y [N,OH,OW,C].
 
-    (C1) the window is two positive extents, and padding is smaller than what the window spans
-    (C2) on quantized types each window has an element inside the image; a dilated one may step over it, and a maximum
-         of no elements is −∞, a mean of none NaN, for which there are no stored integers
+    (C1) the window is two positive extents, and each padding is smaller than the extent of the dilated window
+    (C2) on quantized types each window has an element inside the image: a dilated window may step over the whole image,
+         and neither the maximum (−∞) nor the mean (NaN) of no elements has a stored integer
     """
 
     x = operand_def(TensorType)
@@ -54,14 +54,14 @@ class WindowPoolOp(NNOp, WindowOp, abc.ABC):
 
 
 class PoolOp(WindowPoolOp, abc.ABC):
-    """A pool that stays on its input's scale."""
+    """A pool whose result has the scale and zero point of its input."""
 
     traits = traits_def(SameScale())
 
 
 @irdl_op_definition
 class MaxPool2DOp(PoolOp):
-    """y = the maximum over the window; padded elements do not take part."""
+    """y = the maximum over the window; padded elements are ignored."""
 
     name = "nn.max_pool2d"
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
@@ -73,9 +73,9 @@ class MaxPool2DOp(PoolOp):
 
 @irdl_op_definition
 class MaxPoolIndices2DOp(WindowPoolOp):
-    """y = where in the image the window's maximum lies, row · W + column of its first greatest element.
+    """y = the position of the window's maximum in the image: row · W + column of its first greatest element.
 
-    i64 [N,OH,OW,C]; padded elements do not take part. NaN is greater than nothing: a window of such alone yields −1.
+    i64 [N,OH,OW,C]. Padded elements and NaNs are ignored; a window without any other element yields −1.
     """
 
     name = "nn.max_pool2d_indices"
@@ -102,15 +102,15 @@ class MaxPoolIndices2DOp(WindowPoolOp):
 
 
 def least(dtype: np.dtype[Any]) -> float:
-    """What no number of a type is less than."""
+    """The identity of max in a dtype: −∞ for floats, the least integer for integers."""
     return -np.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
 
 
 @irdl_op_definition
 class AveragePool2DOp(PoolOp):
-    """y = the sum over the window divided by the number of its elements inside the image.
+    """y = the sum over the window divided by the number of window elements inside the image.
 
-    With `count_include_pad` the divisor is the window's size everywhere.
+    With `count_include_pad`, the divisor is the size of the window at every position.
     """
 
     name = "nn.average_pool2d"
@@ -137,7 +137,7 @@ class AveragePool2DOp(PoolOp):
 class GlobalAveragePoolOp(NNOp):
     """y[n,0,0,c] = the mean of x[n,:,:,c].
 
-    x [N,H,W,C], y [N,1,1,C]. Its result has a range, and so a scale, of its own: a mean is narrower than its input.
+    x [N,H,W,C], y [N,1,1,C]. The result has its own scale, because a mean has a narrower range than its input.
 
     (C1) x has rank 4 and its images are not empty
     """
@@ -161,6 +161,6 @@ class GlobalAveragePoolOp(NNOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         rows = x.reshape(x.shape[0], x.shape[1] * x.shape[2], x.shape[3])
-        # accumulate adds in order, where sum would pair elements.
+        # np.add.accumulate adds in order; np.sum would add pairwise.
         total = np.add.accumulate(rows, axis=1, dtype=x.dtype)[:, -1]
         return ((total / x.dtype.type(rows.shape[1]))[:, None, None, :],)

@@ -1,4 +1,4 @@
-"""Reductions: many elements along some axes become one, or are gathered up on the way."""
+"""Reductions along axes, indices of extreme elements, and cumulative sums and products."""
 
 import abc
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from qmlir.dialects.quant.rules import FreeScale, SameScale
 
 
 class ReductionOp(NNOp, abc.ABC):
-    """One element for all along the axes, which stay as dimensions of size 1.
+    """A reduction of all elements along `axes`, which remain as dimensions of size 1.
 
     Elements are combined in row-major order.
 
@@ -50,22 +50,22 @@ class ReductionOp(NNOp, abc.ABC):
 
     @abc.abstractmethod
     def reduced(self, rows: Array) -> Array:
-        """The rows, of which there are some, combined from the first to the last."""
+        """Combines at least one row, [rows, kept elements], from the first row to the last."""
 
     @abc.abstractmethod
     def identity(self) -> float:
-        """The result where there is no element."""
+        """The result of a reduction over no elements."""
 
 
 class AccumulationOp(ReductionOp, abc.ABC):
-    """A sum or a product: of floats in f64, rounded once; integers wrap around."""
+    """A sum, mean or product: floats are accumulated in f64 and rounded once, integers wrap around."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
 @irdl_op_definition
 class ReduceSumOp(AccumulationOp):
-    """y = the sum along `axes`; 0 of no element."""
+    """y = the sum along `axes`; 0 for no elements."""
 
     name = "nn.reduce_sum"
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
@@ -81,9 +81,9 @@ class ReduceSumOp(AccumulationOp):
 
 @irdl_op_definition
 class ReduceMeanOp(AccumulationOp):
-    """y = the mean along `axes`: the sum in f64 divided by how many elements it has, rounded once; NaN of no element.
+    """y = the mean along `axes`: the sum in f64 divided by the number of elements, rounded once; NaN for no elements.
 
-    (C2) quantized elements have a mean: there are some
+    (C2) quantized data have at least one element along the axes, since NaN has no stored integer
     """
 
     name = "nn.reduce_mean"
@@ -92,7 +92,7 @@ class ReduceMeanOp(AccumulationOp):
     traits = traits_def(FreeScale())
 
     def count(self) -> int:
-        """How many elements one result is the mean of."""
+        """The number of elements averaged into each result element."""
         return prod(shape_of(self.x)[axis] for axis in self.axes.get_values())
 
     def infer_shapes(self) -> Sequence[Shape]:
@@ -111,7 +111,7 @@ class ReduceMeanOp(AccumulationOp):
 
 @irdl_op_definition
 class ReduceProdOp(AccumulationOp):
-    """y = the product along `axes`; 1 of no element."""
+    """y = the product along `axes`; 1 for no elements."""
 
     name = "nn.reduce_prod"
 
@@ -123,24 +123,24 @@ class ReduceProdOp(AccumulationOp):
 
 
 def accumulated(function: np.ufunc, rows: Array) -> Array:
-    """The sums or products of the rows up to each; accumulate combines in order, where reduce would pair them."""
+    """Running sums or products of the rows, combined strictly in order, which numpy's `reduce` does not guarantee."""
     return function.accumulate(rows.astype(np.float64) if rows.dtype.kind == "f" else rows, axis=0, dtype=wide(rows))
 
 
 def wide(x: Array) -> np.dtype[np.generic]:
-    """What sums and products of an array's elements are computed in."""
+    """The dtype in which sums and products are computed: float64 for floats, else the array's own dtype."""
     return np.dtype(np.float64) if x.dtype.kind == "f" else x.dtype
 
 
 class ExtremeOp(ReductionOp, abc.ABC):
-    """The greatest or the least element; of i1 whether any is true, or all."""
+    """The greatest or the least element; on i1, whether any element or every element is true."""
 
     ELEMENTS: ClassVar[Elements] = Elements.PLAIN | Elements.QUANTIZED
 
     traits = traits_def(SameScale())
 
     def limits(self) -> tuple[float, float]:
-        """The least and the greatest value of the elements' type."""
+        """The least and the greatest value of the element type."""
         dtype = dtype_of(element_of(self.x))
         if dtype.kind == "f":
             return -np.inf, np.inf
@@ -149,13 +149,13 @@ class ExtremeOp(ReductionOp, abc.ABC):
 
 @irdl_op_definition
 class ReduceMaxOp(ExtremeOp):
-    """y = the greatest element along `axes`, NaN if one is; the least number of its type of no element."""
+    """y = the greatest element along `axes`, NaN if any is NaN; for no elements, the type's least value."""
 
     name = "nn.reduce_max"
 
     def reduced(self, rows: Array) -> Array:
         y: Array = rows.max(axis=0)
-        if y.dtype.kind == "f":  # numpy leaves open which zero is the greater
+        if y.dtype.kind == "f":  # numpy does not define which zero is greater; here +0 > −0
             y = np.where((y == 0) & ~((rows == 0) & ~np.signbit(rows)).any(axis=0), -np.zeros_like(y), y + 0)
         return y
 
@@ -165,7 +165,7 @@ class ReduceMaxOp(ExtremeOp):
 
 @irdl_op_definition
 class ReduceMinOp(ExtremeOp):
-    """y = the least element along `axes`, NaN if one is; the greatest number of its type of no element."""
+    """y = the least element along `axes`, NaN if any is NaN; for no elements, the type's greatest value."""
 
     name = "nn.reduce_min"
 
@@ -195,7 +195,7 @@ class AlongAxisOp(NNOp, abc.ABC):
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def split(self) -> tuple[int, int, int]:
-        """Elements before, along and after the axis."""
+        """The numbers of elements before, along and after the axis."""
         shape, axis = shape_of(self.x), self.axis.value.data
         if not 0 <= axis < len(shape):  # C1
             raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
@@ -203,12 +203,12 @@ class AlongAxisOp(NNOp, abc.ABC):
 
 
 class ArgumentOp(AlongAxisOp, abc.ABC):
-    """The index along `axis` of the first extreme element, or of the `last`; NaN is more extreme than any number.
+    """The i64 index along `axis` of the first (with `last`, the last) extreme element; NaN is the most extreme value.
 
-    The axis stays as a dimension of size 1.
+    The axis remains as a dimension of size 1.
 
     (C1) the axis lies within the rank
-    (C2) there is an element along it
+    (C2) the axis is not empty
     """
 
     last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
@@ -230,12 +230,12 @@ class ArgumentOp(AlongAxisOp, abc.ABC):
 
     @abc.abstractmethod
     def first(self, x: Array, axis: int) -> Array:
-        """The index of the first extreme element, the axis kept."""
+        """The index of the first extreme element; the axis remains with size 1."""
 
 
 @irdl_op_definition
 class ArgMaxOp(ArgumentOp):
-    """Where the greatest element along `axis` is."""
+    """The index of the greatest element along `axis`."""
 
     name = "nn.arg_max"
 
@@ -245,7 +245,7 @@ class ArgMaxOp(ArgumentOp):
 
 @irdl_op_definition
 class ArgMinOp(ArgumentOp):
-    """Where the least element along `axis` is."""
+    """The index of the least element along `axis`."""
 
     name = "nn.arg_min"
 
@@ -254,15 +254,15 @@ class ArgMinOp(ArgumentOp):
 
 
 class CumulativeOp(AlongAxisOp, abc.ABC):
-    """y[i] = x[0] ∘ … ∘ x[i] along `axis`: of floats in f64, each result rounded once; integers wrap around.
+    """y[i] = x[0] ∘ … ∘ x[i] along `axis`: floats accumulate in f64, each result rounded once; integers wrap around.
 
-    With `exclusive` without x[i] itself, with `reverse` from the end.
+    With `exclusive`, y[i] leaves out x[i] itself. With `reverse`, the accumulation starts at the end of the axis.
 
     (C1) the axis lies within the rank
     """
 
     START: ClassVar[int]
-    """The result of no element."""
+    """The result for no elements."""
 
     exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
@@ -284,7 +284,7 @@ class CumulativeOp(AlongAxisOp, abc.ABC):
 
     @abc.abstractmethod
     def gathered(self, rows: Array) -> Array:
-        """The rows combined up to each."""
+        """Running sums or products of the rows, [along, before, after]."""
 
 
 @irdl_op_definition

@@ -1,4 +1,4 @@
-"""Interpolation: images of another size."""
+"""Resizing of images by interpolation."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -14,9 +14,9 @@ from qmlir.dialects.quant.rules import FreeScale
 
 @irdl_op_definition
 class ResizeOp(NNOp, InterpolationOp):
-    """Every element a weighted sum of neighbours, along one axis after another (dialects/interpolation.py).
+    """A resize: each element is a weighted sum of neighbours, one axis after another (dialects/interpolation.py).
 
-    Weights, f64, are rounded to the element type, then each product and each sum.
+    The f64 weights are rounded to the element type; then each product and each sum is rounded to it.
     """
 
     name = "nn.resize"

@@ -1,4 +1,4 @@
-"""Images read at computed places, between their elements."""
+"""Sampling of images at computed coordinates, which may lie between elements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp
 
 CUBIC = -0.75
-"""Keys' coefficient a, as PyTorch and ONNX have it."""
+"""Keys' cubic convolution coefficient a, with the value that PyTorch and ONNX use."""
 
 
 def _linear(fraction: N) -> list[N]:
@@ -22,7 +22,7 @@ def _linear(fraction: N) -> list[N]:
 
 
 def _cubic(fraction: N) -> list[N]:
-    """Cubic convolution: the weights of the neighbours at −1, 0, 1 and 2."""
+    """The cubic convolution weights of the neighbours at offsets −1, 0, 1 and 2."""
 
     def far(x: N) -> N:
         return ((CUBIC * x - 5 * CUBIC) * x + 8 * CUBIC) * x - 4 * CUBIC
@@ -35,20 +35,20 @@ def _cubic(fraction: N) -> list[N]:
 
 
 METHODS = {"nearest": (0, None), "linear": (0, _linear), "cubic": (-1, _cubic)}
-"""Method → (first neighbour, the weights of the neighbours by the fraction beyond the one before the place)."""
+"""Method → (offset of the first neighbour, function from the fractional part to the weights; None for nearest)."""
 
 PADDINGS = ("zeros", "border", "reflect_edges", "reflect_centres")
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a place between elements is read, along one axis: `method` and `padding` of nn.sample."""
+    """How nn.sample reads a place (a coordinate) along one axis, according to its `method` and `padding`."""
 
     method: str
     padding: str
 
     def neighbours(self, place: N, length: int) -> tuple[N, list[N]]:
-        """Where the first element that counts at a place lies, a whole number, and the weights of it and the next."""
+        """The index of the first neighbour of a place, as a whole float, and the weights of it and the next ones."""
         first, weigh = METHODS[self.method]
         place = self._inside(place.round_even() if weigh is None else place, length)
         before = place if weigh is None else place.floor()
@@ -56,11 +56,11 @@ class Sampling:
         return before + float(first), weights
 
     def _inside(self, place: N, length: int) -> N:
-        """The place to read instead of one that lies outside."""
+        """The place to read, moved into the image as the padding mode requires."""
         match self.padding:
             case "zeros":
                 return place
-            case "border" if self.method == "cubic":  # each neighbour by itself, as PyTorch has it
+            case "border" if self.method == "cubic":  # `tap` clips each neighbour separately, as PyTorch does
                 return place
             case "border":
                 return place.maximum_number(0.0).minimum_number(length - 1.0)
@@ -79,7 +79,7 @@ class Sampling:
         return within.choose(place, odd.choose(high - rest, rest + low))
 
     def tap(self, neighbour: N, weight: N, length: int) -> tuple[N, N]:
-        """Where to read for a neighbour, i64, and what it weighs there."""
+        """The i64 index at which to read a neighbour, and its weight, which is 0 outside a zero-padded image."""
         if self.padding == "zeros":
             inside = neighbour.same(0.0).less_equal(neighbour) & neighbour.less_equal(length - 1.0)
             weight = inside.choose(weight, weight.same(0.0))
@@ -90,18 +90,20 @@ class Sampling:
 
 @irdl_op_definition
 class SampleOp(NNOp):
-    """y[n, o, c] = x[n, :, c] at the place places[n, o, :], a weighted sum of the elements around it.
+    """y[n, o, c] = x[n, :, c] sampled at places[n, o, :]: a weighted sum of the elements around that place.
 
-    x [N, L0, …, Ld−1, C]; places [N, …, d], in which element i along an axis lies at i; y [N, …, C].
+    x [N, L0, …, Ld−1, C]; places [N, …, d] holds coordinates, where element i along an axis has coordinate i;
+    y [N, …, C].
 
-    method    "nearest" (half to even), "linear", or "cubic", along each axis alike
-    padding   what lies outside: "zeros", the "border"'s elements, or the image mirrored at its outer edges
-              ("reflect_edges", −1/2 and L − 1/2) or at its outer elements' centres ("reflect_centres")
+    method    "nearest" (half to even), "linear" or "cubic", the same along each axis
+    padding   the value outside the image: "zeros", the "border" elements, or the image mirrored at its outer edges
+              ("reflect_edges", −1/2 and L − 1/2) or at the centres of its outer elements ("reflect_centres")
 
-    The sum over the elements along the first axis is the outermost; each product and each sum is rounded by itself.
+    The sum along the first axis is the outermost; each product and each sum is rounded separately.
 
-    (C1) as many places as images, each with as many coordinates as images have axes, none of which is empty
-    (C2) the method and the padding are of those above
+    (C1) x and places have the same batch size N, each place has one coordinate for each image axis, and no image axis
+         is empty
+    (C2) the method and the padding are among those listed above
     """
 
     name = "nn.sample"
@@ -130,7 +132,7 @@ class SampleOp(NNOp):
         return [(*places[:-1], x[-1])]
 
     def sampling(self) -> Sampling:
-        """How it reads."""
+        """The method and padding as a `Sampling`."""
         return Sampling(self.method.data, self.padding.data)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -150,7 +152,7 @@ class SampleOp(NNOp):
             return (summed(()),)
 
     def _taps(self, places: Array, length: int) -> list[tuple[Array, Array]]:
-        """(where, weight) of each neighbour along an axis."""
+        """(indices, weights) of each neighbour along an axis of the given length."""
         first, weights = self.sampling().neighbours(Lanes(places), length)
         found = [self.sampling().tap(first + float(k), weight, length) for k, weight in enumerate(weights)]
         return [(at.array, weight.array) for at, weight in found]

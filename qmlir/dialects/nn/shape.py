@@ -1,7 +1,7 @@
 """Constants and data movement: the operations that compute nothing.
 
-They take elements of any type, float, quantized or integer, and so serve on every tensor level. On a quantized type
-`evaluate` works on the stored integers, as moving them moves what they stand for.
+They accept elements of any type (float, quantized or integer) and are used on every level that has tensors, nn and
+qint alike. On a quantized type `evaluate` moves the stored integers, which moves the real values they represent.
 """
 
 import abc
@@ -43,9 +43,9 @@ from qmlir.dialects.weights import WeightsAttr
 
 @irdl_op_definition
 class ConstantOp(TensorOp):
-    """A constant; of a quantized type it holds the stored integers.
+    """A constant tensor; if its type is quantized, `value` holds the stored integers.
 
-    (C1) the weights have the result's type, or its storage type where the result is quantized
+    (C1) `value` has the result's type, or the result's storage type if the result is quantized
     """
 
     name = "nn.constant"
@@ -92,7 +92,7 @@ class MovementOp(TensorOp, abc.ABC):
     irdl_options = (ParsePropInAttrDict(),)
 
     def data_operands(self) -> Sequence[SSAValue]:
-        """The operands whose elements move, the first ones; after them come indices."""
+        """The operands whose elements move; they come first, and operands of indices follow them."""
         return self.operands
 
     def infer_elements(self) -> Sequence[Attribute | None]:
@@ -103,7 +103,7 @@ class MovementOp(TensorOp, abc.ABC):
 class ReshapeOp(MovementOp):
     """The same elements in row-major order under another shape.
 
-    (C1) the new shape has no negative dimension and the number of elements stays
+    (C1) the new shape has no negative dimension and as many elements as the old shape
     """
 
     name = "nn.reshape"
@@ -147,7 +147,7 @@ class TransposeOp(MovementOp):
 
 @irdl_op_definition
 class BroadcastOp(MovementOp):
-    """The operand repeated along dimensions that it lacks or in which its size is 1, as numpy broadcasts.
+    """The operand repeated along missing dimensions and dimensions of size 1, as in numpy broadcasting.
 
     (C1) the operand broadcasts to the shape
     """
@@ -173,9 +173,9 @@ class BroadcastOp(MovementOp):
 
 @irdl_op_definition
 class ConcatOp(MovementOp):
-    """The operands one after another along `axis`.
+    """The operands concatenated along `axis`.
 
-    (C1) at least one operand; all agree in element type and in every other dimension
+    (C1) there is at least one operand; all have the same element type, and the same sizes along the other dimensions
     """
 
     name = "nn.concat"
@@ -203,11 +203,11 @@ class ConcatOp(MovementOp):
 class PadOp(MovementOp):
     """Adds `low[i]` elements before and `high[i]` after the operand along each dimension i.
 
-    `value` is the real value of the new elements: a float for float and quantized tensors, the integer itself for
-    integer tensors. A quantized tensor stores the integer nearest to it, within its range.
+    `value` is the real value of the new elements: a float for float and quantized tensors, an integer for integer
+    tensors. In a quantized tensor the new elements are `value` quantized to the tensor's type, saturated to its range.
 
-    (C1) one low and one high, not negative, for each dimension
-    (C2) the value is a float unless the elements are integers, which must be able to hold it
+    (C1) `low` and `high` have one entry, not negative, for each dimension
+    (C2) `value` is a float for float and quantized tensors, and for integer tensors an integer that their type holds
     (C3) a quantized tensor is not padded with NaN
     """
 
@@ -239,7 +239,7 @@ class PadOp(MovementOp):
         return [tuple(low + size + high for size, (low, high) in zip(x, self.pads(), strict=True))]
 
     def takes_real_value(self) -> bool:
-        """Whether the elements stand for real numbers, so that the padding does too."""
+        """Whether the elements represent real numbers (float or quantized), so that the padding value is a float."""
         return not isinstance(element_of(self.x), IntegerType)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -247,7 +247,7 @@ class PadOp(MovementOp):
         return (np.pad(x, self.pads(), constant_values=self.stored_value()),)
 
     def stored_value(self) -> Array:
-        """The value as an element of the operand's array, 0-d."""
+        """The padding value as it is stored in the operand's array, as a 0-d array."""
         value, element = np.array(self.value.value.data), element_of(self.x)
         if not isinstance(element, UniformType):
             return value.astype(dtype_of(element))
@@ -256,7 +256,7 @@ class PadOp(MovementOp):
 
 
 def _holds(element: IntegerType, value: int) -> bool:
-    """Whether an integer is a value of the type; signless means signed, and i1 is 0, or 1 or −1 for true."""
+    """Whether an integer type holds a value; signless types are signed, and i1 holds 0 and, for true, 1 or −1."""
     bits = element.width.data
     if element.signedness.data == Signedness.UNSIGNED:
         return 0 <= value < 1 << bits
