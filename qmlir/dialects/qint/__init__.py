@@ -1,4 +1,4 @@
-"""The integer dialect: the same computation in integers only; no float type anywhere, by verifier rule."""
+"""The integer dialect: a quantized network computed in integers only; its verifiers reject every float type."""
 
 from xdsl.ir import Dialect
 

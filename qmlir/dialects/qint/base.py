@@ -1,8 +1,8 @@
-"""What all qint operations share: integers only, and exact.
+"""The base classes of all qint operations, which compute on integers only, and exactly.
 
-The waist of the compiler: reference, CPU and simulator agree here bit for bit. An accumulator is i32, or of a
-contraction i64; whoever builds an operation with one has proven that it cannot overflow (see legality.py), so sums may
-be taken in any order.
+The reference, the CPU code and the simulator agree bit for bit on this level. An accumulator is i32, or in a
+contraction i64. Code that builds an operation with an accumulator must have proven that the accumulator cannot overflow
+(see legality.py), so sums may run in any order.
 """
 
 import abc
@@ -24,17 +24,17 @@ def int32(value: int) -> IntegerAttr[IntegerType]:
 
 
 def int32s(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """`array<i32: …>` from Python ints."""
+    """Python integers as an `array<i32: …>` property value."""
     return DenseArrayBase.from_list(i32, list(values))
 
 
 def width_of(value: SSAValue) -> int:
-    """The bits of an integer tensor's elements."""
+    """The width in bits of an integer tensor's elements."""
     return cast(IntegerType, element_of(value)).width.data
 
 
 def largest_difference(value: SSAValue, zero_point: int) -> int:
-    """The largest |x − zero_point| for an element x of an integer tensor."""
+    """The largest |x − zero_point| over all values x of an integer tensor's element type."""
     half = 1 << width_of(value) - 1
     return max(half + zero_point, half - 1 - zero_point)
 
@@ -42,11 +42,11 @@ def largest_difference(value: SSAValue, zero_point: int) -> int:
 class QIntOp(TensorOp, abc.ABC):
     """An operation on integers.
 
-    (Q1) every operand and result is a tensor of signless integers, which are read as signed
+    (Q1) every operand and result is a tensor of signless integers, which the operation reads as signed
     """
 
     def verify_(self) -> None:
-        # First, so that what comes after may take it for granted.
+        # This check comes first: the checks after it rely on integer elements.
         for value in (*self.operands, *self.results):
             element = element_of(value)
             if not isinstance(element, IntegerType) or element != IntegerType(width_of(value)):  # Q1
@@ -57,11 +57,11 @@ class QIntOp(TensorOp, abc.ABC):
 class AccumulatingOp(QIntOp, abc.ABC):
     """An operation whose result is an accumulator: exact sums of products of narrow integers.
 
-    (Q2) what is multiplied or summed has at most 16 bits
+    (Q2) the operands that are multiplied or summed have at most 16 bits
     """
 
     ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32,)
-    """What the result's elements may be; the first where nobody asks for another."""
+    """The element types that the result may have; the first is the default."""
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         for operand in self.narrow_operands():
@@ -72,10 +72,10 @@ class AccumulatingOp(QIntOp, abc.ABC):
         return [self.accumulator()]
 
     def accumulator(self) -> Attribute:
-        """The type of the sums."""
+        """The element type of the accumulators: the result's own if it is allowed, else the default."""
         own = element_of(self.results[0])
         return own if own in self.ACCUMULATORS else self.ACCUMULATORS[0]
 
     def narrow_operands(self) -> Sequence[SSAValue]:
-        """The operands that are multiplied or summed: all but a bias."""
+        """The operands that are multiplied or summed: all operands except a bias."""
         return self.operands

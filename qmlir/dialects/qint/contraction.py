@@ -1,7 +1,8 @@
-"""Integer contractions: accumulators of zero-point-corrected products, i32 or, where these could overflow, i64.
+"""Integer contractions: sums of zero-point-corrected products in i32, or in i64 where i32 could overflow.
 
-`evaluate` takes matrix products in floats, for which numpy's are compiled and for integers not. Every step is exact, in
-whatever order: products and sums stay below 2^24 in f32, or else below 2^53 in f64, or else are taken in i64.
+`evaluate` computes matrix products in floats, because numpy's float products are compiled and its integer products are
+not. Every step is exact in any order: products and sums stay below 2^24 in f32 or below 2^53 in f64, and where they
+could exceed 2^53 they are computed in i64.
 """
 
 import abc
@@ -28,22 +29,22 @@ from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference
 from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 
 Exact: TypeAlias = type[np.float32 | np.float64 | np.int64]
-"""A type of numbers in which some sums are exact."""
+"""A number type in which the sums of a contraction are exact."""
 
 
 class ContractionOp(AccumulatingOp, abc.ABC):
-    """Sums of products of two tensors, in 32 or 64 bits."""
+    """Sums of products of two tensors, accumulated in i32 or i64."""
 
     ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32, i64)
 
     @staticmethod
     def exact(terms: int, lhs: int, rhs: int) -> Exact:
-        """A type in which a sum of so many products of numbers up to `lhs` and `rhs` is exact."""
+        """The type in which a sum of `terms` products is exact, for factors of magnitude up to `lhs` and `rhs`."""
         largest = terms * lhs * rhs
         return np.float32 if largest < 1 << 24 else np.float64 if largest < 1 << 53 else np.int64
 
     def accumulate(self, products: Array, bias: Sequence[Array] = ()) -> Array:
-        """Exact sums, in whatever type, plus the bias, as accumulators."""
+        """Converts exact sums of any number type to accumulators and adds the bias."""
         acc = products.astype(np.int64 if self.accumulator() == i64 else np.int32)
         for b in bias:
             acc += b
@@ -51,9 +52,9 @@ class ContractionOp(AccumulatingOp, abc.ABC):
 
 
 class WeightedOp(ContractionOp, abc.ABC):
-    """A contraction of data with weights, whose zero point is 0, and an optional bias.
+    """A contraction of data with weights and an optional bias; the weights have zero point 0.
 
-    (C1) the bias is of the accumulators' type with one element for each output channel
+    (C1) the bias has the accumulators' type and one element for each output channel
     """
 
     x = operand_def(TensorType)
@@ -70,7 +71,7 @@ class WeightedOp(ContractionOp, abc.ABC):
 
     @abc.abstractmethod
     def output_channels(self) -> int:
-        """The number of output channels, as the weights say."""
+        """The number of output channels, read from the shape of the weights."""
 
     def check_bias(self) -> None:
         """Raises VerifyException if the bias does not fit the weights."""
@@ -81,11 +82,11 @@ class WeightedOp(ContractionOp, abc.ABC):
             raise VerifyException(f"'{self.name}' needs a bias of type {needed}, got {self.b.type}")
 
     def exact_type(self, terms: int) -> Exact:
-        """A type in which a sum of so many products is exact, whatever the data and the weights are."""
+        """The type in which a sum of `terms` products is exact for all values of the data and the weights."""
         return self.exact(terms, largest_difference(self.x, self.zero_point.value.data), largest_difference(self.w, 0))
 
     def centred(self, x: Array, dtype: npt.DTypeLike) -> Array:
-        """The data minus its zero point."""
+        """The data minus its zero point, in the given dtype."""
         centred = x.astype(dtype)
         centred -= self.zero_point.value.data
         return centred
@@ -98,8 +99,8 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
     x [N,H,W,C], w [O,KH,KW,C], b [O], acc [N,OH,OW,O]. Padded elements contribute nothing. With `groups` G > 1,
     w is [O,KH,KW,C/G] and c counts within the output channel's group.
 
-    (C1) the bias is of the accumulators' type with one element for each output channel
-    (C2) w has rank 4 and as many input channels as a group of x's has
+    (C1) the bias has the accumulators' type and one element for each output channel
+    (C2) w has rank 4 and as many input channels as one group of x
     """
 
     name = "qint.conv2d"
@@ -119,7 +120,7 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
         dtype = self.exact_type(terms)
         columns = w.reshape(groups, w.shape[0] // groups, terms).transpose(0, 2, 1).astype(dtype)
         windows = self.windows(self.centred(x, dtype), (w.shape[1], w.shape[2]), 0)
-        # One product for each output row: small enough for numpy to stay on one thread, which is faster here.
+        # One matrix product for each output row keeps numpy on one thread, which is faster here.
         products = [
             windows[..., g * w.shape[3] : (g + 1) * w.shape[3]].reshape(*windows.shape[:3], terms) @ columns[g]
             for g in range(groups)
@@ -133,8 +134,8 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
 
     x [N,H,W,C], w [1,KH,KW,C·m], b [C·m], acc [N,OH,OW,C·m]. Padded elements contribute nothing.
 
-    (C1) the bias is of the accumulators' type with one element for each output channel
-    (C2) w has rank 4, first dimension 1 and a multiple of the input's channels last
+    (C1) the bias has the accumulators' type and one element for each output channel
+    (C2) w has rank 4, its first dimension is 1, and its last is a multiple of the input's channels
     """
 
     name = "qint.depthwise_conv2d"
@@ -153,7 +154,7 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         window = (w.shape[1], w.shape[2])
         acc = self.accumulate(np.zeros((x.shape[0], *self.window_output(x.shape, window), w.shape[3])), bias)
         wide = np.repeat(self.centred(x, acc.dtype), w.shape[3] // x.shape[3], axis=3)
-        # No matrix product here, so integers do: each product is added as it stands in the formula.
+        # There is no matrix product here, so the products are computed and added in integers.
         for tap, weight in zip(
             self.taps(wide, window, 0), w.reshape(prod(window), w.shape[3]).astype(acc.dtype), strict=True
         ):
@@ -162,7 +163,7 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
 
 
 class MatrixOp(WeightedOp, abc.ABC):
-    """A contraction of the rows of a matrix with those of another: x [N,I], w [O,I], b [O], acc [N,O].
+    """A contraction of the rows of x with the rows of w: x [N,I], w [O,I], b [O], acc [N,O].
 
     (C2) x and w have rank 2 and the same last dimension
     """
@@ -182,7 +183,7 @@ class FullyConnectedOp(MatrixOp):
 
     x [N,I], w [O,I], b [O], acc [N,O].
 
-    (C1) the bias is of the accumulators' type with one element for each output channel
+    (C1) the bias has the accumulators' type and one element for each output channel
     (C2) x and w have rank 2 and the same last dimension
     """
 
@@ -198,8 +199,7 @@ class FullyConnectedOp(MatrixOp):
 class SaturatingFullyConnectedOp(MatrixOp):
     """acc[n,o] = b[o] + Σ_i sat16((x[n,2i] − z)·w[o,2i] + (x[n,2i+1] − z)·w[o,2i+1]), z the zero point.
 
-    x [N,I], w [O,I], b [O], acc [N,O] i32; sat16 is the nearest number of 16 bits. A last element without a neighbour
-    saturates by itself.
+    x [N,I], w [O,I], b [O], acc [N,O] i32. sat16 saturates to i16. If I is odd, the last product saturates by itself.
 
     (C1) the bias is i32 with one element for each output channel
     (C2) x and w have rank 2 and the same last dimension
@@ -230,7 +230,7 @@ class MatMulOp(ContractionOp):
 
     lhs [B…,M,K], rhs [B…,K,N], acc [B…,M,N]; the leading dimensions broadcast.
 
-    (C1) both have rank 2 or more and agree on K
+    (C1) both operands have rank 2 or more and agree on K
     (C2) the leading dimensions broadcast
     """
 

@@ -1,4 +1,4 @@
-"""Integer sums, products and quotients of two tensors."""
+"""Elementwise integer sums, products and quotients of two tensors."""
 
 import math
 from collections.abc import Sequence
@@ -20,13 +20,14 @@ from qmlir.dialects.quant import numerics
 class AddOp(NarrowingOp):
     """y = clamp(zero_point + ((lhs − z_l)·m_l + (rhs − z_r)·m_r + 2^(shift−1)) >> shift, min, max).
 
-    The two scales become integer multipliers over one power of two, so the sum is rounded once, half up. m_i =
-    round(s_i / s_y · 2^shift), and shift is chosen so that the larger multiplier has 30 bits. All of it in 64 bits.
+    Both scale ratios become integer multipliers over one power of two, so the sum is rounded once, half up:
+    m_i = round(s_i / s_y · 2^shift), with `shift` chosen so that the larger multiplier has 30 bits. The computation
+    takes place in 64 bits.
 
     (R1) min ≤ max, and both fit the result's element type
     (A1) the shapes broadcast
-    (A2) two multipliers of magnitude below 2^31, a shift in [1, 62]
-    (A3) no operand of these types can bring the sum to 2^63
+    (A2) there are two multipliers with magnitudes below 2^31, and the shift is in [1, 62]
+    (A3) no values of the operands' types bring the sum to 2^63
     """
 
     name = "qint.add"
@@ -70,16 +71,17 @@ class AddOp(NarrowingOp):
 class RescaledAddOp(NarrowingOp):
     """y = clamp(zero_point + C(D((lhs − z_l)·2^left) + D((rhs − z_r)·2^left)), min, max), as TFLite adds.
 
-    D brings each operand to a scale that both share, C the sum to the result's: a product with a multiplier and a shift
-    (dialects/quant/numerics.py), rounded by `operand_contract` and by `contract`. `multipliers` and `shifts` are those
-    of lhs, of rhs and of the sum; with `subtract` the second operand, once rounded, is taken away.
+    D rescales each operand to a common scale and rounds by `operand_contract`. C rescales the sum to the result's scale
+    and rounds by `contract`. Each is a product with a multiplier and a shift (dialects/quant/numerics.py).
+    `multipliers` and `shifts` hold the entries of lhs, rhs and the sum, in this order. With `subtract`, the rescaled
+    rhs is subtracted instead of added.
 
     (R1) min ≤ max, and both fit the result's element type
-    (R3) the contracts are known ones that take any multiplier; multipliers are 0 or in [2^29, 2^31); shifts are in
-         [−31, 30]
+    (R3) the contracts are in `numerics.CONTRACTS` and accept any multiplier; multipliers are 0 or in [2^29, 2^31);
+         shifts are in [−31, 30]
     (A1) the shapes broadcast
-    (A2) three multipliers and three shifts, those of the operands not above 0
-    (A3) `left` is in [0, 30], and no operand of these types minus its zero point exceeds 2^(30 − left)
+    (A2) there are three multipliers and three shifts; the shifts of the operands are at most 0
+    (A3) `left` is in [0, 30]; |x − zero point| is at most 2^(30 − left) for all values x of the operands' types
     """
 
     name = "qint.rescaled_add"
@@ -100,7 +102,7 @@ class RescaledAddOp(NarrowingOp):
         return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
 
     def zero_points(self) -> tuple[int, int]:
-        """Those of lhs and rhs."""
+        """The zero points of lhs and rhs."""
         return self.lhs_zero_point.value.data, self.rhs_zero_point.value.data
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -135,13 +137,14 @@ class RescaledAddOp(NarrowingOp):
 class FloatAddOp(NarrowingOp):
     """y = clamp(zero_point + rint((lhs + offset)·r_l + ((rhs + offset)·r_r + c)), min, max), as onnxruntime adds.
 
-    Each product plus what is added to it is rounded to float32 once, as a fused multiply-add does; rint is half to
-    even. r_l, r_r and c are float32 and kept as integers, (significand, exponent) each: `ratios` holds those of r_l and
-    r_r, `constant` those of c. `offset` makes the operands what they were where storage was unsigned.
+    Each product and its addend are rounded to float32 once, as in a fused multiply-add; rint rounds half to even. The
+    float32 numbers r_l, r_r and c are stored as pairs of integers (significand, exponent): `ratios` holds the pairs of
+    r_l and r_r, `constant` the pair of c. If the source model stores the operands unsigned, `offset` restores the
+    unsigned values.
 
     (R1) min ≤ max, and both fit the result's element type
     (A1) the shapes broadcast
-    (A2) four and two parts, significands of 24 bits, exponents in [−256, 104]
+    (A2) `ratios` has four entries and `constant` two; significands have 24 bits, exponents are in [−256, 104]
     (A3) the operands have at most 16 bits
     """
 
@@ -189,7 +192,7 @@ class MulOp(AccumulatingOp):
     """acc = (lhs − lhs_zero_point) · (rhs − rhs_zero_point), i32.
 
     (A1) the shapes broadcast
-    (Q2) the operands have at most 16 bits; of 16 bits the product of two may wrap around
+    (Q2) the operands have at most 16 bits; the product of two 16-bit operands may wrap around
     """
 
     name = "qint.mul"
@@ -214,14 +217,15 @@ class MulOp(AccumulatingOp):
 class DivOp(NarrowingOp):
     """y = clamp(zero_point + (lhs − z_l) / (rhs − z_r) · M, min, max), as TFLite divides.
 
-    M = multiplier · 2^(shift − 31). The quotient has 31 bits, each product is rounded, and the last bits half away from
-    zero (`quotient` of dialects/elementary/fixed_point.py). By 0 it is the greatest or the least with the sign of lhs,
-    and 0 of 0. With `wraps`, shifts by 32 bits and more are those of a processor, as LiteRT's kernels have them.
+    M = multiplier · 2^(shift − 31). The quotient has 31 bits. Each product in its computation is rounded, and the last
+    shift rounds half away from zero (`quotient` of dialects/elementary/fixed_point.py). Division by 0 saturates with
+    the sign of lhs; 0 / 0 is 0. With `wraps`, shifts by 32 bits and more behave as on a processor, as in LiteRT's
+    kernels.
 
     (R1) min ≤ max, and both fit the result's element type
     (R3) the multiplier is 0 or in [2^29, 2^31), the shift in [−31, 30]
     (A1) the shapes broadcast
-    (A3) no operand of these types minus its zero point exceeds 2^30
+    (A3) |x − zero point| is at most 2^30 for all values x of the operands' types
     """
 
     name = "qint.div"
@@ -239,7 +243,7 @@ class DivOp(NarrowingOp):
         return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
 
     def quotient(self, lhs: N, rhs: N) -> N:
-        """The result for stored i64 operands, without zero point and clamp."""
+        """The result for stored operands in i64, before the output zero point and the clamp."""
         x, y = lhs - self.lhs_zero_point.value.data, rhs - self.rhs_zero_point.value.data
         return quotient(x, y, self.multiplier.value.data, self.shift.value.data, wraps=bool(self.wraps))
 

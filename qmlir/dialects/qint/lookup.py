@@ -1,4 +1,4 @@
-"""Any function of one narrow integer, as a table of all its results or of knots between which it is linear."""
+"""Lookup tables: functions of narrow integers as full tables, or as breakpoints (knots) joined by straight lines."""
 
 import abc
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from qmlir.dialects.weights import WeightsAttr
 
 
 class TableOp(QIntOp, abc.ABC):
-    """A function of each element of x, by a table of the result's type."""
+    """A function of each element of x, given by a table whose entries have the result's type."""
 
     x = operand_def(TensorType)
     table = prop_def(WeightsAttr)
@@ -34,9 +34,9 @@ class TableOp(QIntOp, abc.ABC):
 
 @irdl_op_definition
 class LookupOp(TableOp):
-    """y[i] = table[x[i] + half], half the number of entries.
+    """y[i] = table[x[i] + half], where `half` is half the number of table entries.
 
-    (L1) x is i8 and the table has 256 entries, or i16 and 65,536; they are of the result's type
+    (L1) x is i8 and the table has 256 entries, or x is i16 and the table has 65,536; they have the result's type
     """
 
     name = "qint.lookup"
@@ -46,7 +46,7 @@ class LookupOp(TableOp):
 
     @property
     def half(self) -> int:
-        """How many entries are for numbers below zero."""
+        """The number of entries for negative x."""
         return len(self.table.array) // 2
 
     def verify_(self) -> None:
@@ -62,7 +62,7 @@ class LookupOp(TableOp):
 class InterpolatedLookupOp(TableOp):
     """y = t[k] + ((t[k+1] − t[k])·f + 64 >> 7), where x + 2^15 = 2^7·k + f and f is in [0, 2^7).
 
-    The table has a knot for every 128th integer, from −2^15 to 2^15, and lines between them.
+    The table t has a breakpoint (knot) at every 128th integer from −2^15 to 2^15; y is linear between breakpoints.
 
     (L1) x is i16 and the table has 513 entries of i16
     """
@@ -84,10 +84,10 @@ class InterpolatedLookupOp(TableOp):
 
 @irdl_op_definition
 class PairLookupOp(QIntOp):
-    """y[i] = table[lhs[i] + 128, rhs[i] + 128], shapes broadcast: any function of two bytes.
+    """y[i] = table[lhs[i] + 128, rhs[i] + 128], for any function of two i8 elements; shapes broadcast.
 
     (A1) the shapes broadcast
-    (L4) lhs and rhs are i8 and the table has 256 by 256 entries of the result's type
+    (L4) lhs and rhs are i8, and the table has 256 by 256 entries of the result's type
     """
 
     name = "qint.pair_lookup"

@@ -1,4 +1,4 @@
-"""Integers divided by what their neighbours along an axis add up to, or by its root; logarithms of such quotients."""
+"""Integer softmax, log-softmax and L2 normalization: division by a sum along an axis, or by the root of a sum."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -27,31 +27,31 @@ from qmlir.dialects.quant.tables import KNOTS, SEGMENT_BITS
 from qmlir.dialects.weights import WeightsAttr
 
 FRACTION = 12
-"""Bits behind the point of `unit`."""
+"""Number of fraction bits of the property `unit` of `SoftmaxOp`."""
 
 SUM_BITS = 12
-"""Bits before the point of a sum that Newton's method divides by; its terms lose as many behind it."""
+"""Number of integer bits of the sum by which Newton's method divides; its terms lose as many fraction bits."""
 
 
 @dataclass(frozen=True)
 class Division:
-    """How an exponential is divided by the sum of those along its axis; see `SoftmaxOp`."""
+    """The division of an exponential by the sum of the exponentials along its axis; see `SoftmaxOp`."""
 
     name: str
     unit: int
 
     def term(self, e: N) -> N:
-        """What an exponential, i64, adds to the sum."""
+        """The i64 term that an i64 exponential contributes to the sum."""
         return (e + (1 << SUM_BITS - 1)) >> SUM_BITS if self.name == "newton" else e
 
     def shares(self, total: N, knot: Callable[[N], N]) -> tuple[N, N]:
-        """What `share` takes of a sum, i64; `knot` reads an entry of `inverse`, i64."""
+        """The two i64 values that `share` needs from a sum; `knot` reads an entry (breakpoint) of `inverse` as i64."""
         if self.name == "exact":
             return total << FRACTION, total
         if self.name == "newton":
             return reciprocal_of_sum(total, SUM_BITS)
         zeros = leading_zeros(total)
-        above = ((total << zeros - 1) + (1 << 13) >> 14) - (1 << 16)  # the sum as 1 + x, x in steps of 2^-16
+        above = ((total << zeros - 1) + (1 << 13) >> 14) - (1 << 16)  # the sum is 1 + x, with x in steps of 2^-16
         place = above.minimum((1 << 16) - 1)
         first = knot(place >> SEGMENT_BITS)
         rise = knot((place >> SEGMENT_BITS) + 1) - first
@@ -59,7 +59,7 @@ class Division:
         return first + (rise * inside + (1 << SEGMENT_BITS - 1) >> SEGMENT_BITS), 31 - zeros
 
     def share(self, e: N, first: N, second: N) -> N:
-        """An exponential's part of the sum in steps of the result, i64, without zero point and clamp."""
+        """An exponential divided by the sum, i64 in steps of the result, before the zero point and the clamp."""
         if self.name == "exact":
             return (e * (2 * self.unit) + first).quotient(first << 1)
         if self.name == "interpolated":
@@ -69,7 +69,7 @@ class Division:
 
 
 class AlongAxisOp(QIntOp, abc.ABC):
-    """An operation that brings together the elements along an axis.
+    """An operation that combines the elements along an axis.
 
     (S2) the axis lies within the rank and is not empty
     """
@@ -89,14 +89,14 @@ class AlongAxisOp(QIntOp, abc.ABC):
         return [shape]
 
     def rows(self, x: Array) -> Array:
-        """The operand's elements in i64, [before, along, behind]."""
+        """The operand's elements as i64, [before, along, behind]."""
         return x.astype(np.int64).reshape(self.split())
 
 
 class ExponentialsOp(AlongAxisOp, abc.ABC):
-    """One that reads a table of exponentials at the difference of each element from the maximum along its axis.
+    """An operation that reads a table of exponentials at the difference of the maximum along the axis and each element.
 
-    (S1) x has 8 or 16 bits; the table has an entry, i32, for each difference, none negative and the first not 0
+    (S1) x has 8 or 16 bits; the i32 table has an entry for each difference; no entry is negative, the first is not 0
     """
 
     table = prop_def(WeightsAttr)
@@ -115,25 +115,26 @@ class ExponentialsOp(AlongAxisOp, abc.ABC):
 
 @irdl_op_definition
 class SoftmaxOp(ExponentialsOp, NarrowingOp):
-    """y = clamp(zero_point + e · unit / Σ e, min, max) along `axis`, e = table[m − x], m the maximum there.
+    """y = clamp(zero_point + e · unit / Σ e, min, max) along `axis`, e = table[m − x], m the maximum along the axis.
 
-    The table holds exp(−d·s) for each difference d of two elements, in steps of 2^−30 or 2^−31. `unit`, 1 in steps of
-    the result, has `FRACTION` bits behind the point. `division` says how it is divided:
+    The table holds exp(−d·s) for each difference d of two elements, in steps of 2^−30 or 2^−31. `unit` is the real
+    number 1 in steps of the result, with `FRACTION` fraction bits. `division` selects the arithmetic:
 
         exact         floor((2·e·unit + S') / 2S') with S' = Σ e · 2^FRACTION: rounded once, half up
-        newton        as gemmlowp does: S = Σ half_up(e · 2^−12), 1/S by three steps of Newton's method on 31 bits, its
-                      product with e rounded, and rounded again, half away, where it loses its last bits
-        interpolated  as TFLite does with 16 bits: S = Σ e is 2^(k−15) · (1 + x); 1 / (1 + x), from lines between the
-                      knots in `inverse`, half up, times e · 2^−k, half up
+        newton        as in gemmlowp: S = Σ half_up(e · 2^−12); 1/S by three steps of Newton's method on 31 bits; the
+                      product of 1/S and e is rounded, and rounded again, half away from zero, when it loses its last
+                      bits
+        interpolated  as in TFLite's 16-bit kernel: S = Σ e is written as 2^(k−15) · (1 + x); 1 / (1 + x) is
+                      interpolated between the breakpoints in `inverse`, half up, and multiplied by e · 2^−k, half up
 
     (R1) min ≤ max, and both fit the result's element type
-    (S1) x has 8 or 16 bits; the table has an entry, i32, for each difference, none negative and the first not 0
+    (S1) x has 8 or 16 bits; the i32 table has an entry for each difference; no entry is negative, the first is not 0
     (S2) the axis lies within the rank and is not empty
-    (S3) the division is one of the three; unit is in [1, 2^19], for newton in [1, 2^16] and a power of two, for
-         interpolated 2^15
-    (S4) no sum along the axis can leave its bits: 2^62 for exact, 2^31 for the others; nor can 2·e·unit leave 2^62
-    (S5) if and only if the division is interpolated, `inverse` is there with 513 entries of i16, of 1 / (1 + x) for x
-         in steps of 2^−9, each in steps of 2^−15
+    (S3) the division is one of the three; `unit` is in [1, 2^19] for exact, a power of two in [1, 2^16] for newton, and
+         2^15 for interpolated
+    (S4) for exact, 2·S' is below 2^62 and 2·e·unit at most 2^62; for the others, S is below 2^31
+    (S5) `inverse` is present if and only if the division is interpolated; its 513 i16 entries are 1 / (1 + x) in steps
+         of 2^−15, for x in steps of 2^−9
     """
 
     name = "qint.softmax"
@@ -144,7 +145,7 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
     assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
 
     def division_by_sum(self) -> "Division":
-        """The arithmetic behind the table."""
+        """The arithmetic that follows the table lookup."""
         return Division(self.division.data, self.unit.value.data)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -185,23 +186,23 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
 
 
 LOGARITHM_BITS = 26
-"""The most bits behind the point of what `LogSoftmaxOp` yields, and those of its logarithms."""
+"""The greatest `fraction` of `LogSoftmaxOp`, and the number of fraction bits of its logarithms."""
 
 
 @irdl_op_definition
 class LogSoftmaxOp(ExponentialsOp):
     """y = max(differences[m − x] − ln Σ table[m − x], −2^31) along `axis`, i32 in steps of 2^−`fraction`.
 
-    m is the maximum along the axis. `differences` holds −d·s for each difference d of two elements, in steps of the
-    result, `table` what e^(−d·s) adds to the sum, in steps of 2^(`integer_bits` − 31). The sum is exact; its logarithm
-    is that of its first 31 bits, as gemmlowp computes it: within 2^−24, then rounded half up to steps of the result.
-    A result of fewer bits behind its point reaches further down.
+    m is the maximum along the axis. For each difference d of two elements, `differences` holds −d·s in steps of the
+    result, and `table` holds the term of e^(−d·s) in the sum, in steps of 2^(`integer_bits` − 31). The sum is exact.
+    Its logarithm is computed as in gemmlowp, from the leading 31 bits of the sum, within 2^−24, and then rounded half
+    up to steps of the result. A result with fewer fraction bits reaches further down.
 
-    (S1) x has 8 or 16 bits; the table has an entry, i32, for each difference, none negative and the first not 0
+    (S1) x has 8 or 16 bits; the i32 table has an entry for each difference; no entry is negative, the first is not 0
     (S2) the axis lies within the rank and is not empty
-    (S4) no sum along the axis can leave 62 bits
-    (S6) `differences` has as many entries of i32, none positive
-    (S7) `integer_bits` is in [1, 30], and the first entry of the table is 1 at least
+    (S4) every sum along the axis fits 62 bits
+    (S6) `differences` has as many i32 entries as the table, and no entry is positive
+    (S7) `integer_bits` is in [1, 30], and the first entry of the table is at least 1, to within a step
     (S9) `fraction` is in [0, 26]
     """
 
@@ -218,7 +219,7 @@ class LogSoftmaxOp(ExponentialsOp):
         return [i32]
 
     def log_of_sum(self) -> "LogOfSum":
-        """The logarithm of a sum."""
+        """The function that computes the logarithm of a sum."""
         return LogOfSum(self.integer_bits.value.data, self.fraction.value.data)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -249,7 +250,7 @@ class LogSoftmaxOp(ExponentialsOp):
 
 @dataclass(frozen=True)
 class LogOfSum:
-    """ln of a sum below 2^62, i64, in steps of 2^(`integer_bits` − 31); the result in steps of 2^−`fraction`."""
+    """ln of an i64 sum below 2^62 in steps of 2^(`integer_bits` − 31); the result is in steps of 2^−`fraction`."""
 
     integer_bits: int
     fraction: int
@@ -263,13 +264,13 @@ class LogOfSum:
 
 
 def logarithm_of_share(difference: N, log_total: N) -> N:
-    """What 32 bits hold of their difference, below 0."""
+    """difference − log_total, saturated below at −2^31."""
     return (difference - log_total).maximum(-(1 << 31))
 
 
 @dataclass(frozen=True)
 class Root:
-    """How an element is divided by the root of a sum of squares; see `L2NormalizationOp`."""
+    """The division of an element by the root of a sum of squares; see `L2NormalizationOp`."""
 
     contract: str
     multiplier: int
@@ -277,14 +278,14 @@ class Root:
     left: int
 
     def factor(self, total: N) -> tuple[N, N]:
-        """What `share` takes of a sum, i64: a multiplier and how many bits are behind its point."""
+        """The i64 (multiplier, number of fraction bits of the multiplier) that `share` needs from a sum of squares."""
         root, bits = inverse_root(total.maximum(1))
         if self.contract == "double":
             return root, bits - (self.shift - 1)
         return product(root, self.multiplier), bits + (31 - self.shift)
 
     def share(self, d: N, factor: N, bits: N) -> N:
-        """An element, i64 and less its zero point, in steps of the result, without zero point and clamp."""
+        """The quotient for an i64 element minus its zero point, in steps of the result, before zero point and clamp."""
         if self.contract == "double":
             behind = bits + self.left
             scaled = product((d << self.left) << behind.negative().maximum(0), factor)
@@ -296,18 +297,19 @@ class Root:
 class L2NormalizationOp(AlongAxisOp, NarrowingOp):
     """y = clamp(zero_point + (x − input_zero_point) · M / √Σ (x − input_zero_point)², min, max) along `axis`.
 
-    M = multiplier · 2^(shift − 31) is 1 in steps of the result. 1/√S is r · 2^−b, r of 31 bits by five steps of
-    Newton's method, 1 for a sum of 0. `contract` is one of two ways to round:
+    M = multiplier · 2^(shift − 31) is the real number 1 in steps of the result. 1/√S is r · 2^−b, where r has 31 bits
+    and comes from five steps of Newton's method; a sum of 0 is treated as 1. `contract` selects the rounding:
 
-        single  r · M to 31 bits; its product with an element once, half up
-        double  M a power of two; an element moved left by `left` bits, times r · M: half up where 31 bits are lost, and
-                then half away from zero, as TFLite does (of signed integers left = 0, of unsigned M = 2^left)
+        single  r · M is rounded to 31 bits; its product with an element is rounded once, half up
+        double  M is a power of two; an element is shifted left by `left` bits and multiplied by r · M; the product is
+                rounded half up when 31 bits are dropped, and then half away from zero, as in TFLite (left = 0 for
+                signed integers, M = 2^left for unsigned integers)
 
     (R1) min ≤ max, and both fit the result's element type
     (S2) the axis lies within the rank and is not empty
-    (S4) no sum of squares along the axis can leave 31 bits
-    (S8) the contract is one of the two, the multiplier in [2^30, 2^31) and the shift in [1, 17]; for double the
-         multiplier is 2^30; `left` is in [0, 16], and 0 for single
+    (S4) every sum of squares along the axis fits 31 bits
+    (S8) the contract is `single` or `double`, the multiplier is in [2^30, 2^31) and the shift in [1, 17]; for double
+         the multiplier is 2^30; `left` is in [0, 16], and 0 for single
     """
 
     name = "qint.l2_normalization"
@@ -320,7 +322,7 @@ class L2NormalizationOp(AlongAxisOp, NarrowingOp):
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def root(self) -> Root:
-        """The arithmetic of the quotient."""
+        """The arithmetic of the division by the root."""
         multiplier, shift, left = (v.value.data for v in (self.multiplier, self.shift, self.left))
         return Root(self.contract.data, multiplier, shift, left)
 

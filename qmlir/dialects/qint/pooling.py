@@ -1,4 +1,4 @@
-"""Integer pools over the two spatial axes of [N, H, W, C]."""
+"""Integer pooling over the two spatial axes of [N, H, W, C]."""
 
 import abc
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from qmlir.dialects.windows import WindowOp, pair
 
 
 class PoolOp(QIntOp, WindowOp, abc.ABC):
-    """A pool with a window that keeps the input's scale; x [N,H,W,C], y [N,OH,OW,C].
+    """A pool over a sliding window that keeps the input's scale; x [N,H,W,C], y [N,OH,OW,C].
 
     (C1) the window is two positive extents
     """
@@ -46,7 +46,7 @@ class PoolOp(QIntOp, WindowOp, abc.ABC):
 
 @irdl_op_definition
 class MaxPool2DOp(PoolOp):
-    """y = the maximum over the window; padded elements do not take part. Of no elements: the type's least value."""
+    """y = the maximum over the window without padded elements; for no elements, the type's least value."""
 
     name = "qint.max_pool2d"
 
@@ -57,11 +57,12 @@ class MaxPool2DOp(PoolOp):
 
 @irdl_op_definition
 class AveragePool2DOp(PoolOp):
-    """y = Σ (x + offset) / count − offset rounded to nearest, halves away from −offset; padding counts `zero_point`.
+    """y = Σ (x + offset) / count − offset, rounded to nearest with halves away from −offset; the scale does not change.
 
-    The sum runs over the stored integers, and count is the number of elements inside the image, or the window's size
-    with `count_include_pad`; the scale stays. This is the TFLite contract for average pools, where `offset` is 128 for
-    data that the source model stores as u8. The mean of no elements is 0.
+    The sum runs over the stored integers. `count` is the number of window elements inside the image; with
+    `count_include_pad` it is the size of the window, and each padded element counts as `zero_point`. This is TFLite's
+    contract for average pools; `offset` is 128 for data that the source model stores as u8. The mean of no elements
+    is 0.
     """
 
     name = "qint.average_pool2d"
@@ -88,7 +89,7 @@ class AveragePool2DOp(PoolOp):
 
 @irdl_op_definition
 class GlobalSumPoolOp(AccumulatingOp):
-    """acc[n,0,0,c] = Σ_{h,w} (x[n,h,w,c] − zero_point), i32; a requantization then divides.
+    """acc[n,0,0,c] = Σ_{h,w} (x[n,h,w,c] − zero_point), i32; a requantization after it divides by the image's size.
 
     x [N,H,W,C], acc [N,1,1,C].
 

@@ -1,4 +1,4 @@
-"""From accumulators, or from another scale, to narrow integers: multiplier, shift and a named rounding contract."""
+"""Requantization of accumulators or narrow integers by multiplier, shift and a named rounding contract."""
 
 import abc
 import math
@@ -24,7 +24,7 @@ from qmlir.dialects.quant import numerics
 
 
 class NarrowingOp(QIntOp, abc.ABC):
-    """An operation that ends by adding its output zero point and clamping to [min, max].
+    """An operation whose last step adds the output zero point and clamps to [min, max].
 
     (R1) min ≤ max, and both fit the result's element type
     """
@@ -57,18 +57,18 @@ class NarrowingOp(QIntOp, abc.ABC):
 class RequantizeOp(NarrowingOp):
     """y = clamp(zero_point + round((x − input_zero_point) · multiplier · 2^(shift − 31)), min, max).
 
-    multiplier and shift hold one entry, or one for each element of x's last axis; `contract` names the rounding
-    (dialects/quant/numerics.py). A contract that rounds a sum adds `constant` first, a float32 that is kept as
-    integers: its significand and its exponent. Data beyond the contract's limit, which only i32 and i64 reach, has no
-    result: `evaluate` raises.
+    `multiplier` and `shift` hold one entry, or one entry for each element of x's last axis. `contract` names the
+    rounding contract (dialects/quant/numerics.py). A contract that rounds a sum adds `constant` before it rounds: a
+    float32 stored as two integers, its significand and its exponent. If x, which must be i32 or i64 for that, exceeds
+    the contract's limit, `evaluate` raises an error.
 
     (R1) min ≤ max, and both fit the result's element type
-    (R2) multiplier and shift have 1 entry or one for each channel
-    (R3) the contract is a known one; multipliers are 0 or in [2^29, 2^31) and multiples of what it asks for; shifts
-         are in [−31, 30], or up to what the contract takes
-    (R4) `constant` is there if and only if the contract rounds a sum, with a significand of 24 bits and an exponent in
-         [−256, 104]
-    (R5) i64 data have a contract for sums that 32 bits do not hold
+    (R2) `multiplier` and `shift` have one entry, or one entry for each channel
+    (R3) the contract is in `numerics.CONTRACTS`; multipliers are 0 or in [2^29, 2^31), and multiples of the contract's
+         `step`; shifts are in [−31, `max_shift` of the contract], by default [−31, 30]
+    (R4) `constant` is present if and only if the contract rounds a sum; its significand has 24 bits and its exponent is
+         in [−256, 104]
+    (R5) i64 data have a contract whose limit covers sums of more than 32 bits
     """
 
     name = "qint.requantize"
@@ -88,10 +88,10 @@ class RequantizeOp(NarrowingOp):
         x = inputs[0].astype(np.int64) - self.input_zero_point.value.data
         multiplier, shift = (np.frombuffer(v.data.data, "<i4") for v in (self.multiplier, self.shift))
         rounded = numerics.requantize(x, multiplier, shift, self.contract.data, constant=self.summand())
-        return (self.narrow(rounded).reshape(inputs[0].shape),)  # factors have a dimension even where data have none
+        return (self.narrow(rounded).reshape(inputs[0].shape),)  # the factors add a dimension to 0-d data
 
     def summand(self) -> float:
-        """What the contract adds before it rounds."""
+        """The real value that the contract adds before it rounds; 0.0 without `constant`."""
         return 0.0 if self.constant is None else math.ldexp(*self.constant.get_values())
 
     def verify_(self) -> None:
@@ -116,18 +116,18 @@ class RequantizeOp(NarrowingOp):
 
 
 def float32_parts(value: float | np.floating[Any]) -> tuple[int, int]:
-    """(significand, exponent) of a float32: value = significand · 2^exponent, the significand of at most 24 bits."""
+    """(significand, exponent) of a float32: value = significand · 2^exponent, with a significand of at most 24 bits."""
     fraction, exponent = math.frexp(float(value))
     return int(math.ldexp(fraction, 24)), exponent - 24
 
 
 def is_float32(significand: int, exponent: int) -> bool:
-    """Whether a float32 has these parts."""
+    """Whether a significand has at most 24 bits and an exponent lies in [−256, 104]."""
     return abs(significand) <= 1 << 24 and -256 <= exponent <= 104
 
 
 def require_contract(op: QIntOp, name: str) -> numerics.Contract:
-    """A contract by its name; raises VerifyException if there is none."""
+    """The rounding contract of a name; raises VerifyException if no contract has that name."""
     known = numerics.CONTRACTS
     if name not in known:
         raise VerifyException(f"'{op.name}' contract must be one of {', '.join(known)}, got {name}")
@@ -135,7 +135,7 @@ def require_contract(op: QIntOp, name: str) -> numerics.Contract:
 
 
 def require_multipliers(op: QIntOp, contract: str, multipliers: Sequence[int], shifts: Sequence[int]) -> None:
-    """Raises VerifyException for a multiplier or a shift that a contract does not take."""
+    """Raises VerifyException if the contract does not accept one of the multipliers or shifts."""
     rule = numerics.CONTRACTS[contract]
     for multiplier, shift in zip(multipliers, shifts, strict=True):
         low, high = numerics.LEAST_MULTIPLIER, numerics.MOST_MULTIPLIER

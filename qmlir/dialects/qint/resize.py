@@ -1,4 +1,4 @@
-"""Integer interpolation."""
+"""Interpolation of integer tensors: weighted sums of neighbours along axes."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -20,9 +20,9 @@ from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp, largest_diffe
 
 @irdl_op_definition
 class ResizeOp(AccumulatingOp, InterpolationOp):
-    """acc = the weighted sums of x − zero_point, i32, along one axis after another (dialects/interpolation.py).
+    """acc = the weighted sums of x − zero_point, i32, one axis after another (dialects/interpolation.py).
 
-    The weights, i32, are multiples of a power of two, by which a requantization then divides.
+    The i32 weights are fixed-point numbers; a requantization after the operation divides by their power of two.
     """
 
     name = "qint.resize"
@@ -47,7 +47,7 @@ ROUNDINGS = ("half_up", "half_away", *IN_FLOATS)
 
 
 def round_mean(total: N, rounding: str, bits: int) -> N:
-    """total · 2^−bits as an integer, rounded as `InterpolateOp` says; a float32 total is what it is."""
+    """total · 2^−bits as an integer, rounded as `InterpolateOp` defines; a float32 total is not scaled by 2^−bits."""
     if rounding in IN_FLOATS:
         return (total + 0.5).floor().to(i32)
     half = (1 << bits) >> 1
@@ -58,7 +58,7 @@ def round_mean(total: N, rounding: str, bits: int) -> N:
 
 
 def weighted(x: N, weights: Sequence[N], rounding: str) -> N:
-    """x times its weights, one after another or multiplied with each other first."""
+    """x times its weights, in turn; for "float32_product", x times the product of the weights."""
     if rounding == "float32_product":
         return x * reduce(mul, weights)
     return reduce(mul, weights, x)
@@ -66,25 +66,26 @@ def weighted(x: N, weights: Sequence[N], rounding: str) -> N:
 
 @irdl_op_definition
 class InterpolateOp(QIntOp, InterpolationOp):
-    """y = R(Σ w · (x + offset)) − offset: each element the mean of neighbours along all axes at once, and rounded.
+    """y = R(Σ w · (x + offset)) − offset: the weighted mean of neighbours along all axes at once, rounded once by R.
 
-    An element's weight is the product of those of its axes, which are multiples of 2^−`bits`, one entry for each axis.
-    `rounding` is R and what comes before it:
+    The weight w of a neighbour is the product of its weights along each axis. The weights along an axis are multiples
+    of 2^−b, where b is the entry of `bits` for that axis. A tap is a neighbour's index along an axis. `rounding`
+    selects R and the arithmetic of the sum:
 
-        half_up          the exact sum, halves up
-        half_away        the exact sum, halves away from zero
-        float32          (x + offset) times the first axis' weight, times the next one's, each product rounded to
-                         float32; the sum likewise, the last axis' taps outermost; then floor(sum + 1/2), that sum
-                         rounded too
-        float32_product  the same, but (x + offset) times the product of the weights, that of the last axis times the
-                         one before, and with the first axis' taps outermost
+        half_up          the sum is exact, R rounds halves up
+        half_away        the sum is exact, R rounds halves away from zero
+        float32          (x + offset) is multiplied by the first axis' weight, then by the next axis' weight; each
+                         product and each sum is rounded to float32; the last axis' taps are the outermost loop of the
+                         sum; R(s) = floor(s + 1/2), where s + 1/2 is rounded to float32 too
+        float32_product  like float32, but (x + offset) is multiplied by the product of the weights, which is computed
+                         from the last axis to the first, and the first axis' taps are the outermost loop
 
-    As for every interpolation, I1 to I3 (dialects/interpolation.py)
+    I1 to I3 of dialects/interpolation.py hold as for every interpolation.
     (P1) x has 8 or 16 bits
-    (P2) one entry of bits for each axis, from 0 to 30; each element's weights along an axis are not negative and add
-         up to 1; in floats they are between −2 and 2 only
-    (P3) the rounding is one of the four; in floats, weights have 24 significant bits
-    (P4) the sums fit 62 bits, in floats 24
+    (P2) `bits` has one entry for each axis, from 0 to 30; with the integer roundings, the weights of an element along
+         an axis are not negative and add up to 1; with the float roundings, they lie between −2 and 2
+    (P3) the rounding is one of the four; with the float roundings, weights have at most 24 significant bits
+    (P4) the sums fit 62 bits, with the float roundings 24 bits
     """
 
     name = "qint.interpolate"
@@ -106,23 +107,23 @@ class InterpolateOp(QIntOp, InterpolationOp):
         return [self.interpolated_shape(shape_of(self.x))]
 
     def float_weights(self) -> list[Array]:
-        """The weights of each axis as the float32 they are."""
+        """The real weights of each axis, float32 [O, T]."""
         bits = self.bits.get_values()
         return [np.ldexp(w.astype(np.float32), -b) for (_, _, w), b in zip(self.tables(), bits, strict=True)]
 
     def computed_in_floats(self) -> bool:
-        """Whether sums are in float32."""
+        """Whether the sums are computed in float32."""
         return self.rounding.data in IN_FLOATS
 
     def steps(self) -> list[tuple[int, Array, Array]]:
-        """(axis, taps, weights in i64 or f32) in the order in which weights multiply; the last taps are outermost."""
+        """(axis, taps, i64 or f32 weights) in the order of multiplication; the last entry's taps are the outermost."""
         weights = [w.astype(np.int64) for _, _, w in self.tables()]
         own = self.float_weights() if self.computed_in_floats() else weights
         steps = [(axis, taps, w) for (axis, taps, _), w in zip(self.tables(), own, strict=True)]
         return steps[::-1] if self.rounding.data == "float32_product" else steps
 
     def _neighbours(self, x: Array) -> Iterator[tuple[Array, list[Array]]]:
-        """For each tap: the elements there, and their weights along each axis."""
+        """For each combination of taps: the elements of x there, and their weights along each axis."""
         steps = self.steps()
         for way in product(*(range(taps.shape[1]) for _, taps, _ in reversed(steps))):
             found, factors = x, list[Array]()
@@ -139,7 +140,7 @@ class InterpolateOp(QIntOp, InterpolationOp):
         return ((self.rounded(total).array - offset).astype(inputs[0].dtype),)
 
     def rounded(self, total: N) -> N:
-        """A sum, f32 or i64, as an integer; i32 or i64."""
+        """The sums rounded to integers by R: f32 sums become i32, i64 sums remain i64."""
         return round_mean(total, self.rounding.data, sum(self.bits.get_values()))
 
     def verify_(self) -> None:
