@@ -1,1 +1,1 @@
-"""The instruction set of every device: commands, what they mean and how they are written. It knows no compiler."""
+"""The instruction set of every device: the commands, their meaning and their encoding, independent of the compiler."""

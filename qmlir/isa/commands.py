@@ -1,12 +1,12 @@
-"""The commands of every device: what each means, and beside it how it is written.
+"""The commands of every device: the meaning of each command and its fields.
 
-A command is a frozen dataclass; its fields in order are its words (encoding.py). Nothing is remembered between commands
-but contexts, and each of these is written whole (`SetContext`). A queue works off its commands in order and counts
-those it has finished; a wait can only name an earlier command, so program order is always a valid serial schedule and
-no stream can hang.
+A command is a frozen dataclass; its fields in order are its words (encoding.py). Apart from the contents of memories,
+the only state between commands are contexts: numbered sets of parameters for finishing numbers, each of which
+`SetContext` writes as a whole. A queue executes its commands in order and counts the finished commands. A wait can
+refer only to an earlier command, so program order is always a valid serial schedule, and no stream can hang.
 
-Tensors are channels last; integers are signed, little-endian, of 8, 16, 32 or 64 bits. A `pitch` is the distance in
-bytes from one row, or one pixel, to the next. What is computed are the equations of dialects/qint.
+Tensors are channels-last. Integers are signed and little-endian, with 8, 16, 32 or 64 bits. A `pitch` is the distance
+in bytes from one row, or one pixel, to the next. Commands compute by the equations of dialects/qint.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from qmlir.isa.encoding import Command, Place, Signed, mnemonic
 
 
 class Init(IntEnum):
-    """What sums begin with."""
+    """The initial value of sums: zero, the bias, or the sums already in memory."""
 
     ZERO = 0
     BIAS = 1
@@ -24,28 +24,28 @@ class Init(IntEnum):
 
 
 class Step(IntEnum):
-    """What a context makes of a number: another scale, or the entry of a table."""
+    """The operation of a context on a number: requantization to another scale, or a table lookup."""
 
     REQUANTIZE = 0
     LOOKUP = 1
 
 
 class Operation(IntEnum):
-    """What an operation on two tensors computes."""
+    """The operation of `Arithmetic` on two tensors."""
 
     ADD = 0
     MUL = 1
 
 
 class Pooling(IntEnum):
-    """What a pool computes."""
+    """The function of `Pool`."""
 
     MAX = 0
     AVERAGE = 1
 
 
 CONTRACTS = ("single", "double", "upup", "float_even", "shift", "away16", "single64", "reduced16", "updown")
-"""The rounding contracts by their number in a context; new ones go to the end."""
+"""The rounding contracts; a context stores the index of its contract here, so new contracts go to the end."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -54,14 +54,15 @@ CONTRACTS = ("single", "double", "upup", "float_even", "shift", "away16", "singl
 
 @dataclass(frozen=True)
 class SetContext(Command):
-    """Writes the context `ctx` whole: how `Post`, `Arithmetic` and others finish a number.
+    """Writes the whole context `ctx`, by which `Post` and `Arithmetic` finish a number.
 
     step              REQUANTIZE: y = clamp(zero_point + round((x − input_zero_point) · M), lower, upper);
                       LOOKUP: y = table[x + 128]
-    bits              of the result
-    contract          number in CONTRACTS
-    per_channel       1 where each channel has its own M
-    table             M as pairs (multiplier, shift) of 32 bits, one or one for each channel; or 256 entries
+    bits              width of the result in bits
+    contract          index of the rounding contract in CONTRACTS
+    per_channel       1 if each channel has its own M, else 0
+    table             REQUANTIZE: M as a pair (multiplier, shift) of 32 bits each, one pair or one for each channel;
+                      LOOKUP: 256 entries
     """
 
     OP = 0x01
@@ -78,7 +79,7 @@ class SetContext(Command):
 
 @dataclass(frozen=True)
 class Sync(Command):
-    """Does nothing, once what it waits for is done; with `barrier` 1 that is every command before it."""
+    """Finishes without effect when its waits are met; with `barrier` 1 it waits for every command before it."""
 
     OP = 0x02
     barrier: int
@@ -86,11 +87,12 @@ class Sync(Command):
 
 @dataclass(frozen=True)
 class Host(Command):
-    """Has the host run a routine of the stream's table: the only way off the device.
+    """Makes the host run a routine of the stream's table; no other command leaves the device.
 
-    read, written   bytes of the routine's inputs and of its outputs
-    constants       bytes that it reads besides, which the host has
-    work            products and other operations on single elements that it computes; 2^32 − 1 stands for more, too
+    read, written   sizes in bytes of the routine's inputs and of its outputs
+    constants       size in bytes of the constants that the routine reads from the host's own memory
+    work            number of products and other operations on single elements that the routine computes; it saturates
+                    at 2^32 − 1
     """
 
     OP = 0x03
@@ -103,7 +105,7 @@ class Host(Command):
 
 @dataclass(frozen=True)
 class Mark(Command):
-    """Says that what follows belongs to a layer of the stream's table, for reports."""
+    """Assigns the commands after it to a layer of the stream's table, for reports; it computes nothing."""
 
     OP = 0x04
     layer: int
@@ -111,7 +113,7 @@ class Mark(Command):
 
 @dataclass(frozen=True)
 class End(Command):
-    """Ends the stream once every command before it is done; nothing may follow."""
+    """Ends the stream when every command before it is finished; no command may follow."""
 
     OP = 0x05
     status: int
@@ -123,7 +125,7 @@ class End(Command):
 
 @dataclass(frozen=True)
 class Move(Command):
-    """Copies planes · rows · size bytes, each plane and row after its own pitch."""
+    """Copies planes · rows runs of `size` bytes; source and target each have a plane pitch and a row pitch."""
 
     OP = 0x10
     source: Place
@@ -139,7 +141,7 @@ class Move(Command):
 
 @dataclass(frozen=True)
 class Fill(Command):
-    """Writes planes · rows · size bytes of one value, 0 to 255."""
+    """Writes the byte `value`, 0 to 255, to planes · rows runs of `size` bytes."""
 
     OP = 0x11
     target: Place
@@ -157,12 +159,13 @@ class Fill(Command):
 
 @dataclass(frozen=True)
 class Window(Command):
-    """What convolutions have: an input, where the window is at each output position, and dense sums.
+    """The fields that all convolutions share: the input, the position of the window at each output, and the sums.
 
-    Output (r, c) meets at tap (i, j) the input row r·stride_rows + i·dilation_rows − top and the column likewise; what
-    lies outside [0, rows) × [0, columns) contributes nothing. `sums` is [out_rows, out_columns, output channels] of
-    sum_bits, dense; `bias` is one number of bias_bits for each output channel, moved left by bias_shift and read where
-    init is BIAS. Weights have the zero point 0 but on devices that compute others.
+    At window position (tap) (i, j), output (r, c) reads the input row r·stride_rows + i·dilation_rows − top, and the
+    column likewise; positions outside [0, rows) × [0, columns) contribute nothing. `sums` is dense, [out_rows,
+    out_columns, output channels], with sum_bits for each sum. `bias` has one number of bias_bits for each output
+    channel; it is read only if `init` is BIAS, and is shifted left by bias_shift. weight_zero_point is 0 except on
+    devices that support other zero points of weights.
     """
 
     data: Place
@@ -198,8 +201,8 @@ class Window(Command):
 class Convolve(Window):
     """sums[r, c, o] (+)= Σ_{i,j,k} (data[…, k] − zero_point) · (weights[o, i, j, k] − weight_zero_point).
 
-    `weights` is [O, KH·KW·channels], zero-padded to whole tiles n by k of the device's layout, tile after tile along
-    the second axis first, each tile [n, k]. A fully connected layer has a window of one.
+    `weights` is [O, KH·KW·channels], zero-padded to whole tiles [n, k] of the device's weight layout; the tiles are
+    stored one after another, along the second axis first. A fully connected layer has a window of 1 by 1.
     """
 
     OP = 0x20
@@ -208,7 +211,7 @@ class Convolve(Window):
 
 @dataclass(frozen=True)
 class ConvolveDepthwise(Window):
-    """sums[r, c, k] (+)= Σ_{i,j} (data[…, k] − zero_point) · (weights[i, j, k] − weight_zero_point); they are dense."""
+    """sums[r, c, k] (+)= Σ_{i,j} (data[…, k] − zero_point) · (weights[i, j, k] − weight_zero_point), dense weights."""
 
     OP = 0x21
 
@@ -219,7 +222,7 @@ class ConvolveDepthwise(Window):
 
 @dataclass(frozen=True)
 class Post(Command):
-    """target[r, c, k] = what the context `ctx` makes of source[r, c, k]: sums, or numbers of another scale."""
+    """target[r, c, k] = the context `ctx` applied to source[r, c, k], which are sums or numbers of another scale."""
 
     OP = 0x30
     source: Place
@@ -236,11 +239,11 @@ class Post(Command):
 
 @dataclass(frozen=True)
 class Arithmetic(Command):
-    """An operation on two tensors [rows, columns, channels]; a pitch of 0 repeats an operand.
+    """An elementwise operation on two tensors [rows, columns, channels]; a pitch of 0 repeats an operand.
 
-    ADD  clamp(zero_point + ((lhs − z_l)·m_l + (rhs − z_r)·m_r + 2^(shift−1)) >> shift, lower, upper), whose zero_point,
-         lower, upper and bits are the context's
-    MUL  what the context makes of (lhs − z_l)·(rhs − z_r)
+    ADD  clamp(zero_point + ((lhs − z_l)·m_l + (rhs − z_r)·m_r + 2^(shift−1)) >> shift, lower, upper), with zero_point,
+         lower, upper and the result's bits from the context
+    MUL  the context applied to (lhs − z_l)·(rhs − z_r)
     """
 
     OP = 0x31
@@ -267,9 +270,9 @@ class Arithmetic(Command):
 
 @dataclass(frozen=True)
 class Pool(Command):
-    """Maxima or rounded means of windows of numbers, which keep their scale; see dialects/qint/pooling.py.
+    """Maxima or rounded means of windows; the result has the source's scale; see dialects/qint/pooling.py.
 
-    With count_padding 1 the padding takes part in a mean, as `zero_point`; otherwise it is absent.
+    With count_padding 1, each padded element counts as `zero_point` in a mean; with 0, padded elements are left out.
     """
 
     OP = 0x32
@@ -300,7 +303,7 @@ class Pool(Command):
 
 @dataclass(frozen=True)
 class Reduce(Command):
-    """sums[k] (+)= Σ_{r,c} (source[r, c, k] − zero_point), of 32 bits; `init` is ZERO or ACCUMULATE."""
+    """sums[k] (+)= Σ_{r,c} (source[r, c, k] − zero_point), with 32-bit sums; `init` is ZERO or ACCUMULATE."""
 
     OP = 0x33
     source: Place
@@ -318,14 +321,14 @@ class Reduce(Command):
 COMMANDS: tuple[type[Command], ...] = (
     SetContext, Sync, Host, Mark, End, Move, Fill, Convolve, ConvolveDepthwise, Post, Arithmetic, Pool, Reduce,
 )  # fmt: skip
-"""Every command there is."""
+"""Every command class of the instruction set."""
 
 BY_OP = {command.OP: command for command in COMMANDS}
 
 MNEMONICS = {mnemonic(command): command for command in COMMANDS}
-"""Commands by the names they have in text."""
+"""Command classes by their mnemonic."""
 
 
 def waits_for_all(command: Command) -> bool:
-    """Whether a command waits for all before it, whatever it names."""
+    """Whether a command waits for all commands before it, regardless of its `waits`."""
     return isinstance(command, End) or (isinstance(command, Sync) and bool(command.barrier))

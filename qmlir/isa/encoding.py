@@ -1,10 +1,10 @@
-"""What all commands have in common: how they are written as words, and what is wrong with words that are none.
+"""The encoding of commands as 32-bit words, and the error for words that encode no command.
 
     word 0       op:8 | words:8 | queue:4 | ctx:4 | waits:2 | zero:6     `words` counts all words of the command
-    then waits   queue:4 | count:28                      start when that queue has finished `count` commands
-    then fields  one word each: a number, a signed number, or a place, memory:4 | address:28
+    then waits   queue:4 | count:28                      the command starts when `queue` has finished `count` commands
+    then fields  one word each: an unsigned number, a signed number, or a place memory:4 | address:28
 
-Words have 32 bits. What the fields mean stands on the commands themselves (commands.py).
+The command classes describe the meaning of their fields (commands.py).
 """
 
 import re
@@ -18,24 +18,24 @@ from qmlir.errors import QmlirError
 WORD = 1 << 32
 
 MOST_WAITS = 3
-"""A command waits for at most so many queues: their number has two bits."""
+"""The greatest number of queues that a command waits for; the header has two bits for it."""
 
 Signed = Annotated[int, "signed"]
 
 
 class StreamError(QmlirError):
-    """A command stream that no assembler wrote: truncated, damaged, or for another device."""
+    """Raised for a command stream that is truncated, damaged or for another device."""
 
 
 class Place(NamedTuple):
-    """Where something lies: the number of a memory in the device file, and an address in bytes."""
+    """A location: the number of a memory in the device file, and a byte address in it."""
 
     memory: int
     address: int
 
 
 class Wait(NamedTuple):
-    """A command starts only when `queue` has `finished` so many of its commands."""
+    """A condition for the start of a command: `queue` has finished at least `finished` of its commands."""
 
     queue: int
     finished: int
@@ -43,7 +43,7 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True)
 class Command:
-    """What all commands have: their queue, what they wait for, and a context where they use one."""
+    """The base class of commands: the queue, the waits, and the number of the context if the command uses a context."""
 
     OP: ClassVar[int]
     queue: int
@@ -58,10 +58,10 @@ class Command:
 
     @classmethod
     def of(cls, queue: int, waits: tuple[Wait, ...], ctx: int, payload: Sequence[int]) -> Self:
-        """The command whose fields are these words.
+        """Builds a command from its header fields and the words of its payload.
 
         Raises:
-            StreamError: There are too many or too few, or one has a value that the field has not.
+            StreamError: The number of words is wrong, or a word is not a valid value of its field.
         """
         kinds = field_kinds(cls)
         if len(payload) != len(kinds):
@@ -73,13 +73,13 @@ class Command:
 
 
 def mnemonic(command: type[Command]) -> str:
-    """`SetContext` as `set-context`."""
+    """The mnemonic of a command class: `set-context` for `SetContext`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", command.__name__).lower()
 
 
 @cache
 def field_kinds(command: type[Command]) -> dict[str, Any]:
-    """The fields of a command's payload: name → int, Signed, Place or an enumeration."""
+    """The fields of a command's payload: name → kind, which is int, Signed, Place or an enumeration."""
     hints = get_type_hints(command, include_extras=True)
     return {f.name: hints[f.name] for f in fields(command)[3:]}
 

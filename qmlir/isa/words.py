@@ -1,4 +1,4 @@
-"""Between commands and 32-bit words."""
+"""Decodes and encodes command streams, which are sequences of 32-bit words."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,11 @@ from qmlir.isa.encoding import Command, StreamError, Wait
 
 
 def decode(words: Sequence[int]) -> list[Command]:
-    """The commands that a sequence of words holds.
+    """Decodes the commands of a stream.
 
     Raises:
-        StreamError: A command is unknown, cut off, ill-formed, or waits for one that comes later; names its place.
+        StreamError: A command is unknown, truncated or malformed, waits for a later command, or follows `End`, or the
+            stream does not end with `End`; the error of a command gives its number and its word.
     """
     commands: list[Command] = []
     issued: dict[int, int] = {}
@@ -48,5 +49,5 @@ def _decode_one(words: Sequence[int], at: int) -> Command:
 
 
 def encode(commands: Sequence[Command]) -> list[int]:
-    """The words of commands, one after the other."""
+    """Encodes commands as words, one command after the other."""
     return [word for command in commands for word in command.words()]

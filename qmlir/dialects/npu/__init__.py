@@ -1,4 +1,4 @@
-"""The dialect of custom accelerators: first layers on tensors, then commands on buffers."""
+"""The dialect of custom accelerators: layers on tensors, which are lowered to commands on buffers."""
 
 from xdsl.ir import Dialect
 
@@ -6,4 +6,4 @@ from qmlir.dialects.npu.commands import BufferOp, BufferType, CallOp, CommandAtt
 from qmlir.dialects.npu.layers import HostOp, LayerOp, YieldOp
 
 NPU = Dialect("npu", [LayerOp, HostOp, YieldOp, BufferOp, IssueOp, CallOp], [BufferType, CommandAttr, PortAttr])
-"""`npu.layer` and `npu.host` say what runs where; `npu.buffer` and `npu.issue` say how."""
+"""The npu dialect: `npu.layer` and `npu.host` assign work to device and host; the other operations implement it."""

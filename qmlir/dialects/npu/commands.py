@@ -1,10 +1,11 @@
-"""Commands on buffers: the instruction set (isa/commands.py) with values in place of addresses.
+"""Commands on buffers: the instruction set (isa/commands.py) with SSA values instead of addresses.
 
     %w = npu.buffer "wgt" 4096 {role = "weights"} : !npu.buffer
     npu.issue "load" "move" source = %c[0] target = %w[0] size = 4096 … after "exec" 2
 
-A field of a command that is a place names a buffer and an offset in it; `npu-place` gives buffers their addresses,
-`npu-order` commands their waits. In the order of the block commands are a valid serial schedule.
+A command field of kind `Place` names a buffer and a byte offset in it. The pass `npu-place` assigns addresses to the
+buffers, and the pass `npu-order` assigns waits to the commands. The commands in block order are a valid serial
+schedule.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,14 +47,14 @@ from qmlir.isa.encoding import Command, Place, field_kinds, mnemonic
 
 @irdl_attr_definition
 class BufferType(ParametrizedAttribute, TypeAttribute):
-    """Bytes of a memory of the device."""
+    """The type of a buffer: a range of bytes in a memory of the device."""
 
     name = "npu.buffer"
 
 
 @irdl_attr_definition
 class PortAttr(ParametrizedAttribute):
-    """That a buffer is an input or an output of the network: `#npu.port<"input", 0, "x", [1, 28, 28, 1], "i8">`."""
+    """Marks a buffer as a network input or output: `#npu.port<"input", 0, "x", [1, 28, 28, 1], "i8">`."""
 
     name = "npu.port"
     direction: StringAttr
@@ -65,17 +66,17 @@ class PortAttr(ParametrizedAttribute):
 
 @irdl_op_definition
 class BufferOp(IRDLOperation):
-    """Bytes of a memory.
+    """A range of bytes in a memory of the device.
 
-    memory    its id in the device file
-    bytes     how many
-    role      what is in them, a role of the device file: `ifm`, `ofm`, `weights`, `acc`, `bias`, `scales`, `lut`
-    tensor    the tensor of the network that lies there, for reports; none of a tile
-    contents  bytes that are there before the first command; none where commands write them
-    port      whether it is an input or output of the network
-    address   in bytes, once placed
+    memory    the memory's id in the device file
+    bytes     the size of the buffer
+    role      the kind of data, a role of the device file: `ifm`, `ofm`, `weights`, `acc`, `bias`, `scales`, `lut`
+    tensor    the name of the network's tensor in the buffer, for reports; absent for a tile
+    contents  the bytes in the buffer before the first command; absent if commands write the buffer
+    port      present if the buffer is an input or an output of the network
+    address   the byte address in the memory; absent until `npu-place` assigns it
 
-    (C1) contents fill the buffer
+    (C1) `contents` has the size of the buffer
     """
 
     name = "npu.buffer"
@@ -116,7 +117,7 @@ class BufferOp(IRDLOperation):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of the buffer in bytes."""
         return self.bytes.value.data
 
     def verify_(self) -> None:
@@ -128,9 +129,9 @@ class BufferOp(IRDLOperation):
 
 @irdl_attr_definition
 class CommandAttr(Data[Command]):
-    """A command whose places count buffers instead of memories: `Place(1, 64)` is byte 64 of the second operand.
+    """A command whose places number operands instead of memories: `Place(1, 64)` is byte 64 of the second operand.
 
-    Its queue and waits stand on the operation.
+    The queue and the waits are properties of the operation, not of this attribute.
     """
 
     name = "npu.command"
@@ -147,12 +148,12 @@ class CommandAttr(Data[Command]):
 
 @irdl_op_definition
 class IssueOp(IRDLOperation):
-    """Gives a queue a command.
+    """Issues a command to a queue of the device.
 
-    queue   its id in the device file
-    waits   queue → how many of its commands must be finished before this one starts
+    queue   the queue's id in the device file
+    waits   queue → the number of its commands that must be finished before this command starts
 
-    (C1) each place of the command is in one of the operands
+    (C1) each place of the command refers to one of the operands
     """
 
     name = "npu.issue"
@@ -175,7 +176,7 @@ class IssueOp(IRDLOperation):
 
     @property
     def waiting(self) -> dict[str, int]:
-        """Queue → commands of it that must be finished."""
+        """Queue → the number of its commands that must be finished before this command starts."""
         return {name: count.value.data for name, count in self.waits.data.items() if isinstance(count, IntegerAttr)}
 
     def verify_(self) -> None:
@@ -213,12 +214,12 @@ class IssueOp(IRDLOperation):
 
 @irdl_op_definition
 class CallOp(IRDLOperation):
-    """Gives a queue the command that has the host run a routine, a function of the module.
+    """Issues the command that makes the host run a routine, which is a function of the module.
 
-    inputs, outputs  where its arguments and results lie, dense
-    constants        bytes of those it reads
-    work             products and other operations on single elements that it computes
-    waits            as of `npu.issue`
+    inputs, outputs  the buffers of the routine's arguments and results, which are dense
+    constants        the size in bytes of the constants that the routine reads
+    work             the number of products and other operations on single elements that the routine computes
+    waits            as for `npu.issue`
     """
 
     name = "npu.call"
@@ -255,17 +256,17 @@ class CallOp(IRDLOperation):
 
 
 def waits_attribute(waits: dict[str, int]) -> DictionaryAttr:
-    """Queue → finished commands, as an attribute."""
+    """Waits, queue → number of finished commands, as an attribute."""
     return DictionaryAttr({name: IntegerAttr(count, i64) for name, count in waits.items()})
 
 
 def places(command: Command) -> list[tuple[str, Place]]:
-    """The fields of a command that are places."""
+    """The fields of a command that hold places, as (name, place)."""
     return [(n, getattr(command, n)) for n, kind in field_kinds(type(command)).items() if kind is Place]
 
 
 def print_fields(printer: Printer, command: Command, print_buffer: Callable[[int], object]) -> None:
-    """`move source=%a+64 size=3 …`; a context stands first where it is not 0."""
+    """Prints a command as `"move" source = %a[64] size = 3 …`; a context that is not 0 comes first."""
     printer.print_string(f'"{mnemonic(type(command))}"')
     if command.ctx:
         printer.print_string(f" ctx = {command.ctx}")
@@ -280,7 +281,7 @@ def print_fields(printer: Printer, command: Command, print_buffer: Callable[[int
 
 
 def parse_fields(parser: AttrParser, buffer_number: Callable[[], int]) -> Command:
-    """What `print_fields` prints."""
+    """Parses a command from the syntax that `print_fields` prints; `buffer_number` parses and numbers a buffer."""
     word = parser.parse_str_literal()
     if word not in MNEMONICS:
         parser.raise_error(f"there is no command {word}; known: {', '.join(MNEMONICS)}")

@@ -1,6 +1,6 @@
-"""Which part of a network runs where: `npu.layer` on the device, `npu.host` beside it.
+"""Partition of a network: `npu.layer` holds operations for the device, `npu.host` operations for the host.
 
-Both hold the very operations they stand for, so that their meaning is that of the qint level:
+The body of each holds the original operations, so that `evaluate` gives the same results as on the qint level:
 
     %y = npu.layer "conv1" (%a = %x : tensor<1x8x8x3xi8>) -> (tensor<1x8x8x16xi8>) { … npu.yield %b : … }
     %z = npu.host "softmax" (%a = %y : …) -> (…) costs 512 because "conv1: strides are at most 4, got 5" { … }
@@ -30,13 +30,13 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.interfaces import Array
 
 DEVICE = "npu.device"
-"""The attribute key, on a module, of its device: the name of one that comes with qmlir, or the path of its file."""
+"""Key of the module attribute for the device: the name of a device that qmlir ships, or a device file's path."""
 
 REASONS = "reasons"
-"""The property of `npu.host` that says why."""
+"""Key of the property of `npu.host` that holds the reasons why the device does not run the operations."""
 
 CYCLES = "cycles"
-"""The property of `npu.host` with what the call costs, on the device's clock."""
+"""Key of the property of `npu.host` that holds the cost of the call in cycles of the device's clock."""
 
 
 @runtime_checkable
@@ -46,7 +46,7 @@ class _Evaluates(Protocol):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends a part of the network: its results."""
+    """The terminator of `npu.layer` and `npu.host`; its operands are the results of the part."""
 
     name = "npu.yield"
     values = var_operand_def(TensorType)
@@ -58,9 +58,9 @@ class YieldOp(IRDLOperation):
 
 
 class PartOp(IRDLOperation, abc.ABC):
-    """Operations that run together, on tensors that are its operands; constants stand inside.
+    """A part of the network whose operations run together; its operands are tensors, its constants are in the body.
 
-    (N1) the block has an argument of each operand's type, and yields values of each result's
+    (N1) the block has one argument of each operand's type, and yields one value of each result's type
     """
 
     inputs = var_operand_def(TensorType)
@@ -72,20 +72,20 @@ class PartOp(IRDLOperation, abc.ABC):
 
     @property
     def block(self) -> Block:
-        """What runs."""
+        """The single block of the body."""
         return self.body.block
 
     @property
     def yielded(self) -> Sequence[SSAValue]:
-        """The values inside that are its results."""
+        """The values of the body that the part returns as its results."""
         return cast(YieldOp, self.block.last_op).values
 
     def operations(self) -> list[Operation]:
-        """What runs, without the terminator."""
+        """The operations of the body without the terminator."""
         return [op for op in self.block.ops if not isinstance(op, YieldOp)]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        """The results on numpy arrays: what the operations inside compute."""
+        """Evaluates the operations of the body on numpy arrays and returns the part's results."""
         values: dict[SSAValue, Array] = dict(zip(self.block.args, inputs, strict=True))
         for op in self.operations():
             assert isinstance(op, _Evaluates)
@@ -161,10 +161,11 @@ class PartOp(IRDLOperation, abc.ABC):
 
 @irdl_op_definition
 class LayerOp(PartOp):
-    """What the device computes in one go: one operation, or a contraction with all that follows it tile by tile.
+    """A layer that the device computes as a unit: one operation, or a contraction with the operations fused to it.
 
-    The body is a chain on the qint level: at most one contraction first, then its requantization, and then operations
-    on what that yields and on further operands of the same shape. It has one result.
+    The device computes the fused operations tile by tile. The body is a chain of qint operations: at most one
+    contraction, then its requantization, then operations on that result and on further operands of the same shape. A
+    layer has one result.
     """
 
     name = "npu.layer"
@@ -183,10 +184,10 @@ class LayerOp(PartOp):
 
 @irdl_op_definition
 class HostOp(PartOp):
-    """What the host computes because the device does not.
+    """A part of the network that the host computes instead of the device.
 
-    reasons  why, a sentence for each operation
-    cycles   what the call costs: beginning it, crossing to the host and back, and computing
+    reasons  why the host computes it, one sentence for each operation
+    cycles   the cost of the call in device cycles: start-up, boundary transfers to the host and back, and computation
     """
 
     name = "npu.host"

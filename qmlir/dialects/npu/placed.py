@@ -1,4 +1,4 @@
-"""Buffers with addresses and commands with waits, as the instruction set has them: numbers for names."""
+"""Translates placed buffers and ordered commands to the instruction set, which has numbers instead of names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +15,11 @@ from qmlir.near_misses import near_misses
 
 @dataclass(frozen=True)
 class Numbers:
-    """What the names of a device and of a module stand for: each for its place here.
+    """The numbering of names: each name's number is its index in the sequence here.
 
-    memories   of the device
-    queues     of the device
-    routines   of the module, which the host runs
+    memories   the ids of the device's memories
+    queues     the ids of the device's queues
+    routines   the names of the module's functions that the host runs
     """
 
     memories: Sequence[str]
@@ -27,10 +27,10 @@ class Numbers:
     routines: Sequence[str]
 
     def place(self, buffer: SSAValue) -> Place:
-        """Where a buffer lies.
+        """The memory and the address of a buffer.
 
         Raises:
-            PipelineError: It has no address yet.
+            PipelineError: The buffer has no address yet.
         """
         owner = buffer.owner
         assert isinstance(owner, BufferOp)
@@ -39,10 +39,10 @@ class Numbers:
         return Place(_number(self.memories, owner.memory.data, "memory"), owner.address.value.data)
 
     def command(self, step: IssueOp | CallOp) -> Command:
-        """The command that an operation is.
+        """The ISA command of an operation, with its queue, waits and addresses.
 
         Raises:
-            PipelineError: It names a queue, memory or function that there is not, or a buffer without address.
+            PipelineError: The operation names an unknown queue, memory or function, or a buffer without an address.
         """
         queue = _number(self.queues, step.queue.data, "queue")
         waits = tuple(
