@@ -1,1 +1,1 @@
-"""Passes that stay on their level; one per file, the file named like the pass."""
+"""Passes whose input and output are on the same IR level; each file holds one pass and is named after it."""

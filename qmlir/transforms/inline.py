@@ -1,7 +1,7 @@
-"""`inline`: the body of a function in place of its call, under upstream's name.
+"""The pass `inline`: replaces calls by the bodies of the called functions; it has the name of upstream MLIR's pass.
 
-Enters: functions that call each other. Leaves: calls only where nothing could take their place, and no private function
-that nobody refers to. A network in several functions becomes the one function that the passes on networks work on.
+Enters: functions that call each other. Leaves: only the calls that cannot be inlined, and no unused private functions.
+A network in several functions becomes a single function, which is what the passes on networks require.
 """
 
 from collections import Counter
@@ -23,15 +23,15 @@ from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.rewriting import replace, take_over
 
 NO_INLINE = "no_inline"
-"""Upstream's attribute of calls, and of functions whose calls, are to stay."""
+"""Upstream's attribute for calls that must not be inlined, and for functions whose calls must not be inlined."""
 
 Calls = Mapping[func.FuncOp, Mapping[func.CallOp, func.FuncOp]]
-"""Each function, the calls in it, and what they call."""
+"""Caller → call in it → called function."""
 
 
 @dataclass(frozen=True)
 class InlinePass(ModulePass):
-    """Replaces calls by what the function called does, and erases the private functions that leaves unused.
+    """Replaces calls by the body of the called function, and erases private functions that become unused.
 
     ```mlir
     func.func private @double(%x: i32) -> i32 {
@@ -49,15 +49,19 @@ class InlinePass(ModulePass):
     }
     ```
 
-    These stay calls: of a function that has no body, several blocks, or calls that lead back to it; of one with
-    operations that are not registered, as nobody knows what they need around them; where the call or the function says
-    `no_inline`; and between functions whose `qmlir.` attributes differ, as `qmlir.scales` and the like hold for all of
-    a function.
+    A call is not inlined if
 
-    Operations keep their locations, decisions and names. The tensor of a call's result is called as the call says; what
-    the function and its arguments called it is absorbed. The names of a function called twice stand there twice.
+    - the function has no body, has several blocks, or is recursive;
+    - the function contains unregistered operations, whose requirements on their surroundings are unknown;
+    - the call or the function has the attribute `no_inline`;
+    - the `qmlir.` attributes of caller and callee differ, because attributes such as `qmlir.scales` apply to a whole
+      function.
 
-    Upstream's pass canonicalizes on its way as well, and inlines several blocks.
+    Operations keep their locations, decisions and names. A tensor that a call returns keeps the name that the call
+    gives it and absorbs the names from the function and its arguments. If a function is called twice, its names appear
+    twice.
+
+    Unlike this pass, upstream's pass also canonicalizes, and inlines functions with several blocks.
     """
 
     name = "inline"
@@ -69,7 +73,7 @@ class InlinePass(ModulePass):
             caller: {c: callee for c, callee in inside.items() if callee in movable and _may_go(c, caller, callee)}
             for caller, inside in calls.items()
         }
-        # Callees first: what is copied has no call left that could go.
+        # Callees come first: a copied body then contains no call that could be inlined.
         for caller in TopologicalSorter({f: set(inside.values()) for f, inside in wanted.items()}).static_order():
             for call, callee in wanted[caller].items():
                 _inline(call, callee)
@@ -77,7 +81,7 @@ class InlinePass(ModulePass):
 
 
 def _calls(module: ModuleOp) -> Calls:
-    """All functions, with those of their calls that a body of the same module could replace."""
+    """All functions, each with its calls to functions that are defined in the same symbol table."""
     functions = {(f.parent_op(), f.sym_name.data): f for f in module.walk() if isinstance(f, func.FuncOp)}
     calls: dict[func.FuncOp, dict[func.CallOp, func.FuncOp]] = {f: {} for f in functions.values()}
     for call in (o for o in module.walk() if isinstance(o, func.CallOp)):
@@ -92,7 +96,7 @@ def _calls(module: ModuleOp) -> Calls:
 
 
 def _is_movable(function: func.FuncOp) -> bool:
-    """Whether calls of a function can be replaced by its body."""
+    """Whether the form of a function allows inlining: one block, registered operations only, and no `no_inline`."""
     return (
         NO_INLINE not in function.attributes
         and len(function.body.blocks) == 1
@@ -102,7 +106,7 @@ def _is_movable(function: func.FuncOp) -> bool:
 
 
 def _leads_back(function: func.FuncOp, calls: Calls) -> bool:
-    """Whether calls lead from a function back to it."""
+    """Whether a function is recursive, directly or through other functions."""
     reached: set[func.FuncOp] = set()
     waiting = [function]
     while waiting:
@@ -113,7 +117,7 @@ def _leads_back(function: func.FuncOp, calls: Calls) -> bool:
 
 
 def _may_go(call: func.CallOp, caller: func.FuncOp, callee: func.FuncOp) -> bool:
-    """Whether a call can be replaced by a body that is movable."""
+    """Whether a call of an inlinable function allows inlining: no `no_inline`, and equal `qmlir.` attributes."""
     return NO_INLINE not in call.attributes and _ours(caller) == _ours(callee)
 
 
@@ -122,7 +126,7 @@ def _ours(function: func.FuncOp) -> dict[str, Attribute]:
 
 
 def _inline(call: func.CallOp, callee: func.FuncOp) -> None:
-    """Puts a copy of the callee's body in the place of a call."""
+    """Replaces a call by a copy of the callee's body."""
     *body, end = callee.body.block.ops
     values: dict[SSAValue, SSAValue] = dict(zip(callee.body.block.args, call.arguments, strict=True))
     copies = [op.clone(values) for op in body]
@@ -133,14 +137,14 @@ def _inline(call: func.CallOp, callee: func.FuncOp) -> None:
 
 
 def _hand_on(values: Iterable[SSAValue], attributes: ArrayAttr[DictionaryAttr] | None) -> None:
-    """Gives the names in the attributes of a function's arguments or results to what stands for them now."""
+    """Adds the names of a function's arguments or results to the values that replace them."""
     for value, given in zip(values, attributes or (), strict=False):
         if isinstance(name := given.data.get(NAME), NameAttr):
             take_over(value, [name])
 
 
 def _erase_unused(module: ModuleOp) -> None:
-    """Erases private functions with a body to which nothing refers, and what that leaves unused."""
+    """Erases private functions that have a body and no references, until no such function is left."""
     uses = Counter(_symbols(module))
     unused = [f for f in module.walk() if isinstance(f, func.FuncOp) and _is_private(f)]
     while erased := [f for f in unused if not uses[f.sym_name.data]]:
@@ -156,7 +160,7 @@ def _is_private(function: func.FuncOp) -> bool:
 
 
 def _symbols(within: Operation) -> Iterator[str]:
-    """The names of all symbols that an operation and those in it refer to, in whatever symbol table."""
+    """The names of all symbols that an operation and its nested operations refer to, in any symbol table."""
     for op in within.walk():
         for attribute in (*op.attributes.values(), *op.properties.values()):
             yield from _symbols_of(attribute)

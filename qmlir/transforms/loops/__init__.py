@@ -1,1 +1,1 @@
-"""Memory planning on the loops level."""
+"""Passes on the loops level: memory planning."""

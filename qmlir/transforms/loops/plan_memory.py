@@ -1,15 +1,16 @@
-"""Static memory planning: every buffer of the entry function gets an address before anything runs.
+"""Static memory planning: every buffer of the entry function gets an address at compile time.
 
-Enters: an entry function (attribute `qmlir.inputs`) of straight code that allocates a buffer for each intermediate
+Enters: an entry function (attribute `qmlir.inputs`) without control flow. It allocates a buffer for each intermediate
 value, holds its constants as `qmlir.constant_buffer`, and ends by copying values to its out-arguments. Leaves: the
-same calls on views of two blocks, `%weights` and `%arena`, and in the module's attributes the contents of the one
-and the size of the other.
+same calls on views of two memory blocks, `%weights` and `%arena`. The module's attributes hold the contents of the
+weights block and the size of the arena.
 
-A buffer lives from the first to the last statement that touches it or a view of it. Buffers are placed largest
-first, each into the smallest gap between those that live at the same time and already have a place (best fit): the
-large ones, which decide the arena's size, find it empty, and the small ones fill what is left.
+A buffer is live from the first to the last statement that uses it or a view of it. Buffers are placed in order of
+decreasing size. Each buffer goes into the smallest sufficient gap between the placed buffers whose lifetimes overlap
+its own (best fit). The large buffers, which determine the arena's size, are placed while the arena is empty, and the
+small buffers fill the gaps.
 
-A buffer that is only made to be copied to an out-argument becomes that argument.
+A buffer whose contents are only copied to an out-argument is replaced by that argument.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +47,7 @@ from qmlir.errors import PipelineError
 
 @dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
-    """Gives every buffer of the entry function its place in one arena, every constant its place in one blob.
+    """Assigns every buffer of the entry function an offset in one arena, and every constant an offset in one blob.
 
     Before:
 
@@ -85,14 +86,14 @@ class PlanMemoryPass(ModulePass):
 
 
 def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
-    """Plans the memory of `entry` and rewrites it and the module's attributes in place."""
+    """Plans the memory of `entry`, and rewrites `entry` and the attributes of the module in place."""
     if len(entry.body.blocks) != 1:
         raise PipelineError(PlanMemoryPass.name, "needs an entry function of straight code")
     block = entry.body.block
     forward_out_arguments(entry)
     for op in reversed(list(block.ops)):
         unused = isinstance(op, (*VIEWS, memref.AllocOp, ConstantBufferOp)) and not any(r.uses for r in op.results)
-        if unused or isinstance(op, memref.DeallocOp):  # a buffer dies at its last use
+        if unused or isinstance(op, memref.DeallocOp):  # a buffer's lifetime ends at its last use
             Rewriter.erase_op(op)
 
     blob, constants = pack_constants([op for op in block.ops if isinstance(op, ConstantBufferOp)])
@@ -119,14 +120,14 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
 
 
 class _Views:
-    """Puts views in the place of buffers; offsets stand once, at the top of the block."""
+    """Replaces buffers by views; each offset constant is defined once, at the top of the block."""
 
     def __init__(self, block: Block):
         self.block = block
         self.offsets: dict[int, SSAValue] = {}
 
     def replace(self, op: ConstantBufferOp | memref.AllocOp, source: SSAValue, offset: int) -> None:
-        """Replaces the buffer that `op` makes by the bytes of `source` from `offset` on."""
+        """Replaces the buffer that `op` defines by a view of `source` at the byte `offset`."""
         if offset not in self.offsets:
             constant = arith.ConstantOp(IntegerAttr(offset, IndexType()))
             first = self.block.first_op
@@ -144,7 +145,7 @@ class _Views:
 
 
 def looks_at_all(value: SSAValue) -> bool:
-    """Whether a memref is all of its root, from the first element to the last, in order and in its element type."""
+    """Whether a memref covers its whole root buffer, with the same elements in the same order and of the same type."""
     while isinstance(view := value.owner, VIEWS):
         source = view.operands[0]
         if not _same_elements(value.type, source.type):
@@ -167,10 +168,10 @@ def _same_elements(a: Attribute, b: Attribute) -> bool:
 
 
 def buffer_bytes(type: Attribute) -> int:
-    """Bytes a buffer takes.
+    """The size of a buffer in bytes.
 
     Raises:
-        PipelineError: the buffer has no size before it runs, or elements that are not whole bytes.
+        PipelineError: The buffer is not static and row-major, or its elements are not whole bytes.
     """
     given = str(type)
     if not is_memref(type) or not isinstance(type.layout, NoneAttr) or min(type.get_shape(), default=0) < 0:
@@ -193,10 +194,10 @@ def _aligned(size: int) -> int:
 
 
 def forward_out_arguments(entry: func.FuncOp) -> None:
-    """Lets a buffer that is copied to an out-argument be that argument, and drops the copy.
+    """Replaces a buffer that is copied to an out-argument by that argument, and erases the copy.
 
-    It is kept where the value is an input, a constant, a part of a buffer, or returned before: then the result
-    needs memory of its own.
+    The copy remains if its source is an input, a constant, a part of a buffer, or a buffer that another out-argument
+    has already replaced: then the out-argument needs its own copy of the data.
     """
     inputs = entry.attributes[INPUTS]
     assert isinstance(inputs, IntegerAttr)
@@ -215,7 +216,7 @@ def forward_out_arguments(entry: func.FuncOp) -> None:
 
 
 def _is_final_after(root: SSAValue, copy: memref.CopyOp) -> bool:
-    """Whether nothing but copies from it touches a buffer after `copy`."""
+    """Whether after `copy` the buffer `root` is only a source of copies, or deallocated."""
     later: set[Operation] = set()
     op = copy.next_op
     while op is not None:
@@ -231,7 +232,7 @@ def _is_final_after(root: SSAValue, copy: memref.CopyOp) -> bool:
 
 
 def _become(alloc: memref.AllocOp, argument: SSAValue) -> None:
-    """Replaces a buffer by an out-argument of as many elements."""
+    """Replaces a buffer by an out-argument with the same number of elements."""
     type = alloc.memref.type
     for use in list(alloc.memref.uses):
         if isinstance(use.operation, memref.DeallocOp):
@@ -266,7 +267,7 @@ def _statement(op: Operation, block: Block | None) -> Operation:
 
 @dataclass
 class Buffer:
-    """A buffer of `size` bytes that lives from statement `first` to statement `last`, both included."""
+    """A buffer of `size` bytes that is live from statement `first` to statement `last`, both included."""
 
     value: SSAValue
     size: int
@@ -275,12 +276,12 @@ class Buffer:
     offset: int = 0
 
     def lives_with(self, other: "Buffer") -> bool:
-        """Whether some statement touches both."""
+        """Whether the lifetimes of the two buffers overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
 def live_buffers(block: Block) -> list[Buffer]:
-    """The allocated buffers that something uses, with their lifetimes in statements of the block."""
+    """The allocated buffers that are used, with their lifetimes in statement numbers of the block."""
     position = {op: i for i, op in enumerate(block.ops)}
     buffers: list[Buffer] = []
     for op in block.ops:
@@ -297,7 +298,7 @@ def live_buffers(block: Block) -> list[Buffer]:
 
 
 def place_buffers(buffers: Sequence[Buffer]) -> int:
-    """Gives each buffer an offset such that buffers that live together do not overlap; the arena's size in bytes."""
+    """Assigns offsets such that buffers with overlapping lifetimes are disjoint; returns the arena's size in bytes."""
     placed: list[Buffer] = []
     for buffer in sorted(buffers, key=lambda b: (-b.size, b.first)):
         neighbours = sorted((b for b in placed if b.lives_with(buffer)), key=lambda b: b.offset)
@@ -307,7 +308,7 @@ def place_buffers(buffers: Sequence[Buffer]) -> int:
 
 
 def _best_gap(neighbours: Sequence[Buffer], size: int) -> int:
-    """Offset of the smallest gap of at least `size` bytes, or the end. Neighbours come by offset."""
+    """Offset of the smallest gap of at least `size` bytes, or else the end; `neighbours` are sorted by offset."""
     best: tuple[int, int] | None = None
     end = 0
     for neighbour in neighbours:
@@ -324,7 +325,7 @@ def _best_gap(neighbours: Sequence[Buffer], size: int) -> int:
 def pack_constants(
     constants: Sequence[ConstantBufferOp],
 ) -> tuple[npt.NDArray[np.int8], list[tuple[ConstantBufferOp, int]]]:
-    """Lays constants out in one blob, equal bytes once; the blob and the offset of each constant."""
+    """Packs constants into one blob, equal bytes only once; returns the blob and the offset of each constant."""
     offsets: dict[tuple[int, bytes], int] = {}
     seen: dict[int, int] = {}
     parts: list[tuple[int, npt.NDArray[np.int8]]] = []
@@ -332,7 +333,7 @@ def pack_constants(
     size = 0
     for op in constants:
         array = op.value.array
-        if id(array) not in seen:  # the array is shared where an attribute is: then nothing is read
+        if id(array) not in seen:  # equal attributes share an array, which then is hashed once
             data = array.reshape(-1).view(np.int8)
             key = (data.nbytes, blake2b(data.data, digest_size=32).digest())
             if key not in offsets:

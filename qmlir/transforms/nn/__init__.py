@@ -1,1 +1,1 @@
-"""Float graph simplifications."""
+"""Passes that simplify the float graph on the nn level."""

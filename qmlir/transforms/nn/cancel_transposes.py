@@ -1,24 +1,25 @@
-"""The pass `cancel-transposes`: layout changes move until they meet their inverse, a reshape, or the function's edge.
+"""The pass `cancel-transposes`: moves transposes until they meet their inverse, a reshape, or the function's boundary.
 
 Enters and leaves: nn, and casts of `quant`; element types do not matter unless they are per axis. Frontends for
-channels-first models write transpose, spatial operation, transpose back; between two such operations the pair is an
-identity once it meets.
+channels-first models emit transpose, spatial operation, inverse transpose. Between two such operations, the inverse
+transpose of the first and the transpose of the second cancel once they are adjacent.
 
-How it moves. A transpose sinks below whatever does not care about the order of dimensions, together with the
-operation's other operands: one transposed alike loses its transpose, a constant is permuted, a value of which only
-dimensions of size 1 would move is reshaped. Two in a row compose. At the input side it is the other way round: a
-transpose to channels last rises through elementwise operations towards the function's arguments, so that a
-normalization in the model's layout does not stand between it and the first convolution's weights.
+Moves. A transpose sinks below an operation that is indifferent to the order of dimensions. The operation's other
+operands must be untransposed as well: an operand with the same transpose loses it, a constant is permuted, and an
+operand in which only dimensions of size 1 move is reshaped. Two adjacent transposes compose. On the input side,
+transposes move in the other direction: a transpose to channels last rises through elementwise operations towards the
+function's arguments, so that a normalization in the model's layout does not separate it from the first convolution.
 
-Why it ends. Call a value *input-side* if it is an argument or computed from arguments and constants elementwise. A
-transpose to channels last of an input-side value only ever rises, every other one only sinks, and what a rewrite
-makes is of the same class as what it replaced; so each moves one way through a finite graph. Composing and sharing
-lowers the number of transposes. A sinking one may make new ones, but only of input-side values to channels last,
-which rise. When nothing moves any more, what moves only dimensions of size 1 becomes a reshape; no pattern makes a
-transpose out of one. A rewrite looks at an operation, its operands and their users, so the work grows with the number
-of moves: about n for a chain of n operations.
+Termination. A value is *input-side* if it is an argument or computed from arguments and constants by elementwise
+operations. A transpose of an input-side value to channels last only rises, every other transpose only sinks, and a
+rewrite replaces a transpose by transposes of the same class. So each transpose moves in one direction through a finite
+graph. Composing and sharing reduce the number of transposes. A sinking transpose may create new transposes, but only
+of input-side values to channels last, which rise. When nothing moves any more, each transpose that moves only
+dimensions of size 1 becomes a reshape, and no pattern turns a reshape into a transpose. A rewrite inspects an
+operation, its operands and their users, so the work is proportional to the number of moves: about n for a chain of n
+operations.
 
-A transpose with several users sinks only if each of them would let it pass or cancel it; each then gets a copy.
+A transpose with several users sinks only if each user lets it sink or cancels it; each user then gets a copy.
 """
 
 from collections.abc import Mapping
@@ -66,32 +67,32 @@ from qmlir.transforms.nn.permutation import (
 )
 
 INPUT_SIDE_REACH = 16
-"""How many elementwise operations may take part in computing a value that still counts as input-side."""
+"""The most elementwise operations from which an input-side value is computed; beyond it, the value does not count."""
 
 
 def permutation_of(op: TransposeOp) -> Permutation:
-    """The permutation of a transpose."""
+    """The permutation of a transpose as a tuple."""
     return tuple(op.permutation.get_values())
 
 
 def transpose(x: SSAValue, p: Permutation) -> TransposeOp:
-    """A new transpose."""
+    """A new transpose of x by p."""
     return TransposeOp.make([x], {"permutation": ints(p)})
 
 
 def reshape(x: SSAValue, shape: tuple[int, ...]) -> ReshapeOp:
-    """A new reshape."""
+    """A new reshape of x to a shape."""
     return ReshapeOp.make([x], {"shape": ints(shape)})
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What may move where
+# Legality of moves
 
 
 def permuted_properties(op: Operation, p: Permutation) -> Mapping[str, Attribute] | None:
-    """The properties with which `op`, of untransposed operands, gives its result untransposed by p.
+    """The properties with which `op`, applied to operands before a transpose by p, gives its result before it.
 
-    None where the operation cares about the order of its dimensions.
+    None if the operation depends on the order of its dimensions.
     """
     if any(_is_per_axis(v) for v in (*op.operands, *op.results)):
         return None
@@ -122,7 +123,7 @@ def _is_per_axis(value: SSAValue) -> bool:
 
 
 def is_input_side(value: SSAValue) -> bool:
-    """Whether a value is an argument, a constant, or computed from these by a few elementwise operations."""
+    """Whether a value is an argument, a constant, or computed from these by at most 16 elementwise operations."""
     waiting, seen = [value], set[Operation]()
     while waiting:
         value = waiting.pop()
@@ -137,12 +138,12 @@ def is_input_side(value: SSAValue) -> bool:
 
 
 def rises(op: TransposeOp) -> bool:
-    """Whether a transpose belongs to the input side: it moves up or stays, never down."""
+    """Whether a transpose belongs to the input side, so that it may rise but never sink."""
     return to_channels_last(permutation_of(op)) and is_input_side(op.x)
 
 
 def sinking_transpose(op: Operation) -> TransposeOp | None:
-    """A transpose among the operands of `op` that may sink below it, as far as it and its users are concerned."""
+    """A sinking transpose among the operands of `op` whose other users let it sink; None if there is none."""
     for operand in op.operands:
         above = operand.owner
         if isinstance(above, TransposeOp) and not rises(above):
@@ -153,12 +154,12 @@ def sinking_transpose(op: Operation) -> TransposeOp | None:
 
 
 def _rank(value: SSAValue) -> int | None:
-    """The number of dimensions of a tensor; None where it is not known, after an operation that qmlir does not know."""
+    """The rank of a tensor; None if the value is no tensor, as results of unregistered operations may be."""
     return len(shape_of(value)) if isinstance(value.type, TensorType) else None
 
 
 def _lets_pass(user: Operation, above: TransposeOp) -> bool:
-    """Whether a user of a transpose cancels it or lets it sink."""
+    """Whether a user of the transpose `above` cancels it or lets it sink."""
     p = permutation_of(above)
     if isinstance(user, ReshapeOp):
         flattened = used_once(user) and all(isinstance(use.operation, FullyConnectedOp) for use in user.y.uses)
@@ -170,13 +171,13 @@ def _lets_pass(user: Operation, above: TransposeOp) -> bool:
 
 @dataclass
 class Untransposed:
-    """Operands as they are before a transpose by p, and the operations that make them."""
+    """Finds operands before a transpose by p; `new` collects the operations that compute them."""
 
     p: Permutation
     new: list[Operation]
 
     def operand(self, value: SSAValue) -> SSAValue | None:
-        """A value whose transpose by p is `value`, once that has the rank of p; None if there is none at hand."""
+        """A value whose transpose by p is `value`, padded to p's rank; None if that needs a new sinking transpose."""
         shape, owner = shape_of(value), value.owner
         full = (*[1] * (len(self.p) - len(shape)), *shape)
         back = inverse(self.p)
@@ -187,7 +188,7 @@ class Untransposed:
             if moves_no_data(shape_of(owner.x), left):
                 return self._made(reshape(owner.x, transposed(full, back)))
         if all(n == 1 for n in shape):
-            return value  # the same in any order, and broadcast alike
+            return value  # a transpose does not change it, and it broadcasts the same way
         if isinstance(owner, ConstantOp):
             array = np.ascontiguousarray(owner.value.array.reshape(full).transpose(back))
             return self._made(derived_constant(array, owner, element=element_of(value)))
@@ -203,12 +204,12 @@ class Untransposed:
 
 
 def untransposed(op: Operation, p: Permutation) -> list[Operation] | None:
-    """New operations, the last of which computes the result of `op` untransposed by p; None if that cannot be."""
+    """New operations, the last of which computes the result of `op` before a transpose by p; None if impossible."""
     properties = permuted_properties(op, p) if _rank(op.results[0]) == len(p) else None
     if properties is None:
         return None
     before = Untransposed(p, [])
-    follow = 1 if isinstance(op, GatherOp) else len(op.operands)  # indices have dimensions of their own
+    follow = 1 if isinstance(op, GatherOp) else len(op.operands)  # the dimensions of indices are not transposed
     operands = [before.operand(o) if n < follow else o for n, o in enumerate(op.operands)]
     found = [o for o in operands if o is not None]
     if len(found) < len(operands):
@@ -224,7 +225,7 @@ def untransposed(op: Operation, p: Permutation) -> list[Operation] | None:
 
 
 class SinkTransposeBelowIndifferentOperation(RewritePattern):
-    """f(transpose(x), …) → transpose(f(x, …)), for every f that does not care about the order of dimensions."""
+    """f(transpose(x), …) → transpose(f(x, …)), for every f that is indifferent to the order of dimensions."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if len(op.results) != 1 or (above := sinking_transpose(op)) is None:
@@ -236,7 +237,7 @@ class SinkTransposeBelowIndifferentOperation(RewritePattern):
 
 
 class SinkTransposeBelowReshape(RewritePattern):
-    """reshape(transpose(x)) → transpose(reshape(x)), where no dimension of the result is scattered in x."""
+    """reshape(transpose(x)) → transpose(reshape(x)), if `reshape_first` finds such a reshape."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
@@ -257,7 +258,7 @@ class SinkTransposeBelowReshape(RewritePattern):
 
 
 class ComposeTransposes(RewritePattern):
-    """transpose(transpose(x)) → transpose(x), or x where the second undoes the first."""
+    """transpose(transpose(x)) → transpose(x), or → x if the second transpose is the inverse of the first."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
@@ -272,7 +273,7 @@ class ComposeTransposes(RewritePattern):
 
 
 class ShareTranspose(RewritePattern):
-    """Two equal transposes of one value → one."""
+    """Replaces two equal transposes of a value in the same block by the first of them."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
@@ -312,8 +313,8 @@ class FoldTransposeIntoFullyConnected(RewritePattern):
         p, shape = permutation_of(above), shape_of(above.y)
         (rows, columns), outputs = shape_of(op.x), op.output_channels()
         if rows != 1 and (p[0] != 0 or shape[0] != rows):
-            return  # a row is not made of one element of the batch
-        # A batch of one is a dimension like the others: it may have moved anywhere.
+            return  # the rows are not the elements of the batch
+        # The transpose may move a batch dimension of size 1 like any other dimension.
         spread = weights.value.array.reshape(outputs, *([] if rows == 1 else [1]), *(shape if rows == 1 else shape[1:]))
         back = spread.transpose(0, *(i + 1 for i in inverse(p))).reshape(outputs, columns)
         permuted = derived_constant(np.ascontiguousarray(back), weights)
@@ -324,7 +325,7 @@ class FoldTransposeIntoFullyConnected(RewritePattern):
 
 
 class TurnTransposeIntoReshape(RewritePattern):
-    """transpose(x) → reshape(x), where only dimensions of size 1 move."""
+    """transpose(x) → reshape(x), if only dimensions of size 1 move."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
@@ -346,11 +347,11 @@ SETTLING = (TurnTransposeIntoReshape(), MergeReshapes(), DropWhatChangesNothing(
 
 
 def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
-    """Moves and cancels the transposes of a module; whether anything changed.
+    """Moves and cancels the transposes of a module; returns whether anything changed.
 
     Args:
         module: A network.
-        budget: The bytes by which constants may grow where they are computed; by default what the module says.
+        budget: The bytes by which computed constants may grow; by default the module's own budget.
     """
     moved = rewrite(module, (EvaluateOnConstants(budget or budget_of(module)), *MOVING))
     return rewrite(module, SETTLING) or moved
@@ -358,7 +359,7 @@ def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
 
 @dataclass(frozen=True)
 class CancelTransposesPass(ModulePass):
-    """Moves transposes down until they meet their inverse or fold into a reshape or into weights.
+    """Moves transposes until they cancel against their inverse or fold into a reshape or into weights.
 
     ```mlir
     %a = nn.transpose %x {permutation = array<i64: 0, 3, 1, 2>} : tensor<1x4x4x3xf32> -> tensor<1x3x4x4xf32>

@@ -1,7 +1,7 @@
-"""Contractions as the folding patterns see them: weights and bias as arrays, and the same operation with others.
+"""Contractions for the folding patterns: their weights and biases as arrays, and rebuilding with new arrays.
 
-A pattern asks for a `FoldableContraction`, which exists only where weights and bias are f32 constants, computes in
-float64, rounds once, and rebuilds.
+A pattern asks for a `FoldableContraction`, which exists only if weights and bias are f32 constants. The pattern
+computes new weights and biases in float64, rounds them once, and rebuilds the contraction.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Bounds = tuple[float | None, float | None]
 class FoldableContraction:
     """A float contraction whose weights and bias are constants.
 
-    weights, bias   float64; the bias [O] is zero where there is none
+    weights, bias   float64 arrays; the bias [O] is zero if the contraction has none
     """
 
     op: WeightedOp
@@ -40,13 +40,13 @@ class FoldableContraction:
         return self.bias_constant.value.array.astype(np.float64)
 
     def along_outputs(self, vector: Array) -> Array:
-        """A vector [O] in the shape in which it multiplies the weights."""
+        """A vector [O] over output channels, reshaped so that it broadcasts against the weights."""
         if isinstance(self.op, DepthwiseConv2DOp):
             return vector
         return vector.reshape(-1, *[1] * (self.weight_constant.value.array.ndim - 1))
 
     def along_inputs(self, vector: Array) -> Array:
-        """A vector over the input's channels in the shape in which it multiplies the weights."""
+        """A vector over the input's channels, reshaped so that it broadcasts against the weights."""
         match self.op:
             case DepthwiseConv2DOp():
                 return np.repeat(vector, self.op.multiplier())
@@ -58,12 +58,12 @@ class FoldableContraction:
                 return vector
 
     def with_weights(self, weights: Array, *sources: ConstantOp) -> ConstantOp | None:
-        """New weights, made from the old and from `sources`; None where they do not fit into f32."""
+        """A constant of new weights with the names of the old and of `sources`; None if a weight overflows f32."""
         array = rounded(weights)
         return None if array is None else derived_constant(array, self.weight_constant, *sources)
 
     def with_bias(self, bias: Array, *sources: ConstantOp) -> ConstantOp | None:
-        """A new bias [O], made from the old one and from `sources`; None where it does not fit into f32."""
+        """A constant of a new bias [O] with the names of the old and of `sources`; None if an element overflows f32."""
         array = rounded(bias)
         own = [] if self.bias_constant is None else [self.bias_constant]
         return None if array is None else derived_constant(array, *own, *sources)
@@ -76,7 +76,7 @@ class FoldableContraction:
         bias: ConstantOp | None = None,
         bounds: Bounds | None = None,
     ) -> list[Operation]:
-        """The new constants and then the operation with them, with another input, or with another clamp."""
+        """The given new constants, and then the contraction with the given new input, weights, bias and clamp."""
         w = self.op.w if weights is None else weights.y
         b = self.op.b if bias is None else bias.y
         properties = dict(self.op.properties)
@@ -103,25 +103,25 @@ def foldable_contraction(op: object) -> FoldableContraction | None:
 
 @dataclass(frozen=True)
 class ContractionBehind:
-    """A contraction that computes a value, perhaps behind a reshape that keeps the channels last."""
+    """A contraction that computes a value, possibly followed by a reshape that keeps the channels last."""
 
     contraction: FoldableContraction
     reshape: ReshapeOp | None
 
     @property
     def operations(self) -> list[Operation]:
-        """The operations that a rewrite of the value takes along."""
+        """The operations that a rewrite of the value absorbs."""
         return [self.contraction.op, *([] if self.reshape is None else [self.reshape])]
 
     def moved(self, new: list[Operation]) -> list[Operation]:
-        """The new operations with the reshape behind them."""
+        """The new operations, followed by the reshape if there is one."""
         if self.reshape is None:
             return new
         return [*new, ReshapeOp.make([new[-1].results[0]], {"shape": self.reshape.shape})]
 
 
 def contraction_behind(value: SSAValue) -> ContractionBehind | None:
-    """The contraction that computes a value for one user only and does not clamp it, or None."""
+    """The contraction that computes a value, if it has no clamp and the value is its only use; else None."""
     owner = value.owner
     reshape = owner if isinstance(owner, ReshapeOp) else None
     if reshape is not None:

@@ -1,11 +1,11 @@
-"""The pass `fold-batch-norm`: multiplications and additions by constants along channels go into neighbouring weights.
+"""The pass `fold-batch-norm`: folds per-channel scales and offsets into the weights and biases of contractions.
 
-Enters and leaves: nn in float. A BatchNormalization enters as a multiplication and an addition of constants [C].
-Products and sums are computed in float64 and rounded once to f32, so the result differs from the unfolded one by
-rounding alone.
+Enters and leaves: nn in float. A BatchNormalization enters as a multiplication and an addition with constants [C].
+New weights and biases are computed in float64 and rounded once to f32, so the folded network differs from the original
+only by rounding.
 
-Padding counts as zero, and a scaled zero is zero: a scale before a padded convolution folds exactly, an offset there
-does not and stays.
+Padded elements are zero, and a scaled zero is zero. Therefore a scale before a padded convolution folds into it; an
+offset before a padded convolution does not fold.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class FoldScaleIntoFollowingContraction(RewritePattern):
 
 
 class FoldOffsetIntoFollowingContraction(RewritePattern):
-    """contraction(x + c, w, b) → contraction(x, w, b + Σ w · c), for c along the input channels, unpadded."""
+    """contraction(x + c, w, b) → contraction(x, w, b + Σ w · c), if c is per input channel and x unpadded."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if (found := foldable_contraction(op)) is None or (before := _constant_before(found.op, AddOp)) is None:
@@ -91,7 +91,7 @@ class FoldOffsetIntoFollowingContraction(RewritePattern):
 
 @dataclass(frozen=True)
 class _ConstantBefore:
-    """An addition or multiplication of a constant that only one contraction reads, perhaps through a flattening.
+    """An addition or multiplication by a constant whose only user is a contraction, possibly through a reshape.
 
     vector   the constant in float64, along the contraction's input channels
     """
@@ -107,7 +107,7 @@ class _ConstantBefore:
         return [self.binary, *([] if self.reshape is None else [self.reshape])]
 
     def around(self) -> tuple[list[Operation], SSAValue]:
-        """What the contraction reads instead, and the operations that make it."""
+        """(new operations, value): the value that the contraction reads instead, and the operations that compute it."""
         if self.reshape is None:
             return [], self.x
         reshape = ReshapeOp.make([self.x], {"shape": self.reshape.shape})
@@ -132,7 +132,7 @@ def _constant_before(op: WeightedOp, kind: type[AddOp | MulOp]) -> _ConstantBefo
 
 
 def _feature_vector(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """A constant that is the same for each row of the batch, spread over all that follow: [D₁·D₂…]; else None."""
+    """A constant that does not vary along the batch, broadcast to all other dimensions, as [D₁·D₂…]; else None."""
     if array.ndim == len(shape) and array.shape[0] != 1:
         return None
     return np.broadcast_to(array, (1, *shape[1:])).reshape(-1)
@@ -153,7 +153,7 @@ class MergeConstants(RewritePattern):
         c, d = (k.value.array.astype(np.float64) for k in (constant, outer[1]))
         with np.errstate(all="ignore"):
             merged = rounded(c + d if isinstance(op, AddOp) else c * d)
-        if merged is None or merged.size > max(c.size, d.size):  # a row and a column would make a matrix
+        if merged is None or merged.size > max(c.size, d.size):  # e.g. a row and a column would become a matrix
             return
         both = derived_constant(merged, constant, outer[1])
         new = type(op).make([x, both.y], op.properties)
@@ -170,13 +170,13 @@ PATTERNS = (
 
 
 def fold_batch_norm(module: ModuleOp) -> bool:
-    """Folds scales and offsets of channels in a module; whether anything changed."""
+    """Folds per-channel scales and offsets in a module; returns whether anything changed."""
     return rewrite(module, PATTERNS)
 
 
 @dataclass(frozen=True)
 class FoldBatchNormPass(ModulePass):
-    """Folds multiplications and additions of constants along channels into the weights and biases beside them.
+    """Folds per-channel scales and offsets into the weights and biases of neighbouring contractions.
 
     ```mlir
     %a = nn.conv2d %x, %w, %b : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>, tensor<4xf32> -> tensor<1x6x6x4xf32>

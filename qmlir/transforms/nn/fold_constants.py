@@ -1,7 +1,7 @@
-"""The pass `fold-constants`: what can be known before the first input comes is computed once, here.
+"""The pass `fold-constants`: evaluates operations on constants at compile time and removes operations without effect.
 
-Enters and leaves: nn in float (data movement in any element type). An operation on constants becomes a constant by
-its own `evaluate`, so folding cannot differ from running; an operation that changes nothing goes.
+Enters and leaves: nn on plain types; data movement may have any element type. The `evaluate` method of an operation
+computes its constant result, so folding gives the same results as running the operation.
 """
 
 from dataclasses import dataclass
@@ -40,14 +40,14 @@ from qmlir.transforms.nn.matching import constant_of, keeps_shape, split_constan
 from qmlir.transforms.nn.module_budget import budget_of
 
 GROWTH_LIMIT = 16 << 20
-"""Bytes by which a folded result may be larger than its operands together."""
+"""The most bytes by which the results of a folded operation may exceed its operands together."""
 
 
 @dataclass(frozen=True)
 class EvaluateOnConstants(RewritePattern):
-    """f(constant, …) → constant, unless the result is hugely larger than what it is computed from.
+    """f(constant, …) → constant, unless the result exceeds its operands by more than `GROWTH_LIMIT` bytes.
 
-    budget  what results may take beyond what they are computed from, all together
+    budget  the bytes by which all folded results together may exceed their operands
     """
 
     budget: Budget
@@ -62,7 +62,7 @@ class EvaluateOnConstants(RewritePattern):
         growth = _result_bytes(op) - sum({id(a): a.nbytes for a in arrays}.values())
         if growth > GROWTH_LIMIT or not self.budget.take((max(growth, 0),), 1):
             return
-        with within_memory(op), np.errstate(all="ignore"):  # infinities and NaNs are values like others
+        with within_memory(op), np.errstate(all="ignore"):  # infinities and NaNs are regular values
             results = op.evaluate(*arrays)
         replace(rewriter, op, [ConstantOp(r) for r in results], absorbing=constants)
 
@@ -75,7 +75,7 @@ def _result_bytes(op: Operation) -> int:
 
 
 class DropWhatChangesNothing(RewritePattern):
-    """reshape to the same shape, transpose in order, pad by nothing, sums of one element each and the like → x."""
+    """f(x) → x for operations without effect, such as reshapes to the same shape and reductions of single elements."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         match op:
@@ -96,7 +96,7 @@ class DropWhatChangesNothing(RewritePattern):
 
 
 class DropNeutralConstant(RewritePattern):
-    """x + 0 → x and x · 1 → x, where x is not broadcast by it."""
+    """x + 0 → x and x · 1 → x, if the constant does not broadcast x to another shape."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, AddOp | MulOp) or op.bounds() != (None, None):
@@ -110,7 +110,7 @@ class DropNeutralConstant(RewritePattern):
 
 
 class MergeReshapes(RewritePattern):
-    """reshape(reshape(x)) → reshape(x)"""
+    """reshape(reshape(x)) → reshape(x)."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
@@ -120,11 +120,11 @@ class MergeReshapes(RewritePattern):
 
 
 def fold_constants(module: ModuleOp, budget: Budget | None = None) -> bool:
-    """Folds constants in a module; whether anything changed.
+    """Folds constants in a module; returns whether anything changed.
 
     Args:
         module: A network.
-        budget: What the constants may take that are computed; by default what the module says.
+        budget: The bytes by which computed constants may grow; by default the module's own budget.
     """
     evaluate = EvaluateOnConstants(budget or budget_of(module))
     return rewrite(module, (evaluate, DropWhatChangesNothing(), DropNeutralConstant(), MergeReshapes()))
@@ -132,7 +132,7 @@ def fold_constants(module: ModuleOp, budget: Budget | None = None) -> bool:
 
 @dataclass(frozen=True)
 class FoldConstantsPass(ModulePass):
-    """Computes what depends on constants alone, and drops operations that change nothing and results nobody uses.
+    """Evaluates operations on constants, and removes operations that have no effect or whose results are unused.
 
     ```mlir
     %c = nn.constant #qmlir.weights<tensor<2x1xf32>, [1.0, 2.0]> : tensor<2x1xf32>

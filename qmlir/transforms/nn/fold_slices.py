@@ -1,7 +1,7 @@
-"""The pass `fold-slices`: a slice of a concatenation reads only the operands that it takes elements of.
+"""The pass `fold-slices`: makes a slice of a concatenation read only the operands that it takes elements from.
 
-Enters and leaves: nn. A concatenation has one scale for all its operands. A slice of it that lies in one operand, such
-as the state that a causal convolution passes on, would be rounded by the steps of the widest of the others.
+Enters and leaves: nn. A concatenation has one scale for all its operands. A slice that lies within one operand, such as
+the state that a causal convolution passes on, would otherwise be rounded in steps of the operand with the widest range.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from qmlir.rewriting import replace, rewrite
 
 
 class NarrowConcat(RewritePattern):
-    """slice(concat(a, b, c)) → slice(b), or slice(concat(b, c)), where no element of the others is taken."""
+    """slice(concat(a, b, c)) → slice(b), or slice(concat(b, c)), if the slice takes nothing from the other operands."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SliceOp, rewriter: PatternRewriter) -> None:
@@ -45,13 +45,13 @@ class NarrowConcat(RewritePattern):
 
 
 def fold_slices(module: ModuleOp) -> bool:
-    """Narrows the concatenations that slices read; whether there were any."""
+    """Narrows the concatenations that slices read; returns whether anything changed."""
     return rewrite(module, [NarrowConcat()])
 
 
 @dataclass(frozen=True)
 class FoldSlicesPass(ModulePass):
-    """Lets a slice of a concatenation read only the operands that it takes elements of.
+    """Makes a slice of a concatenation read only the operands that it takes elements from.
 
     ```mlir
     %c = nn.concat %a, %b {axis = 1 : i64} : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x8xf32>

@@ -1,7 +1,8 @@
-"""The pass `fuse-activation`: relu and clamp become the `min` and `max` of the operation before them.
+"""The pass `fuse-activation`: fuses relu and clamp into the operation before them, as its `min` and `max`.
 
-Enters and leaves: nn in float. Clamping is exact and commutes with taking a maximum and with moving elements, so
-every pattern here keeps results bit for bit. Only pairs with no other user fuse: an observed or shared value stays.
+Enters and leaves: nn in float. Clamping is exact and commutes with maxima and with data movement, so every pattern
+here keeps results bit for bit. An activation fuses only if it is the sole user of its operand, so that observed and
+shared values remain.
 """
 
 from dataclasses import dataclass
@@ -24,16 +25,17 @@ INFINITY = float("inf")
 
 
 def activation_bounds(op: object) -> Bounds | None:
-    """What a relu or clamp on floats clamps to; None for any other operation."""
+    """The bounds of a relu or clamp on f32; None for any other operation."""
     if isinstance(op, ReluOp) and is_float(op.x):
         return 0.0, None
     return op.bounds() if isinstance(op, ClampOp) and is_float(op.x) else None
 
 
 def composed(first: Bounds, then: Bounds) -> Bounds:
-    """The one clamp that two in a row are.
+    """The bounds of the single clamp that equals the clamp `first` followed by the clamp `then`.
 
-    `then` clamps the ends of what `first` leaves, so a pair of ranges that do not meet gives the nearer end of `then`.
+    `then` clamps both ends of the range of `first`; if the ranges are disjoint, both bounds are the nearer end of
+    `then`.
     """
     low, high = (-INFINITY if then[0] is None else then[0]), (INFINITY if then[1] is None else then[1])
     ends = [
@@ -44,12 +46,12 @@ def composed(first: Bounds, then: Bounds) -> Bounds:
 
 
 def bound_properties(bounds: Bounds) -> dict[str, Attribute]:
-    """Bounds as the properties `min` and `max`, absent where unbounded."""
+    """Bounds as the properties `min` and `max`; a property is absent if its bound is None."""
     return {k: p for k, v in zip(("min", "max"), bounds, strict=True) if (p := bound(v)) is not None}
 
 
 class FuseActivationIntoProducer(RewritePattern):
-    """relu(f(x)) → f(x) with min = 0, and clamp(f(x)) likewise, for every f that can clamp its own result."""
+    """relu(f(x)) → f(x) with min = 0, and clamp(f(x)) likewise, for every f with a fused clamp."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if (bounds := activation_bounds(op)) is None:
@@ -86,7 +88,7 @@ def _activation(x: SSAValue, bounds: Bounds) -> UnaryOp:
 
 
 class MoveActivationBeforeMovement(RewritePattern):
-    """relu(max_pool(x)) → max_pool(relu(x)), and likewise for reshape, transpose and concat, where it then fuses."""
+    """relu(max_pool(x)) → max_pool(relu(x)), and likewise for reshape, transpose and concat, if the relu then fuses."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         bounds = activation_bounds(op)
@@ -108,14 +110,14 @@ class MoveActivationBeforeMovement(RewritePattern):
 
 
 def _name_after_operand(activation: UnaryOp) -> None:
-    """Names a tensor that the source model does not have: "conv1_out.relu"."""
+    """Names the result of a moved activation, a tensor that the source model lacks: "conv1_out.relu"."""
     if name := tensor_name(activation.x):
         kind = "relu" if isinstance(activation, ReluOp) else "clamp"
         activation.attributes[NAME] = NameAttr.of(tensors=[f"{name}.{kind}"])
 
 
 def _takes_activation(value: SSAValue) -> bool:
-    """Whether an activation of a value ends up fused, if need be after moving through what only moves or selects."""
+    """Whether an activation of a value can be fused, possibly after moving it above max pools and data movement."""
     owner = value.owner
     if not isinstance(owner, Operation) or not used_once(owner):
         return False
@@ -128,13 +130,13 @@ PATTERNS = (FuseActivationIntoProducer(), MergeActivations(), MoveActivationBefo
 
 
 def fuse_activation(module: ModuleOp) -> bool:
-    """Fuses activations in a module; whether anything changed."""
+    """Fuses activations in a module; returns whether anything changed."""
     return rewrite(module, PATTERNS)
 
 
 @dataclass(frozen=True)
 class FuseActivationPass(ModulePass):
-    """Makes relu and clamp the bounds of the contraction, addition or multiplication before them.
+    """Fuses relu and clamp into the contraction, sum, difference or product before them, as `min` and `max`.
 
     ```mlir
     %a = nn.conv2d %x, %w : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32> -> tensor<1x6x6x4xf32>

@@ -1,8 +1,8 @@
-"""The pass `fuse-bias`: an addition along the output channels becomes the bias of the contraction before it.
+"""The pass `fuse-bias`: turns the addition of a constant along the output channels into a contraction's bias.
 
-Enters and leaves: nn in float. A matrix product with a constant matrix, on whichever side, has no bias operand, and
-nothing that says which of its factors are weights; it becomes a fully connected layer first, with the weights
-transposed once, here. A product with several constant matrices, one for each of a batch, stays.
+Enters and leaves: nn in float. `nn.matmul` has no bias operand and does not mark which factor holds weights. Therefore
+a matrix product with a constant matrix on either side first becomes a fully connected layer, whose weights are
+transposed at compile time. A product with a batch of constant matrices does not change.
 """
 
 import math
@@ -70,18 +70,18 @@ class PutConstantFactorLast(RewritePattern):
 
 
 def _constant_matrix(value: SSAValue) -> ConstantOp | None:
-    """The float constant that a factor is, if it is one matrix for all that it multiplies."""
+    """The f32 constant that defines a factor, if it is a single matrix rather than a batch of matrices; else None."""
     constant = float_constant_of(value)
     return constant if constant is not None and math.prod(shape_of(value)[:-2]) == 1 else None
 
 
 def _reshaped(value: SSAValue, shape: Shape) -> list[ReshapeOp]:
-    """What gives a value another shape: nothing where it has it."""
+    """The reshape of a value to a shape as a list, which is empty if the value already has the shape."""
     return [] if shape_of(value) == shape else [ReshapeOp.make([value], {"shape": ints(shape)})]
 
 
 def _turned(value: SSAValue) -> TransposeOp:
-    """The last two dimensions exchanged."""
+    """A transpose that exchanges the last two dimensions of a value."""
     *outer, rows, columns = range(len(shape_of(value)))
     return TransposeOp.make([value], {"permutation": ints([*outer, columns, rows])})
 
@@ -112,13 +112,13 @@ PATTERNS = (TurnMatMulIntoFullyConnected(), PutConstantFactorLast(), FuseOffsetI
 
 
 def fuse_bias(module: ModuleOp) -> bool:
-    """Fuses biases in a module; whether anything changed."""
+    """Fuses biases in a module; returns whether anything changed."""
     return rewrite(module, PATTERNS)
 
 
 @dataclass(frozen=True)
 class FuseBiasPass(ModulePass):
-    """Makes the addition of a constant along the output channels the bias of the contraction before it.
+    """Turns the addition of a constant along the output channels into the bias of the contraction before it.
 
     ```mlir
     %a = nn.conv2d %x, %w : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32> -> tensor<1x6x6x4xf32>

@@ -1,8 +1,9 @@
-"""The pass `global-pools`: an average over whole images is called so.
+"""The pass `global-pools`: turns an average pool over whole images into `nn.global_average_pool`.
 
-Enters and leaves: nn in float. `nn.average_pool2d` keeps the scale of its operand, as TFLite has it; a mean over whole
-images is much narrower than they are, and `nn.global_average_pool` has a scale of its own. A pool between the casts of
-a model that came quantized keeps the rule it came with.
+Enters and leaves: nn in float. The result of `nn.average_pool2d` has the scale of its operand, as in TFLite. A mean
+over whole images has a much narrower range than the images, and the result of `nn.global_average_pool` has its own
+scale. A pool between the quantize and dequantize casts of a model that was imported quantized is not changed, so that
+it keeps the source model's scale rule.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from qmlir.rewriting import replace, rewrite
 
 
 class NameGlobalPool(RewritePattern):
-    """average_pool2d with one window that is the image → global_average_pool; the sums may round otherwise."""
+    """average_pool2d with one window over the whole image → global_average_pool; the sums may round differently."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AveragePool2DOp, rewriter: PatternRewriter) -> None:
@@ -32,13 +33,13 @@ class NameGlobalPool(RewritePattern):
 
 
 def name_global_pools(module: ModuleOp) -> bool:
-    """Names the global pools of a module; whether there were any."""
+    """Turns average pools over whole images into global pools; returns whether anything changed."""
     return rewrite(module, [NameGlobalPool()])
 
 
 @dataclass(frozen=True)
 class GlobalPoolsPass(ModulePass):
-    """Turns an average pool over whole images into a global one, whose result has a scale of its own.
+    """Turns an average pool over whole images into a global average pool, whose result has its own scale.
 
     ```mlir
     %y = nn.average_pool2d %x {window = array<i64: 4, 4>} : tensor<1x4x4x8xf32> -> tensor<1x1x1x8xf32>

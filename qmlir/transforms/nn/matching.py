@@ -1,6 +1,6 @@
-"""What the patterns of this level ask of a graph: constants, single uses, and constants that lie along channels.
+"""Queries that the nn patterns share: constants, single uses, and constants along channels.
 
-Only plain constants count here, never those that hold the stored integers of a quantized type.
+Only constants of plain types count as constants here, never constants of a quantized type.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from qmlir.rewriting import merged_names
 
 
 def constant_of(value: SSAValue) -> ConstantOp | None:
-    """The constant that defines a value; None where it is computed or quantized."""
+    """The constant that defines a value; None if the value is computed or quantized."""
     owner = value.owner
     return owner if isinstance(owner, ConstantOp) and not is_quantized(value) else None
 
@@ -27,12 +27,12 @@ def float_constant_of(value: SSAValue) -> ConstantOp | None:
 
 
 def derived_constant(array: Array, *sources: ConstantOp, element: Attribute | None = None) -> ConstantOp:
-    """A constant computed from others, with all their names.
+    """A constant that is computed from other constants and carries all their names.
 
     Args:
-        array: Its values, or its stored integers where it is quantized.
-        sources: What it is computed from.
-        element: Its element type where the array does not say it: a quantized type.
+        array: The values of the constant, or its stored integers if it is quantized.
+        sources: The constants that it is computed from; at least one.
+        element: The element type of a quantized constant; by default the array's type.
     """
     names = merged_names(sources)
     type = None if element is None else TensorType(element, array.shape)
@@ -42,12 +42,12 @@ def derived_constant(array: Array, *sources: ConstantOp, element: Attribute | No
 
 
 def used_once(op: Operation) -> bool:
-    """Whether the operation has one result and that one use, so that a rewrite may take it along."""
+    """Whether an operation has one result with one use, so that a rewrite of the user may absorb the operation."""
     return len(op.results) == 1 and op.results[0].has_one_use()
 
 
 def split_constant(op: BinaryOp) -> tuple[SSAValue, ConstantOp] | None:
-    """The operands of a float operation as (computed value, constant), on whichever side each is."""
+    """The operands of a float operation as (computed value, constant), in whichever order; None for other operands."""
     for x, c in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if (constant := float_constant_of(c)) is not None and constant_of(x) is None:
             return x, constant
@@ -55,14 +55,14 @@ def split_constant(op: BinaryOp) -> tuple[SSAValue, ConstantOp] | None:
 
 
 def keeps_shape(op: BinaryOp, x: SSAValue) -> bool:
-    """Whether the other operand only broadcasts to the shape of `x`, and does not widen it."""
+    """Whether the result of `op` has the shape of its operand `x`, so that only the other operand is broadcast."""
     return shape_of(op.y) == shape_of(x)
 
 
 def channel_vector(array: Array, shape: Shape) -> Array | None:
-    """A constant that is the same wherever only the last dimension of `shape` is fixed, as [channels]; else None.
+    """A constant that varies only along the last dimension of `shape`, as an array [channels]; else None.
 
-    Shapes [], [1], [C], [1, C], [1, 1, 1, C] all are, against [N, H, W, C].
+    For the shape [N, H, W, C], constants of the shapes [], [1], [C], [1, C] and [1, 1, 1, C] qualify.
     """
     if array.ndim > len(shape) or any(n != 1 for n in array.shape[:-1]):
         return None
@@ -70,7 +70,7 @@ def channel_vector(array: Array, shape: Shape) -> Array | None:
 
 
 def rounded(array: Array) -> Array | None:
-    """Float64 values rounded once to f32; None where one is not finite any more."""
+    """Float64 values rounded once to f32; None if a finite array overflows f32."""
     with np.errstate(over="ignore"):
         result = array.astype(np.float32)
     return result if np.isfinite(result).all() or not np.isfinite(array).all() else None

@@ -1,7 +1,7 @@
-"""The budget of a module: the bytes of constants that a simplification of it may compute.
+"""The fold budget of a module: how many bytes of constants one simplification may compute.
 
-The import of a file has one budget, and each simplification after it another of as many bytes. Where these are not the
-default's, the module says in its attribute `qmlir.fold_budget` how many they are, so a saved module keeps its limit.
+The import of a file has a budget, and each later simplification has a new budget of the same size. If the size differs
+from the default, the module's attribute `qmlir.fold_budget` holds it in bytes, so a saved module keeps its limit.
 """
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -12,7 +12,7 @@ from qmlir.errors import PipelineError
 
 
 def limit(module: ModuleOp, bytes: int) -> None:
-    """Gives each simplification of a module a budget of so many bytes; the default's leaves what a file says."""
+    """Sets the budget in bytes of each simplification of a module; the default value leaves the attribute unchanged."""
     if bytes != BUDGET:
         module.attributes[FOLD_BUDGET] = IntegerAttr(max(bytes, 0), i64)
 
@@ -21,7 +21,7 @@ def budget_of(module: ModuleOp) -> Budget:
     """The budget of one simplification of a module.
 
     Raises:
-        PipelineError: The module's attribute is no number of bytes.
+        PipelineError: The module's attribute is not an integer, or is negative.
     """
     attribute = module.attributes.get(FOLD_BUDGET)
     if attribute is None:

@@ -1,4 +1,4 @@
-"""Permutations of dimensions as `nn.transpose` has them: dimension i of the result is p[i] of the operand."""
+"""Permutations of dimensions in the convention of `nn.transpose`: dimension i of the result is p[i] of the operand."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,36 +15,36 @@ def inverse(p: Permutation) -> Permutation:
 
 
 def composed(first: Permutation, then: Permutation) -> Permutation:
-    """The one permutation that two in a row are."""
+    """The permutation that equals transposing by `first` and then by `then`."""
     return tuple(first[i] for i in then)
 
 
 def transposed(shape: Sequence[int], p: Permutation) -> Shape:
-    """The shape of a transposed tensor."""
+    """The shape of a tensor of the given shape after a transpose by p."""
     return tuple(shape[i] for i in p)
 
 
 def is_identity(p: Permutation) -> bool:
-    """Whether nothing moves."""
+    """Whether a permutation moves no dimension."""
     return p == tuple(range(len(p)))
 
 
 def moves_no_data(shape: Sequence[int], p: Permutation) -> bool:
-    """Whether only dimensions of size 1 change places, so that a reshape does the same."""
+    """Whether a transpose moves only dimensions of size 1, so that a reshape has the same effect."""
     kept = [i for i in p if shape[i] != 1]
     return kept == sorted(kept)
 
 
 def to_channels_last(p: Permutation) -> bool:
-    """Whether it is [N, C, …] → [N, …, C], of rank 3 or more."""
+    """Whether a permutation is [N, C, …] → [N, …, C] with rank 3 or more."""
     return len(p) > 2 and p == (0, *range(2, len(p)), 1)
 
 
 def reshape_first(shape: Shape, p: Permutation, target: Shape) -> tuple[Shape, Permutation] | None:
-    """How reshape(transpose(a, p), target) is transpose(reshape(a, other), q): (other, q), or None if it is not.
+    """(other, q) with reshape(transpose(a, p), target) = transpose(reshape(a, other), q), or None if there is none.
 
-    It is where every dimension of the target, or every group of them, comes from dimensions that already lie next to
-    each other and in order in `a`:
+    The equation has a solution if each dimension of the target, or each group of them, comes from dimensions that are
+    adjacent and in order in `a`:
 
         a [N, H, W, C] → [N, C, H, W] → [N, C, H·W]   is   a → [N, H·W, C] → [N, C, H·W]
         a [N, H, W, C] → [N, C, H, W] → [N, C·H·W]    is not
@@ -52,7 +52,7 @@ def reshape_first(shape: Shape, p: Permutation, target: Shape) -> tuple[Shape, P
     Args:
         shape: The shape of `a`.
         p: The permutation.
-        target: The shape after the reshape.
+        target: The shape of the result of the reshape.
     """
     if 0 in shape:
         return None
@@ -69,9 +69,12 @@ def reshape_first(shape: Shape, p: Permutation, target: Shape) -> tuple[Shape, P
 
 
 def _groups(shape: Shape, p: Permutation, target: Shape) -> list[tuple[int, list[int]]] | None:
-    """The target's dimensions in groups, each with where it begins in `a`; None if one is scattered there."""
+    """The target's dimensions in groups, each as (first dimension in `a`, target's dimensions), or None.
+
+    None means that the dimensions of a group are not adjacent and in order in `a`.
+    """
     groups: list[tuple[int, list[int]]] = []
-    # Leading dimensions that neither touches, such as the batch, stay by themselves.
+    # Leading dimensions that neither operation changes, such as the batch, each form a group.
     lead = 0
     while lead < min(len(p), len(target)) and p[lead] == lead and shape[lead] == target[lead]:
         groups.append((lead, [lead]))
@@ -89,9 +92,9 @@ def _groups(shape: Shape, p: Permutation, target: Shape) -> list[tuple[int, list
         if any(rank[b] != rank[a] + 1 for a, b in pairwise(taken)):
             return None
         if not sources:
-            made += waiting  # trailing ones
+            made += waiting  # trailing dimensions of size 1
             waiting = []
         groups.append((taken[0], made))
-    if waiting:  # only ones are left of `a`
+    if waiting:  # `a` has only dimensions of size 1 left
         groups.append((len(shape), waiting))
     return groups

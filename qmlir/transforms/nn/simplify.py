@@ -1,7 +1,7 @@
-"""The pass `simplify`: the float graph passes in their order, again until nothing changes.
+"""The pass `simplify`: runs the float graph passes in order, repeatedly, until nothing changes.
 
-Enters: nn as a frontend writes it. Leaves: nn in which every contraction carries its bias and its clamp and stands in
-channels-last order next to its neighbours: what `insert-observers` taps and the quantizer wants to see.
+Enters: nn as a frontend produces it. Leaves: nn in which contractions carry their bias and clamp and, where possible,
+no transposes separate neighbouring operations. `insert-observers` and the quantizer expect this form.
 """
 
 from collections.abc import Callable
@@ -25,43 +25,44 @@ from qmlir.transforms.nn.module_budget import budget_of
 from qmlir.transforms.nn.widen_halves import widen_halves
 
 Step = Callable[[ModuleOp], bool]
-"""Changes a module and says whether it changed anything."""
+"""A function that rewrites a module and returns whether it changed anything."""
 
 
 def steps(budget: Budget) -> tuple[Step, ...]:
-    """The steps of one round; all rounds charge the constants that they compute to one budget."""
+    """The steps of one round; all rounds charge the constants that they compute to the same budget."""
     return (
-        widen_halves,  # first: operations on f16 then fuse as those on f32 do
+        widen_halves,  # first, so that operations on f16 fuse like operations on f32
         partial(fold_constants, budget=budget),
         fold_slices,
-        fuse_bias,  # matrix products become fully connected layers, whose columns a transpose can fold into
-        partial(cancel_transposes, budget=budget),  # operations that fuse then stand beside each other
+        fuse_bias,  # matrix products become fully connected layers; transposes can fold into their weights
+        partial(cancel_transposes, budget=budget),  # operations that fuse then are adjacent
         fold_batch_norm,
         fuse_bias,
         name_global_pools,
-        fuse_activation,  # last: a clamped contraction takes neither scale nor bias
+        fuse_activation,  # last: scale and bias do not fold into a clamped contraction
     )
 
 
 def simplify(module: ModuleOp, budget: Budget | None = None) -> bool:
-    """Simplifies a module until nothing changes; whether anything did.
+    """Simplifies a module until nothing changes; returns whether anything changed.
 
     Args:
         module: A network.
-        budget: What constants may take that are computed; by default what the module says.
+        budget: The bytes that computed constants may take; by default the module's own budget.
 
-    It ends because no pass undoes another: scales, offsets and clamps only ever move into the operation before them
-    (or, a scale or offset, into the one after), and transposes move as `cancel-transposes` says.
+    The iteration terminates because no pass undoes the work of another pass: scales, offsets and clamps move only into
+    the operation before them (scales and offsets also into the operation after them), and transposes move as
+    `cancel-transposes` describes.
     """
     changed, order = False, steps(budget or budget_of(module))
-    while any([step(module) for step in order]):  # a list: every pass runs in every round
+    while any([step(module) for step in order]):  # a list, so that every step runs in every round
         changed = True
     return changed
 
 
 @dataclass(frozen=True)
 class SimplifyPass(ModulePass):
-    """Folds and fuses what can be at the float level: the passes of this folder in order, until nothing changes.
+    """Simplifies the float graph: runs the folding and fusing passes in order, repeatedly, until nothing changes.
 
     ```mlir
     %a = nn.conv2d %x, %w : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32> -> tensor<1x6x6x4xf32>

@@ -1,14 +1,14 @@
-"""The pass `widen-halves`: a network in halves (f16, bf16) is computed in f32, with casts at its edges.
+"""The pass `widen-halves`: computes a network in halves (f16, bf16) in f32, with casts at its inputs and outputs.
 
-Halves are for storage: a frontend computes each operation on them in f32 and rounds its result. Between two operations
-that rounding is a step of the float format, not of the network; without it operations fuse and quantize as they do in
-f32, of which the network in halves is a copy.
+Halves are storage types: a frontend computes each operation on halves in f32 and rounds the result to halves. Between
+two operations this rounding belongs to the storage format, not to the network. Without it, operations fuse and
+quantize as in the f32 network from which the network in halves was converted.
 
     widen(narrow(x))      → x
     narrow(widen(x))      → x
-    move(narrow(x), …)    → narrow(move(x, …))    and so beside a widening
+    move(narrow(x), …)    → narrow(move(x, …))    likewise for widen(move(x, …))
 
-The names of a rounding go to the operation whose result it rounds.
+The names of a narrowing cast go to the operation whose result it rounds.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from qmlir.rewriting import replace, rewrite, set_names, take_over
 
 @dataclass(frozen=True)
 class WidenHalvesPass(ModulePass):
-    """Computes in f32 what is stored in halves between two operations on f32.
+    """Computes networks in halves (f16, bf16) in f32, without rounding to halves between operations.
 
     ```mlir
     %1 = nn.cast %0 : tensor<2x2xf32> -> tensor<2x2xf16>
@@ -47,7 +47,7 @@ class WidenHalvesPass(ModulePass):
 
 
 def widen_halves(module: ModuleOp) -> bool:
-    """Computes a module in f32 instead of halves; whether anything changed."""
+    """Computes a module in f32 instead of halves; returns whether anything changed."""
     return rewrite(module, (NameWhatIsRounded(), DropCastPair(), MoveInFloats(), WidenOnce()))
 
 
@@ -65,7 +65,7 @@ def _widens(op: object) -> bool:
 
 
 class NameWhatIsRounded(RewritePattern):
-    """The operation in f32 has the names, not the rounding of its result."""
+    """Moves the names of a narrowing cast to the f32 operation whose result it rounds."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
@@ -92,7 +92,7 @@ class DropCastPair(RewritePattern):
 
 
 class MoveInFloats(RewritePattern):
-    """Data movement of halves beside a cast moves f32; the casts go around it."""
+    """Turns data movement of halves next to a cast into movement of f32, with casts before and after it."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, MovementOp) or not is_half(op.y):
@@ -111,7 +111,7 @@ class MoveInFloats(RewritePattern):
 
 
 class WidenOnce(RewritePattern):
-    """A value that several operations widen is widened where the first of them does it."""
+    """Replaces later widening casts of a value by the first widening cast."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
