@@ -217,7 +217,7 @@ class ConvolveDepthwise(Window):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What follows
+# Elementwise operations, pools and reductions
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array
         x = np.where(np.isnan(x), np.float32(np.nan), x)  # NaN with one sign: converting it to float4 gives a zero
         if saturate and dtype.itemsize == 1:
             most = np.float32(float(cast(Any, ml_dtypes.finfo(dtype)).max))
-            x = np.clip(x, -most, most)  # NaN stays
+            x = np.clip(x, -most, most)  # np.clip keeps NaN
         return x.astype(dtype)
 
 

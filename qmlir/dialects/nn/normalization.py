@@ -72,7 +72,7 @@ class SoftmaxOp(ExponentialsOp):
 class LogSoftmaxOp(ExponentialsOp):
     """y = x − m − log Σ exp(x − m) along `axis`, where m is the maximum along the axis.
 
-    Subtracting m keeps the sum from underflowing before its logarithm is taken. The range of a quantized result reaches
+    This form never takes the logarithm of a softmax that has underflowed to 0. The range of a quantized result reaches
     down to the least observed value, or to −16 if no range was observed.
 
     (C1) the axis lies within the rank and is not empty

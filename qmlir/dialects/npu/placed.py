@@ -15,7 +15,7 @@ from qmlir.near_misses import near_misses
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbering of names: each name's number is its index in the sequence here.
+    """Numbers the names of a device and a module: the number of a name is its index in the sequence here.
 
     memories   the ids of the device's memories
     queues     the ids of the device's queues

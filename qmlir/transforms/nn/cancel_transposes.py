@@ -5,10 +5,11 @@ channels-first models emit transpose, spatial operation, inverse transpose. Betw
 transpose of the first and the transpose of the second cancel once they are adjacent.
 
 Moves. A transpose sinks below an operation that is indifferent to the order of dimensions. The operation's other
-operands must be untransposed as well: an operand with the same transpose loses it, a constant is permuted, and an
-operand in which only dimensions of size 1 move is reshaped. Two adjacent transposes compose. On the input side,
-transposes move in the other direction: a transpose to channels last rises through elementwise operations towards the
-function's arguments, so that a normalization in the model's layout does not separate it from the first convolution.
+operands must be untransposed as well: an operand with the same transpose loses it, a constant is permuted, an operand
+in which only dimensions of size 1 move is reshaped, and an input-side operand (see below) may get a transpose to
+channels last. Two adjacent transposes compose. On the input side, transposes move in the other direction: a transpose
+to channels last rises through elementwise operations towards the function's arguments, so that a normalization in the
+model's layout can fold into the weights of the first convolution.
 
 Termination. A value is *input-side* if it is an argument or computed from arguments and constants by elementwise
 operations. A transpose of an input-side value to channels last only rises, every other transpose only sinks, and a
@@ -67,7 +68,7 @@ from qmlir.transforms.nn.permutation import (
 )
 
 INPUT_SIDE_REACH = 16
-"""The most elementwise operations from which an input-side value is computed; beyond it, the value does not count."""
+"""The greatest number of elementwise operations in the computation of an input-side value."""
 
 
 def permutation_of(op: TransposeOp) -> Permutation:
@@ -90,7 +91,7 @@ def reshape(x: SSAValue, shape: tuple[int, ...]) -> ReshapeOp:
 
 
 def permuted_properties(op: Operation, p: Permutation) -> Mapping[str, Attribute] | None:
-    """The properties with which `op`, applied to operands before a transpose by p, gives its result before it.
+    """The properties that `op` needs if a transpose by p moves from its operands to its result.
 
     None if the operation depends on the order of its dimensions.
     """
@@ -123,7 +124,7 @@ def _is_per_axis(value: SSAValue) -> bool:
 
 
 def is_input_side(value: SSAValue) -> bool:
-    """Whether a value is an argument, a constant, or computed from these by at most 16 elementwise operations."""
+    """Whether a value is an argument, a constant, or computed from these by a few elementwise operations."""
     waiting, seen = [value], set[Operation]()
     while waiting:
         value = waiting.pop()
@@ -171,7 +172,7 @@ def _lets_pass(user: Operation, above: TransposeOp) -> bool:
 
 @dataclass
 class Untransposed:
-    """Finds operands before a transpose by p; `new` collects the operations that compute them."""
+    """Finds the values whose transposes by p are given operands; `new` collects new operations that compute them."""
 
     p: Permutation
     new: list[Operation]
@@ -204,7 +205,7 @@ class Untransposed:
 
 
 def untransposed(op: Operation, p: Permutation) -> list[Operation] | None:
-    """New operations, the last of which computes the result of `op` before a transpose by p; None if impossible."""
+    """New operations such that the last one's result, transposed by p, is the result of `op`; None if impossible."""
     properties = permuted_properties(op, p) if _rank(op.results[0]) == len(p) else None
     if properties is None:
         return None

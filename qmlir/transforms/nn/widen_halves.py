@@ -6,7 +6,7 @@ quantize as in the f32 network from which the network in halves was converted.
 
     widen(narrow(x))      → x
     narrow(widen(x))      → x
-    move(narrow(x), …)    → narrow(move(x, …))    likewise for widen(move(x, …))
+    move(narrow(x), …)    → narrow(move(x, …))    and likewise widen(move(x, …)) → move(widen(x), …)
 
 The names of a narrowing cast go to the operation whose result it rounds.
 """
