@@ -1,8 +1,8 @@
 """The commands of every device: the meaning of each command and its fields.
 
-A command is a frozen dataclass; its fields in order are its words (encoding.py). Apart from the contents of memories,
-the only state between commands are contexts: numbered sets of parameters for finishing numbers, each of which
-`SetContext` writes as a whole. A queue executes its commands in order and counts the finished commands. A wait can
+A command is a frozen dataclass; its fields in order are its words (encoding.py). Besides the memories, the only
+state between commands are contexts: numbered sets of parameters for a requantization or a table lookup. `SetContext`
+writes a context as a whole. A queue executes its commands in order and counts the finished commands. A wait can
 refer only to an earlier command, so program order is always a valid serial schedule, and no stream can hang.
 
 Tensors are channels-last. Integers are signed and little-endian, with 8, 16, 32 or 64 bits. A `pitch` is the distance
@@ -24,7 +24,7 @@ class Init(IntEnum):
 
 
 class Step(IntEnum):
-    """The operation of a context on a number: requantization to another scale, or a table lookup."""
+    """The operation of a context on an element: requantization to another scale, or a table lookup."""
 
     REQUANTIZE = 0
     LOOKUP = 1
@@ -54,7 +54,7 @@ CONTRACTS = ("single", "double", "upup", "float_even", "shift", "away16", "singl
 
 @dataclass(frozen=True)
 class SetContext(Command):
-    """Writes the whole context `ctx`, by which `Post` and `Arithmetic` finish a number.
+    """Writes the whole context `ctx`, by which `Post` and `Arithmetic` requantize or look up each element.
 
     step              REQUANTIZE: y = clamp(zero_point + round((x − input_zero_point) · M), lower, upper);
                       LOOKUP: y = table[x + 128]
@@ -211,7 +211,7 @@ class Convolve(Window):
 
 @dataclass(frozen=True)
 class ConvolveDepthwise(Window):
-    """sums[r, c, k] (+)= Σ_{i,j} (data[…, k] − zero_point) · (weights[i, j, k] − weight_zero_point), dense weights."""
+    """sums[r, c, k] (+)= Σ_{i,j} (data[…, k] − zero_point) · (weights[i, j, k] − weight_zero_point), weights dense."""
 
     OP = 0x21
 
@@ -222,7 +222,7 @@ class ConvolveDepthwise(Window):
 
 @dataclass(frozen=True)
 class Post(Command):
-    """target[r, c, k] = the context `ctx` applied to source[r, c, k], which are sums or numbers of another scale."""
+    """target[r, c, k] = the context `ctx` applied to source[r, c, k], which holds sums or elements of another scale."""
 
     OP = 0x30
     source: Place

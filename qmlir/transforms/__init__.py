@@ -1,1 +1,1 @@
-"""Passes whose input and output are on the same IR level; each file holds one pass and is named after it."""
+"""Passes whose input and output are on the same IR level; each pass has its own file, named after it."""
