@@ -1,4 +1,4 @@
-"""A custom accelerator as data: one file describes it, everything else is derived from that."""
+"""The description of a custom accelerator: one TOML file, from which legality, costs and documents are derived."""
 
 from qmlir.device.description import Device
 from qmlir.device.reading import load_device, parse_device, shipped_devices

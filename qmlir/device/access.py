@@ -1,7 +1,8 @@
-"""Which queue executes a command, and which memories it may name there: what the device file says of engines and roles.
+"""Checks which queue may execute a command, and which memories the command may name there.
 
-A queue's commands read and write the memories inside the device. Those outside they touch themselves only where the
-queue has `load` or `store` among its fused steps, or where no transfer could bring the bytes inside or take them away.
+The rules come from the engines and memory roles of the device file. The commands of a queue read and write the
+memories inside the device. A command may name a memory outside the device in two cases only: its queue has `load` or
+`store` among its fused steps, or no transfer could bring the bytes inside (or take them out).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,10 @@ from qmlir.isa.commands import (
 from qmlir.isa.encoding import Command, Place
 
 NUMBERS: Sequence[Role] = ("ifm", "ofm", "acc")
-"""Where the data of what follows a contraction may be: it works on sums, on results, and on other layers' results."""
+"""Roles of the memories that the commands after a contraction may use.
+
+They work on sums, on results, and on other layers' results.
+"""
 
 WINDOW: Mapping[str, Sequence[Role]] = {"data": ("ifm",), "weights": ("weights",), "bias": ("bias",), "sums": ("acc",)}
 
@@ -38,10 +42,10 @@ ROLES: Mapping[type[Command], Mapping[str, Sequence[Role]]] = {
     Reduce: {"source": NUMBERS, "sums": ("acc",)},
     SetContext: {"table": ("scales", "lut", "bias")},
 }
-"""Command → for each of its places the roles of which its memory must hold one."""
+"""Command → for each of its operands, the roles of which the operand's memory must hold one."""
 
 WRITTEN = ("sums", "target")
-"""Places that commands write; the others they read."""
+"""Names of the operands that commands write; commands read all other operands."""
 
 STEPS: Mapping[type[Command], Literal["post", "pool"]] = {
     Post: "post",
@@ -49,11 +53,11 @@ STEPS: Mapping[type[Command], Literal["post", "pool"]] = {
     Pool: "pool",
     Reduce: "pool",
 }
-"""Command → the fused step with which the array executes it; a vector engine always does."""
+"""Command → the step that an array must have fused to execute it; a vector engine executes all of them."""
 
 
 def require_access(command: Command, device: Device) -> None:
-    """Raises Fault unless the command's queue executes such commands, and may touch the memories that it names."""
+    """Raises Fault unless the command's queue can execute the command and the command names allowed memories."""
     queue = device.queue[command.queue]
     if isinstance(command, Move):
         _require_transfer(command, queue, device)
@@ -77,7 +81,17 @@ def require_access(command: Command, device: Device) -> None:
 
 
 def transfers(device: Device, queue: Queue, memory: Memory, roles: Sequence[Role], written: bool) -> bool:
-    """Whether bytes of some roles pass between a memory outside and this queue's commands by transfers."""
+    """Whether DMA queues move bytes of the given roles between an external memory and the memories inside the device.
+
+    Returns False if the queue itself has the fused step `load` (for reads) or `store` (for writes).
+
+    Args:
+        device: The device.
+        queue: The queue of the command that uses the bytes.
+        memory: The external memory.
+        roles: Roles of the bytes.
+        written: Whether the command writes the bytes; otherwise it reads them.
+    """
     if ("store" if written else "load") in queue.fused:
         return False
     inside = {m.id for m in device.memory if not m.external and set(roles) & set(m.holds)}
@@ -86,7 +100,7 @@ def transfers(device: Device, queue: Queue, memory: Memory, roles: Sequence[Role
 
 
 def _places(command: Command) -> Iterator[tuple[str, Place, Sequence[Role]]]:
-    """The places that a command touches, by name, and what their memory may hold."""
+    """Yields each operand that a command touches: its name, its address, and the roles its memory may hold."""
     for name, roles in ROLES.get(type(command), {}).items():
         if name != "bias" or (isinstance(command, Window) and command.init is Init.BIAS):
             yield name, getattr(command, name), roles

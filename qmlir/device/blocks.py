@@ -1,4 +1,4 @@
-"""Bytes of a memory that a command reads or writes."""
+"""Blocks and footprints: the bytes of a memory that a command reads or writes."""
 
 from dataclasses import dataclass
 
@@ -6,16 +6,16 @@ from qmlir.errors import QmlirError
 from qmlir.isa.encoding import Place
 
 WIDTHS = (8, 16, 32, 64)
-"""Integers have so many bits."""
+"""Widths of stored integers, in bits."""
 
 
 class Fault(QmlirError):
-    """What a device stops at: a command that it cannot execute, or that touches what it must not."""
+    """Raised when a device cannot execute a command, or a command touches bytes that it must not touch."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """planes · rows · size bytes of a memory, each plane and row after its own pitch in bytes."""
+    """A strided block of planes · rows · size bytes in one memory; row_pitch and plane_pitch are in bytes."""
 
     place: Place
     size: int
@@ -26,17 +26,17 @@ class Block:
 
     @property
     def empty(self) -> bool:
-        """Whether it has no bytes."""
+        """Whether the block has no bytes."""
         return not (self.size and self.rows and self.planes)
 
     @property
     def bytes(self) -> int:
-        """How many bytes it has."""
+        """How many bytes the block has; the gaps between rows and planes do not count."""
         return self.size * self.rows * self.planes
 
     @property
     def end(self) -> int:
-        """The address behind its last byte."""
+        """The address behind the block's last byte."""
         return self.place.address + (self.planes - 1) * self.plane_pitch + (self.rows - 1) * self.row_pitch + self.size
 
 
@@ -49,10 +49,10 @@ class Footprint:
 
 
 def width(bits: int, allowed: tuple[int, ...] = WIDTHS) -> int:
-    """Bytes of an integer.
+    """The size of an integer in bytes.
 
     Raises:
-        Fault: There are no integers of so many bits.
+        Fault: `allowed` does not contain this number of bits.
     """
     if bits not in allowed:
         raise Fault(f"integers must have {', '.join(map(str, allowed))} bits", got=str(bits))
@@ -60,10 +60,16 @@ def width(bits: int, allowed: tuple[int, ...] = WIDTHS) -> int:
 
 
 def image(place: Place, shape: tuple[int, int, int], pitches: tuple[int, int], bits: int) -> Block:
-    """A tensor [rows, columns, channels]: a plane for each row, a row for each pixel; `pitches` in that order.
+    """The block of a tensor [rows, columns, channels]: each row of the tensor is a plane, each pixel a row of bytes.
+
+    Args:
+        place: Memory and address of the first element.
+        shape: Rows, columns and channels.
+        pitches: Bytes from one row to the next, and from one pixel to the next.
+        bits: Width of an element.
 
     Raises:
-        Fault: It has no elements.
+        Fault: The tensor has no elements.
     """
     rows, columns, channels = shape
     if not (rows and columns and channels):

@@ -1,4 +1,4 @@
-"""Operations that only move data, as copies of strided boxes."""
+"""Operations that only move data, described as copies of strided boxes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,19 +11,23 @@ from qmlir.dialects.nn.indexing import SliceOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
 
 MOST_TRANSFERS = 1 << 10
-"""An operation that takes more transfers of boxes [rows, columns, dense elements] is none for a device."""
+"""A device refuses an operation that takes more transfers of boxes [rows, columns, dense elements]."""
 
 
 Loop = tuple[int, int, int]
-"""How often, and the distances from one to the next where it is taken from and where it goes."""
+"""Trip count, source stride and target stride of a loop."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A box of any rank, from one tensor to another; offsets and strides in elements.
+    """A copy of a box of any rank from one tensor to another; offsets and strides in elements.
 
-    source    the value it is taken from
-    sizes     of the box
+    source          the tensor that the copy reads
+    sizes           extents of the box
+    there           offset of the box in the source
+    there_strides   strides of the box in the source
+    here            offset of the box in the target
+    here_strides    strides of the box in the target
     """
 
     source: SSAValue
@@ -34,17 +38,17 @@ class Copy:
     here_strides: tuple[int, ...]
 
     def loops(self) -> list[Loop]:
-        """As few loops as can be, from the outside in; the last one dense in both."""
+        """The copy as a nest of as few loops as possible, outermost first; the innermost is dense on both sides."""
         return merged([*zip(self.sizes, self.there_strides, self.here_strides, strict=True), (1, 1, 1)])
 
     def run(self, reads: bool) -> int:
-        """How many elements follow each other without a gap where they are taken from, or else where they go."""
+        """How many elements lie adjacent without a gap, in the source if `reads`, otherwise in the target."""
         strides = self.there_strides if reads else self.here_strides
         return merged([*zip(self.sizes, strides, _strides(self.sizes), strict=True), (1, 1, 1)])[-1][0]
 
 
 def merged(loops: Sequence[Loop]) -> list[Loop]:
-    """The same loops from the outside in, those that run on without a gap as one; the innermost stays, if only of 1."""
+    """Joins loops that continue each other without a gap, outermost first; an innermost loop of 1 stays."""
     found = [loops[-1]]
     for count, there, here in reversed(loops[:-1]):
         inner, inner_there, inner_here = found[0]
@@ -56,7 +60,7 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
 
 
 def copies(op: Operation) -> list[Copy]:
-    """The boxes that an operation moves; none of one that moves elements in no such way."""
+    """The copies that carry out an operation; empty if the operation does not only move data by strided boxes."""
     (y,) = op.results
     strides = _strides(shape_of(y))
     match op:
@@ -91,12 +95,12 @@ def copies(op: Operation) -> list[Copy]:
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Of a tensor without gaps, in elements."""
+    """Strides of a dense tensor, in elements."""
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def transfers(op: Operation) -> int | None:
-    """How many transfers of boxes with three loops an operation takes; None of one that moves single elements."""
+    """How many transfers of three-loop boxes an operation takes; None if strided boxes cannot express it."""
     if isinstance(op, ReshapeOp):
         return 0
     found = copies(op)

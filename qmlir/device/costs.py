@@ -1,9 +1,9 @@
-"""How many cycles a command asks of the device, from the numbers of its file alone.
+"""How many cycles a command takes on a device, computed from the numbers of the device file alone.
 
-The array makes one pass for each tile of n output channels by k terms and takes a cycle for every m output positions;
-what follows is bound by elements a cycle, a transfer by the bytes of its bus. Beside that every byte that is read from
-or written to a memory with a bandwidth takes its share of it, whoever moves it: a memory serves one byte after the
-other, reads and writes alike.
+The array makes one pass for each tile of n output channels by k terms, and a pass takes a cycle for every m output
+positions. The commands after a contraction are bound by elements per cycle, a transfer by the bytes per cycle of its
+bus. In addition, each byte that is read from or written to a memory with a bandwidth occupies that memory: a memory
+serves one request after the other, reads and writes alike, whichever engine asks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,11 +33,11 @@ from qmlir.isa.encoding import Command
 
 @dataclass(frozen=True)
 class Demand:
-    """Cycles that a command asks for.
+    """The cycles that a command occupies each resource of the device.
 
-    engine     of its queue; of a transfer, of the bus
-    memories   number of a memory → of its bandwidth
-    setup      before its first byte or element
+    engine     cycles of its queue's engine; for a transfer, cycles of the bus
+    memories   number of a memory → cycles of that memory's bandwidth
+    setup      cycles before the first byte or element
     """
 
     engine: int = 0
@@ -46,28 +46,28 @@ class Demand:
 
     @property
     def busy(self) -> int:
-        """From the first byte or element to the last, when nobody else asks for anything."""
+        """Cycles from the first byte or element to the last, if no other command competes."""
         return max(self.engine, *self.memories.values(), 0)
 
 
 def busy_cycles(command: Command, device: Device, touched: Footprint | None = None) -> int:
-    """Cycles from a command's first byte or element to its last, alone on the device.
+    """Cycles from a command's first byte or element to its last, if the command is alone on the device.
 
     Args:
         command: The command.
         device: The device.
-        touched: What it reads and writes; without that memories count for transfers only.
+        touched: The command's footprint; without it, memory bandwidth counts for transfers only.
     """
     return demand(command, device, touched or _transferred(command)).busy
 
 
 def demand(command: Command, device: Device, touched: Footprint) -> Demand:
-    """What a command asks for.
+    """The cycles that a command occupies each resource of the device.
 
     Args:
         command: The command.
         device: The device.
-        touched: What it reads and writes.
+        touched: The command's footprint.
     """
     queue = device.queue[command.queue]
     if isinstance(command, Host):
@@ -83,7 +83,7 @@ def demand(command: Command, device: Device, touched: Footprint) -> Demand:
 
 
 def _transferred(command: Command) -> Footprint:
-    """What a transfer touches, whatever its pitches."""
+    """The footprint of a transfer with its pitches ignored; empty for every other command."""
     if isinstance(command, Move):
         shape = command.size, command.rows, command.planes
         return Footprint((Block(command.source, *shape),), (Block(command.target, *shape),))
@@ -93,7 +93,7 @@ def _transferred(command: Command) -> Footprint:
 
 
 def _engine_cycles(command: Command, queue: Queue, device: Device) -> int:
-    """Cycles of the engine alone, as if memories had no bounds."""
+    """Cycles of the engine alone, as if memories had unlimited bandwidth."""
     match command:
         case Move() | Fill():
             rate = queue.bytes_per_cycle or queue.elements_per_cycle or 1.0
@@ -115,7 +115,7 @@ def _engine_cycles(command: Command, queue: Queue, device: Device) -> int:
 
 
 def products(command: Command) -> int:
-    """How many products a command computes."""
+    """How many products (multiply-accumulates) a command computes."""
     if not isinstance(command, Window):
         return 0
     places = command.out_rows * command.out_columns * command.kernel_rows * command.kernel_columns * command.channels
@@ -123,7 +123,7 @@ def products(command: Command) -> int:
 
 
 def _rate(data_bits: int, weight_bits: int, device: Device) -> float:
-    """The share of the peak at which the array multiplies these types."""
+    """The share of its peak rate at which the array multiplies these types."""
     for mode in device.array.modes:
         if (mode.a, mode.w) == (f"i{data_bits}", f"i{weight_bits}"):
             return mode.rate
@@ -155,7 +155,7 @@ def _elements(count: int, queue: Queue) -> int:
 
 
 def _memory_cycles(touched: Footprint, device: Device, burst: int) -> tuple[dict[int, int], int]:
-    """Of each memory touched that has a bandwidth the cycles of it; and the latencies of all, one after the other."""
+    """Cycles of each touched memory that has a bandwidth, and the sum of the latencies of all touched memories."""
     shares: dict[int, Fraction] = {}
     latencies: dict[tuple[int, bool], int] = {}
     for block, memory, reads in _touches(touched, device):
@@ -169,7 +169,7 @@ def _memory_cycles(touched: Footprint, device: Device, burst: int) -> tuple[dict
 
 
 def _touches(touched: Footprint, device: Device) -> Iterator[tuple[Block, Memory, bool]]:
-    """Each block with its memory, and whether it is read."""
+    """Yields each block with its memory, and whether the command reads it."""
     for blocks, reads in ((touched.reads, True), (touched.writes, False)):
         for block in blocks:
             if block.place.memory < len(device.memory):
@@ -182,5 +182,5 @@ def _rounded(size: int, burst: int) -> int:
 
 @cache
 def _exact(number: float) -> Fraction:
-    """A rate as the file says it, so that 0.1 is a tenth."""
+    """A rate as the exact decimal in the device file, so that 0.1 is a tenth."""
     return Fraction(str(number))

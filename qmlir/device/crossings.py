@@ -1,4 +1,8 @@
-"""What it costs that the host computes a part of a network: to cross there and back, and to compute at its speed."""
+"""The offload cost of a part of a network: what it costs that the host computes it instead of the device.
+
+A crossing is the boundary transfer: the host begins a routine, reads its tensors and writes its results. On top of the
+crossing comes the computation at the host's speed.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,10 +25,10 @@ from qmlir.isa.commands import Host
 
 @dataclass(frozen=True)
 class Call:
-    """Cycles of one routine of the host.
+    """Cycles of one call of a host routine.
 
-    crossing   to begin it, and to read and write its tensors
-    computing  beyond that, where the host reads constants, or is slower at computing than at reading and writing
+    crossing   cycles to begin the routine, and to read and write its tensors
+    computing  cycles beyond the crossing: the host reads constants, or computes more slowly than it reads and writes
     """
 
     crossing: int
@@ -32,18 +36,18 @@ class Call:
 
     @property
     def cycles(self) -> int:
-        """Of the whole call."""
+        """Cycles of the whole call."""
         return self.crossing + self.computing
 
 
 def call(operations: Sequence[Operation], inputs: Iterable[SSAValue], outputs: Iterable[SSAValue], on: Device) -> Call:
-    """What it costs that the host computes operations.
+    """The cost of a host routine that computes the given operations.
 
     Args:
-        operations: What it computes.
-        inputs: Tensors that it reads, constants apart.
-        outputs: Tensors that it writes.
-        on: The device whose host it is.
+        operations: The operations that the host computes.
+        inputs: Tensors that the routine reads, without constants.
+        outputs: Tensors that the routine writes.
+        on: The device to which the host belongs.
     """
     read, written = (sum(map(stored_bytes, values)) for values in (inputs, outputs))
     crossing, whole = (
@@ -56,7 +60,7 @@ def call(operations: Sequence[Operation], inputs: Iterable[SSAValue], outputs: I
 def least_cycles(
     operations: Sequence[Operation], inputs: Iterable[SSAValue], outputs: Iterable[SSAValue], device: Device
 ) -> int:
-    """Cycles that the device takes at least: each engine works all the time, and nothing is loaded twice."""
+    """A lower bound on the device's cycles: each engine works all the time, and no byte is loaded twice."""
     array = sum((_on_the_array(op, device) for op in operations), Fraction(0))
     after = sum((_after_the_array(op, device) for op in operations), Fraction(0))
     moved = sum(map(stored_bytes, [*inputs, *outputs])) + constant_bytes(operations)
@@ -64,15 +68,15 @@ def least_cycles(
 
 
 def least_moving(op: Operation, device: Device, reads: bool) -> int:
-    """Cycles that the device takes at least to move what the host has written, or will read.
+    """A lower bound on the device's cycles to move a tensor that the host has written or will read.
 
-    That side lies in external memory, of which a transfer moves whole bursts of each run of bytes; the other may lie
-    inside the device and take nothing of it.
+    The host's side of the tensor lies in external memory, where a transfer moves whole bursts of each run of bytes. The
+    other side may lie inside the device, and then costs no external bandwidth.
 
     Args:
-        op: What only moves data.
+        op: An operation that only moves data.
         device: The device.
-        reads: Whether the host has written what is moved; else it will read it.
+        reads: Whether the host has written the tensor that is moved; otherwise the host will read the result.
     """
     size, burst = stored_dtype(op.results[0]).itemsize, _least_burst(device, reads)
     runs = [(prod(copy.sizes), copy.run(reads)) for copy in copies(op)]
@@ -80,7 +84,7 @@ def least_moving(op: Operation, device: Device, reads: bool) -> int:
 
 
 def _on_the_array(op: Operation, device: Device) -> Fraction:
-    """Of the array: products by all its lanes."""
+    """Cycles of the array if it multiplies at full rate with all its lanes."""
     if not isinstance(op, ContractionOp):
         return Fraction(0)
     depthwise, lanes = device.array.depthwise, device.peak_macs
@@ -92,7 +96,7 @@ def _on_the_array(op: Operation, device: Device) -> Fraction:
 
 
 def _after_the_array(op: Operation, device: Device) -> Fraction:
-    """Of what follows the array, and pools: elements by those of the fastest engine."""
+    """Cycles of the work after the array, and of pools, at the rate of the fastest engine."""
     if isinstance(op, ContractionOp):
         return Fraction(0)
     rates = [q.elements_per_cycle for q in device.queue if q.elements_per_cycle is not None]
@@ -100,7 +104,7 @@ def _after_the_array(op: Operation, device: Device) -> Fraction:
 
 
 def _moving(moved: int, device: Device) -> Fraction:
-    """Of the fastest external memory: bytes by those that it serves."""
+    """Cycles to move bytes at the bandwidth of the fastest external memory."""
     rates = [m.bytes_per_cycle for m in device.memory if m.external and m.bytes_per_cycle is not None]
     if not rates:
         return Fraction(0)
@@ -108,7 +112,10 @@ def _moving(moved: int, device: Device) -> Fraction:
 
 
 def _least_burst(device: Device, reads: bool) -> int:
-    """Of the ways from external memories into the device, or out of it; engines that are such a way have none."""
+    """The smallest burst, in bytes, of the queues between external memories and the device.
+
+    It is 1 if a queue has `load` (for reads) or `store` (for writes) fused: that engine moves the bytes itself.
+    """
     if any(("load" if reads else "store") in queue.fused for queue in device.queue):
         return 1
     outside = {memory.id for memory in device.memory if memory.external}

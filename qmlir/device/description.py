@@ -37,7 +37,7 @@ from qmlir.device.values import (
 from qmlir.near_misses import near_misses
 
 # ---------------------------------------------------------------------------------------------------------------
-# [array]: what multiplies and adds
+# [array]: the engine that multiplies and adds
 
 
 class ArrayLanes(Table):
@@ -49,7 +49,7 @@ class ArrayLanes(Table):
 
 
 class Mode(Table):
-    """Types the array multiplies, and how fast."""
+    """Types of data and weights that the array multiplies, and how fast."""
 
     a: Storage = Field(description="type of the data")
     w: Storage = Field(description="type of the weights")
@@ -58,7 +58,7 @@ class Mode(Table):
 
 
 class Fold(Table):
-    """What one pass of the array over k · n weights costs besides a cycle for each m output positions."""
+    """What one pass of the array over k · n weights costs, besides a cycle for each m output positions."""
 
     preload: Cycles = Field(default=0, description="weights go into the array")
     fill: Cycles = Field(default=0, description="until the first sum leaves it")
@@ -75,13 +75,13 @@ class DepthwiseLanes(Table):
 
 
 class Depthwise(Table):
-    """Depthwise convolutions on the array."""
+    """The resources of the array for depthwise convolutions."""
 
     lanes: DepthwiseLanes = Field(description="products in a cycle")
 
 
 class Array(Table):
-    """What multiplies and adds."""
+    """The engine that multiplies and adds."""
 
     dataflow: Literal["ws", "os", "dot"] = Field(
         description="what stays in the array while data streams through it: weights, sums (outputs), or nothing"
@@ -98,14 +98,14 @@ class Array(Table):
 
 
 class Directions(Table):
-    """A number for reading and one for writing."""
+    """A bandwidth for reads and a bandwidth for writes."""
 
     read: BytesPerCycle = Field(description="from the memory")
     write: BytesPerCycle | None = Field(default=None, description="to the memory; none where it is read-only")
 
 
 class Latency(Table):
-    """How long the first byte of a transfer takes."""
+    """Cycles until the first byte of a transfer arrives."""
 
     read: Cycles = Field(default=0, description="from the memory")
     write: Cycles = Field(default=0, description="to the memory")
@@ -128,7 +128,7 @@ class Memory(Table):
 
 
 class Queue(Table):
-    """An engine that works through its commands in order, beside the others."""
+    """An engine that executes its commands in order, in parallel with the other queues."""
 
     id: Name = Field(description="its name in this file")
     engine: Literal["dma", "array", "vector"] = Field(description="what it does")
@@ -152,7 +152,7 @@ class Queue(Table):
     )
 
     def executes(self, step: Literal["post", "pool"]) -> bool:
-        """Whether it does a step that follows contractions: every vector engine does, an array that has it fused."""
+        """Whether the queue executes `step`: a vector engine always does, an array if the step is fused."""
         return self.engine == "vector" or (self.engine == "array" and step in self.fused)
 
 
@@ -168,28 +168,28 @@ class WeightTile(Table):
 
 
 class Layout(Table):
-    """How tensors lie in memory: rows, columns and channels, the last dense."""
+    """The memory layout of tensors: rows, columns and channels, with channels dense."""
 
     channels: Elements = Field(default=1, description="channels are padded to a multiple of this")
     weights: WeightTile | None = Field(default=None, description="weights are padded to multiples of these")
 
 
 class ZeroPoint(Table):
-    """Whether zero points other than 0 are computed."""
+    """Whether the device computes with zero points other than 0."""
 
     activations: Flag = Field(default=False, description="of data")
     weights: Flag = Field(default=False, description="of weights: differences of 9 bits are stored in 8, around one")
 
 
 class Shifts(Table):
-    """Right shifts of a requantization."""
+    """The range of right shifts of a requantization."""
 
     min: Bits = Field(default=0, description="least")
     max: Bits = Field(default=31, description="most")
 
 
 class Bias(Table):
-    """What is added to sums."""
+    """How the device stores and adds the bias of a contraction."""
 
     type: Addend = Field(
         default="i32", description="its type; i8 and i16 are moved left to the sums' steps, all of a layer alike"
@@ -198,12 +198,12 @@ class Bias(Table):
 
     @property
     def moved_bits(self) -> int | None:
-        """The bits of numbers that are moved left to the steps of the sums; None of others."""
+        """Bits of a bias that is shifted left to the scale of the sums; None if the bias is not shifted."""
         return int(self.type[1:]) if self.type in ("i8", "i16") else None
 
 
 class Quantization(Table):
-    """How the device changes from one scale to another."""
+    """The quantized types of the device, and how it changes from one scale to another."""
 
     types: tuple[Storage, ...] = Field(min_length=1, description="types of data")
     scale: Literal["pow2", "mult-shift", "float32"] = Field(
@@ -244,7 +244,7 @@ CONTRACTS = {
     ("mult-shift", "half-away", True): "away16",
     ("float32", "half-even", False): "float_even",
 }
-"""(scale, rounding, whether the multiplier is one of 16 bits) → contract."""
+"""(scale, rounding, whether the multiplier is narrower than 32 bits) → contract."""
 
 # ---------------------------------------------------------------------------------------------------------------
 # The file
@@ -270,17 +270,17 @@ class Device(Table):
 
     @property
     def peak_macs(self) -> int:
-        """Products of the array in a cycle, in its fastest mode."""
+        """Products (multiply-accumulates) of the array in a cycle, in its fastest mode."""
         lanes = self.array.lanes
         return lanes.k * lanes.n * lanes.m
 
     def memory_of(self, role: Role) -> Memory:
-        """The memory inside the device that holds a role; an external one where none inside does."""
+        """The memory that holds a role; a memory inside the device takes precedence over an external memory."""
         holding = sorted((m for m in self.memory if role in m.holds), key=lambda m: m.external)
         return holding[0]
 
     def bus_of(self, queue: Queue) -> str:
-        """The bus of a queue, by the first of the queues that share it."""
+        """The name of a queue's bus: the id of the first queue in the file that shares it."""
         shared = {queue.id}
         for _ in self.queue:
             shared |= {q.id for q in self.queue if q.shares_bus_with in shared}

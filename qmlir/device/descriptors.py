@@ -1,8 +1,9 @@
-"""Waits as links between descriptors: for devices that start a command when a count has come down to nothing.
+"""Waits as links between descriptors, for devices that start a command when its counter reaches zero.
 
-Each command stands in a descriptor with the count of those that it waits for, and with its consumers: those whose
-counts go down by one when it is done. Who waits for one queue twice names a later command the second time, so that a
-command has at most one consumer on each queue, and a descriptor one place for each.
+Each command has a descriptor with a counter and a list of consumers. The counter says how many commands this command
+waits for; each consumer is a command whose counter this command decrements when it is done. If a queue waits
+for the same queue twice, the second wait names a later command. A command therefore has at most one consumer on each
+queue, and its descriptor needs one field for each queue.
 """
 
 from collections.abc import Sequence
@@ -14,17 +15,17 @@ from qmlir.isa.encoding import Command
 
 @dataclass(frozen=True)
 class Descriptor:
-    """How many commands one waits for, and which wait for it: numbers in the program."""
+    """How many commands a command waits for, and the numbers in the program of the commands that wait for it."""
 
     count: int = 0
     consumers: tuple[int, ...] = ()
 
 
 def descriptors(commands: Sequence[Command], device: Device) -> list[Descriptor]:
-    """What stands in the descriptor of each command beside it.
+    """The descriptor of each command, in program order.
 
     Args:
-        commands: Commands that wait for earlier ones.
+        commands: Commands that wait for earlier commands.
         device: The device.
     """
     places: list[list[int]] = [[] for _ in device.queue]

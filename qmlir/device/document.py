@@ -1,4 +1,4 @@
-"""The reference pages of a device file: its keys, and what each shipped device computes, from the schema itself."""
+"""Generates the reference pages of device files from their schema: the keys, and what each shipped device computes."""
 
 from collections.abc import Iterator
 from typing import Any, cast, get_args
@@ -38,7 +38,7 @@ def _value(field: FieldInfo) -> str:
 
 
 def _words(annotation: Any) -> Iterator[str]:
-    """What an annotation admits, in words."""
+    """Yields the values that an annotation admits, in words."""
     names = {bool: "true or false", str: "a name"}
     if annotation in names:
         yield names[annotation]
@@ -61,12 +61,12 @@ def _default(field: FieldInfo) -> str:
 
 
 def rules_page() -> str:
-    """What the commands of every device ask, as Markdown."""
+    """The rules that every device imposes on operations, as a Markdown list."""
     return "".join(f"* {sentence}\n" for sentence, _ in RULES)
 
 
 def operations_page(device: Device) -> str:
-    """What a device computes and what it asks of each operation, as Markdown."""
+    """The operations that a device computes and the limits on each, as Markdown."""
     lines = [f"## {device.name}", ""]
     for kind in EVERY:
         if getattr(device.ops, kind) is None:

@@ -1,7 +1,7 @@
-"""What every command reads and writes: the meaning of isa/commands.py as far as bytes go.
+"""The footprint of every command: which bytes it reads and writes, as isa/commands.py defines the command.
 
-The simulator judges bounds and races by it before it executes, the compiler derives waits from it, and the cost model
-how many bytes pass.
+The simulator checks bounds and races with footprints before it executes. The compiler derives waits from them, and the
+cost model derives how many bytes are moved.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,31 +29,31 @@ from qmlir.isa.commands import (
 from qmlir.isa.encoding import Command
 
 MAX_ELEMENTS = 1 << 24
-"""A command works on at most so many elements; a stream that asks for more is damaged."""
+"""The most elements that a command may work on; a stream that asks for more is damaged."""
 
 MAX_TAPS = 1 << 12
-"""A window has at most so many elements."""
+"""The most elements that a window may have."""
 
 MAX_PRODUCTS = 1 << 32
-"""A command computes at most so many products."""
+"""The most products that a command may compute."""
 
 MAX_CHANNELS = 1 << 20
-"""Sums over so many channels are exact in float64, whatever the data."""
+"""The most channels of a command; sums over this many channels are exact in float64, whatever the data."""
 
 Contexts = Mapping[int, SetContext]
 
 
 def footprint(command: Command, device: Device, contexts: Contexts, routines: Sequence[Footprint] = ()) -> Footprint:
-    """What a command reads and writes.
+    """The bytes that a command reads and writes.
 
     Args:
-        command: The command; its queue is one of the device.
+        command: The command; its queue exists on the device.
         device: The device.
-        contexts: Number → the command that wrote it last.
-        routines: What each routine of the host reads and writes.
+        contexts: Number of a context → the command that wrote it last.
+        routines: The footprint of each host routine.
 
     Raises:
-        Fault: A number in it is out of its range.
+        Fault: A number in the command is out of its range.
     """
     if isinstance(command, Host):
         return _host(command, routines)
@@ -64,10 +64,10 @@ def footprint(command: Command, device: Device, contexts: Contexts, routines: Se
 def footprints(
     commands: Iterable[Command], device: Device, routines: Sequence[Footprint] = ()
 ) -> Iterator[tuple[Command, Footprint]]:
-    """The commands of a program, each with what it reads and writes.
+    """Yields each command of a program with its footprint.
 
     Raises:
-        Fault: A number in one is out of its range.
+        Fault: A number in a command is out of its range.
     """
     contexts: dict[int, SetContext] = {}
     for command in commands:
@@ -93,7 +93,7 @@ def context_of(command: Command, contexts: Contexts) -> SetContext:
     """The context that a command uses.
 
     Raises:
-        Fault: None was written.
+        Fault: No command wrote this context.
     """
     if command.ctx not in contexts:
         raise Fault("must use a context that was written", got=f"context {command.ctx}")
@@ -111,7 +111,7 @@ def _context(command: SetContext, device: Device, contexts: Contexts) -> Footpri
 
 
 def table_block(context: SetContext, channels: int) -> Block:
-    """The table that a context reads for so many channels."""
+    """The bytes of the table that a context reads for a number of channels."""
     if context.step is Step.LOOKUP:
         return Block(context.table, 256 * width(context.bits))
     return Block(context.table, 8 * (channels if context.per_channel else 1))
@@ -122,7 +122,7 @@ def table_block(context: SetContext, channels: int) -> Block:
 
 
 def move_blocks(command: Move) -> tuple[Block, Block]:
-    """Source and target."""
+    """The source and target blocks of a transfer."""
     size, rows, planes = command.size, command.rows, command.planes
     return (
         Block(command.source, size, rows, planes, command.source_row, command.source_plane),
@@ -136,7 +136,7 @@ def _move(command: Move, device: Device, contexts: Contexts) -> Footprint:
 
 
 def fill_block(command: Fill) -> Block:
-    """Target."""
+    """The target block of a fill."""
     return Block(command.target, command.size, command.rows, command.planes, command.target_row, command.target_plane)
 
 
@@ -151,7 +151,7 @@ def _fill(command: Fill, device: Device, contexts: Contexts) -> Footprint:
 
 
 class WindowBlocks(NamedTuple):
-    """What a convolution touches; `bias` only where it begins with one."""
+    """The blocks that a convolution touches; the bias is read only if the sums begin with it."""
 
     data: Block
     weights: Block
@@ -160,18 +160,18 @@ class WindowBlocks(NamedTuple):
 
 
 def outputs(command: Window) -> int:
-    """Output channels of a convolution."""
+    """The number of output channels of a convolution."""
     return command.out_channels if isinstance(command, Convolve) else command.channels
 
 
 def weight_tile(device: Device) -> tuple[int, int]:
-    """Output channels and terms of the blocks in which weights are stored."""
+    """The block in which weights are stored: output channels by terms of a sum."""
     tile = device.layout.weights
     return (1, 1) if tile is None else (tile.n, tile.k)
 
 
 def window_blocks(command: Window, device: Device) -> WindowBlocks:
-    """What a convolution touches."""
+    """The blocks that a convolution touches."""
     shape = (command.rows, command.columns, command.channels)
     sum_bytes = width(command.sum_bits, (32, 64))
     terms = command.kernel_rows * command.kernel_columns * command.channels
@@ -217,7 +217,7 @@ def _window(command: Window, device: Device, contexts: Contexts) -> Footprint:
 
 
 def _check_window(command: Window | Pool) -> None:
-    """Raises Fault if a window is out of all bounds: no program needs it, and it would take for ever."""
+    """Raises Fault if a window is larger than any program needs, and the simulator would take too long for it."""
     taps = command.kernel_rows * command.kernel_columns
     if not 1 <= taps <= MAX_TAPS:
         raise Fault(f"a window must have 1 to {MAX_TAPS} elements", got=str(taps))
@@ -231,11 +231,11 @@ def _check_window(command: Window | Pool) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What follows
+# Commands that follow a contraction
 
 
 def post_blocks(command: Post, context: SetContext) -> tuple[Block, Block]:
-    """Source and target."""
+    """The source and target blocks of a change of scale or table lookup."""
     shape = (command.rows, command.columns, command.channels)
     return (
         image(command.source, shape, (command.source_row, command.source_pixel), command.source_bits),
@@ -250,7 +250,7 @@ def _post(command: Post, device: Device, contexts: Contexts) -> Footprint:
 
 
 def arithmetic_blocks(command: Arithmetic, context: SetContext) -> tuple[Block, Block, Block]:
-    """Left, right and target."""
+    """The left, right and target blocks of an arithmetic command."""
     shape = (command.rows, command.columns, command.channels)
     return (
         image(command.lhs, shape, (command.lhs_row, command.lhs_pixel), command.bits),
@@ -270,7 +270,7 @@ def _arithmetic(command: Arithmetic, device: Device, contexts: Contexts) -> Foot
 
 
 def pool_blocks(command: Pool) -> tuple[Block, Block]:
-    """Source and target."""
+    """The source and target blocks of a pool."""
     inside = (command.rows, command.columns, command.channels)
     outside = (command.out_rows, command.out_columns, command.channels)
     return (
@@ -287,7 +287,7 @@ def _pool(command: Pool, device: Device, contexts: Contexts) -> Footprint:
 
 
 def reduce_blocks(command: Reduce) -> tuple[Block, Block]:
-    """Source and sums."""
+    """The source block of a reduction and the block of its sums."""
     shape = (command.rows, command.columns, command.channels)
     source = image(command.source, shape, (command.row_pitch, command.pixel_pitch), command.bits)
     return source, Block(command.sums, command.channels * 4)
@@ -310,4 +310,4 @@ _RULES: dict[type[Command], Callable[[Any, Device, Contexts], Footprint]] = {
     Pool: _pool,
     Reduce: _reduce,
 }
-"""Command → what it touches. What is not here touches nothing."""
+"""Command → the function that computes its footprint; a command that is not listed touches no bytes."""

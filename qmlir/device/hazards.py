@@ -1,7 +1,8 @@
-"""Which commands a command has to wait for: those that touched the same bytes, in granules as the device aligns them.
+"""Finds the commands that a command has to wait for: earlier commands that touched the same bytes.
 
-For each granule of each memory and each queue is kept the last command of that queue that read it, and the last that
-wrote it. A queue works in order, so waiting for the last of its commands that matter is waiting for all of them.
+Bytes are tracked in granules, the alignment units of each memory. For each granule and each queue, `Hazards` keeps the
+last command of that queue that read the granule and the last that wrote it. A queue works in order, so waiting for its
+last conflicting command means waiting for all its conflicting commands.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,36 +15,36 @@ from qmlir.device.blocks import Block, Fault, Footprint
 from qmlir.device.description import Device
 
 Counts = npt.NDArray[np.int32]
-"""For each queue how many of its commands."""
+"""For each queue, a number of its commands."""
 
 Granules = slice | npt.NDArray[np.int64]
 
 
 class Touched(NamedTuple):
-    """Granules that a command reads and writes, each with the number of their memory."""
+    """Granules that a command reads and writes, each with the number of its memory."""
 
     reads: Sequence[tuple[int, Granules]]
     writes: Sequence[tuple[int, Granules]]
 
     def within(self, memories: Collection[int]) -> "Touched":
-        """Those of some memories."""
+        """The granules that lie in the given memories."""
         return Touched(*([each for each in touched if each[0] in memories] for touched in self))
 
 
 class Hazards:
-    """What was touched so far."""
+    """The granules that the commands so far have touched."""
 
     def __init__(self, device: Device):
         queues = len(device.queue)
         self._memories = device.memory
         granules = [-(-memory.bytes // memory.align) for memory in device.memory]
-        # Zeros are pages that nobody has touched: a memory costs here what of it is used.
+        # The operating system commits zeroed pages at the first write: a memory costs only the part that is used.
         self._written = [np.zeros((queues, count), np.int32) for count in granules]
         self._read = [np.zeros((queues, count), np.int32) for count in granules]
         self._none = np.zeros(queues, np.int32)
 
     def before(self, touched: Touched) -> Counts:
-        """How many commands of each queue must be finished before one that touches this starts."""
+        """How many commands of each queue must be finished before a command that touches these granules starts."""
         needed = self._none.copy()
         for memory, granules in (*touched.reads, *touched.writes):
             np.maximum(needed, self._written[memory][:, granules].max(axis=1), out=needed)
@@ -52,7 +53,7 @@ class Hazards:
         return needed
 
     def touch(self, touched: Touched, queue: int, count: int) -> None:
-        """Notes that command number `count` of a queue, from 1, touches this."""
+        """Records that command number `count` of a queue, counted from 1, touches these granules."""
         for memory, granules in touched.reads:
             self._read[memory][queue, granules] = count
         for memory, granules in touched.writes:
@@ -62,7 +63,7 @@ class Hazards:
         """The granules of a footprint.
 
         Raises:
-            Fault: It lies beyond its memory.
+            Fault: The footprint lies beyond its memory.
         """
         reads, writes = (
             [(block.place.memory, self._granules(block)) for block in blocks if not block.empty]
@@ -71,7 +72,7 @@ class Hazards:
         return Touched(reads, writes)
 
     def _granules(self, block: Block) -> Granules:
-        """The granules that a block touches."""
+        """The granules that a block touches, as a slice or as an array of numbers."""
         memory = self._memories[block.place.memory]
         if block.place.address < 0 or block.end > memory.bytes:
             got = f"bytes {block.place.address} to {block.end} of {memory.id}, which has {memory.bytes}"

@@ -1,4 +1,4 @@
-"""What a device makes of a network in integers: which operations it computes, and why it refuses the others."""
+"""Reports which operations of an integer network a device computes, and why it refuses the others."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from qmlir.rewriting import node_name
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a device makes of one operation.
+    """Whether a device computes an operation, and why not.
 
-    node        the source nodes it stands for
+    node        the source nodes that the operation stands for
     operation   its kind, such as `qint.conv2d`
-    macs        products it computes
-    refusals    why the device does not compute it, a sentence each; none if it does
+    macs        products that it computes
+    refusals    why the device does not compute it, a sentence each; empty if the device computes it
     """
 
     node: str
@@ -33,12 +33,12 @@ class Verdict:
 
 
 def verdicts(module: ModuleOp, device: Device) -> list[Verdict]:
-    """A verdict on each operation of a network on the qint level, in program order."""
+    """The verdict on each operation of a network on the qint level, in program order."""
     return [Verdict(_node(op), op.name, products(op), tuple(reasons(op, device))) for op in _computing(module)]
 
 
 def _node(op: Operation) -> str:
-    """The source nodes of an operation: of sums those of the operation that ends them, which carries the names."""
+    """The source nodes of an operation; sums are named by the operation that ends them, which carries the names."""
     named = op
     while NAME not in named.attributes and (uses := list(named.results[0].uses)) and len(uses) == 1:
         named = uses[0].operation
@@ -48,13 +48,13 @@ def _node(op: Operation) -> str:
 
 
 def _computing(module: ModuleOp) -> Iterator[Operation]:
-    """The operations that compute or move data; a change of type alone does neither."""
+    """Yields the operations that compute or move data; a change of type alone does neither."""
     for op in module.walk():
         if isinstance(op, TensorOp) and not isinstance(op, ConstantOp | StorageCastOp):
             yield op
 
 
 def share_on_device(verdicts: Sequence[Verdict]) -> float:
-    """The share of all products that the device computes; 1 of a network without any."""
+    """The share of all products that the device computes; 1 if the network has no products."""
     total = sum(v.macs for v in verdicts)
     return sum(v.macs for v in verdicts if not v.refusals) / total if total else 1.0

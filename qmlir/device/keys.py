@@ -13,14 +13,14 @@ def keys_of(table: type[Table]) -> dict[str, FieldInfo]:
 
 
 def table_of(annotation: Any) -> type[Table] | None:
-    """The table that an annotation names: itself, an option's or a tuple's."""
+    """The table class that an annotation names, directly or inside an option or a tuple; None if it names no table."""
     if isinstance(annotation, type) and issubclass(annotation, Table):
         return annotation
     return next((t for a in get_args(annotation) if (t := table_of(a)) is not None), None)
 
 
 def unit_of(field: FieldInfo) -> str | None:
-    """The unit of a field's value; None of what has none."""
+    """The unit of a field's value; None if the value has no unit."""
     return _unit(field) or _unit_within(field.annotation)
 
 
@@ -30,7 +30,7 @@ def _unit(field: FieldInfo) -> str | None:
 
 
 def _unit_within(annotation: Any) -> str | None:
-    """The unit that an annotation carries for one of the types it names."""
+    """The unit that one of the types in an annotation carries; None if no type carries a unit."""
     for part in (*getattr(annotation, "__metadata__", ()), *get_args(annotation)):
         unit = _unit(part) if isinstance(part, FieldInfo) else _unit_within(part)
         if unit is not None:

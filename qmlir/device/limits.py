@@ -1,8 +1,8 @@
-"""What a device does not compute, in words: one table from which legality, documentation and tests come.
+"""The limits of a device: one table from which legality, documentation and tests are derived.
 
-A `Limit` belongs to a key of the device file. It says of an integer operation what it has (`got`), what the device
-wants (`wanted`), and whether the one fits the other. Operations are judged on the qint level, where zero points,
-multipliers and shifts are attributes.
+A `Limit` belongs to a key of the device file. It reads a property of an integer operation (`got`), reads what the
+device allows (`wanted`), and decides whether the operation fits. Operations are judged on the qint level, where zero
+points, multipliers and shifts are attributes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ OPERATIONS: dict[type[Operation], str] = {
     qint.RequantizeOp: "requantize",
     qint.LookupOp: "lut",
 }
-"""Integer operation → the key of [ops] that allows it; what moves data has the key `move`."""
+"""Integer operation → the key of [ops] that allows it; operations that only move data have the key `move`."""
 
 EVERY = (*dict.fromkeys(OPERATIONS.values()), "move")
 """All keys of [ops]."""
@@ -39,14 +39,14 @@ EVERY = (*dict.fromkeys(OPERATIONS.values()), "move")
 
 @dataclass(frozen=True)
 class Limit:
-    """One thing a device may ask of an operation.
+    """A limit that a device may impose on an operation.
 
-    key       of the device file
-    kinds     keys of [ops] to which it applies
-    sentence  what is asked, with {wanted}: `rows and columns of the window are at most {wanted}`
-    wanted    what the device says; None asks nothing
-    got       what the operation has; None where it has nothing of the kind
-    fits      whether the operation's is allowed
+    key       key of the device file
+    kinds     keys of [ops] to which the limit applies
+    sentence  the limit in words, with {wanted}: `rows and columns of the window are at most {wanted}`
+    wanted    what the device allows; None if the device sets no limit
+    got       what the operation has; None if the operation does not have this property
+    fits      whether what the operation has is allowed
     """
 
     key: str
@@ -57,17 +57,17 @@ class Limit:
     fits: Callable[[Any, Any], bool]
 
     def text(self, wanted: object) -> str:
-        """The sentence about a device."""
+        """The limit's sentence for a device."""
         return self.sentence.format(wanted=_text(wanted))
 
 
 def kind_of(op: Operation) -> str | None:
-    """The key of [ops] that allows an operation; None of what no device knows."""
+    """The key of [ops] that allows an operation; None if no device file has a key for it."""
     return "move" if isinstance(op, MovementOp) else OPERATIONS.get(type(op))
 
 
 def refusals(op: Operation, device: Device) -> list[str]:
-    """Why a device does not compute an operation, a sentence each; none if it does."""
+    """Why a device does not compute an operation, a sentence each; empty if the device computes it."""
     kind = kind_of(op)
     if kind is None:
         return [f"no device file has a key for {op.name}"]
@@ -81,14 +81,14 @@ def refusals(op: Operation, device: Device) -> list[str]:
 
 
 def limits_of(device: Device, kind: str) -> Iterator[tuple[Limit, Any]]:
-    """The limits of a device on one kind of operation, and what it wants there."""
+    """Yields the limits that a device sets on a kind of operation, each with the value that it allows."""
     for limit in LIMITS:
         if kind in limit.kinds and (wanted := limit.wanted(device, kind)) is not None:
             yield limit, wanted
 
 
 def _text(value: object) -> str:
-    """A value as people write it: 3x3, [0, 31], i8 or i16."""
+    """A value in words: 3x3, [0, 31], i8 or i16."""
     if isinstance(value, range):
         return f"[{value.start}, {value.stop - 1}]"
     if isinstance(value, frozenset):
@@ -100,7 +100,7 @@ def _text(value: object) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What devices want
+# Limits of the device file
 
 
 def _powers_of_two(numbers: frozenset[int], _: object) -> bool:
@@ -112,7 +112,7 @@ def _right_shifts(device: Device) -> range:
 
 
 def _multiplied(device: Device) -> Iterator[str]:
-    """Types that the array multiplies."""
+    """Yields the pairs of types that the array multiplies."""
     for mode in device.array.modes:
         yield f"{mode.a} by {mode.w}"
         if device.quant.zero_point.weights:
@@ -120,7 +120,7 @@ def _multiplied(device: Device) -> Iterator[str]:
 
 
 def _of(kind_key: str) -> Callable[[Device, str], Any]:
-    """The value of a key in the table of the operation's kind; None where the table has no such key."""
+    """A function that reads a key in the table of the operation's kind; None if the table has no such key."""
     return lambda device, kind: getattr(getattr(device.ops, kind), kind_key, None)
 
 
@@ -341,4 +341,4 @@ LIMITS = (
         _within,
     ),
 )
-"""Every limit; what a device file does not limit has no sentence there."""
+"""Every limit that a device file can set; a key that is left out sets no limit."""

@@ -1,4 +1,7 @@
-"""A module of a device: which device, and below `npu-tile` one function of buffers and of what is done with them."""
+"""The parts of a module that is compiled for a device: its device, its function of commands, and its buffers.
+
+The module names its device in an attribute. From `npu-tile` on it has one function that holds buffers and commands.
+"""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,20 +18,20 @@ from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import PipelineError
 
 LAYERS = "npu.layers"
-"""The module's attribute with the names that `Mark` refers to."""
+"""The module attribute with the layer names that `Mark` commands refer to."""
 
 FILLED = "npu.filled"
-"""The module's attribute that says how full each external memory is: its name → a `Filled`."""
+"""The module attribute that says how full each external memory is: name of the memory → a `Filled`."""
 
 Step = IssueOp | CallOp
-"""What takes a place in a queue."""
+"""An operation that takes a position in a queue: a command, or a call of the host."""
 
 
 def device_of(module: ModuleOp) -> Device:
-    """The device that a module is for.
+    """The device that a module is compiled for.
 
     Raises:
-        PipelineError: The module names none.
+        PipelineError: The module names no device.
     """
     named = module.attributes.get(DEVICE)
     if not isinstance(named, StringAttr):
@@ -42,9 +45,9 @@ def device_of(module: ModuleOp) -> Device:
 class Filled:
     """How full a memory is, in bytes.
 
-    tensors     what shares its bytes over time
-    bound       of that, the most that lives at once
-    constants   what is there from the start
+    tensors     bytes of the area in which tensors share space over time
+    bound       a lower bound of that area: the most bytes that are live at once
+    constants   bytes of the data that is there from the start
     """
 
     tensors: int
@@ -52,12 +55,12 @@ class Filled:
     constants: int
 
     def attribute(self) -> DictionaryAttr:
-        """As a module keeps it."""
+        """The attribute in which a module keeps these numbers."""
         return DictionaryAttr({name: IntegerAttr(value, i64) for name, value in asdict(self).items()})
 
 
 def filled_of(module: ModuleOp) -> dict[str, Filled]:
-    """How full each external memory of a module's device is; nothing before `npu-place`."""
+    """How full each external memory of a module's device is; empty before `npu-place`."""
     found: dict[str, Filled] = {}
     noted = module.attributes.get(FILLED)
     for name, entry in noted.data.items() if isinstance(noted, DictionaryAttr) else ():
@@ -72,10 +75,10 @@ def function_of(module: ModuleOp, name: str) -> func.FuncOp:
 
     Args:
         module: The module.
-        name: Of the pass that asks, for the error.
+        name: Name of the pass that asks, for the error message.
 
     Raises:
-        PipelineError: There is none, or there are several.
+        PipelineError: No function or more than one function holds commands.
     """
     functions = [f for f in module.body.block.ops if isinstance(f, func.FuncOp) and not f.is_declaration]
     found = [f for f in functions if any(isinstance(op, Step) for op in f.body.block.ops)]
@@ -85,21 +88,21 @@ def function_of(module: ModuleOp, name: str) -> func.FuncOp:
 
 
 def steps_of(function: func.FuncOp) -> list[Step]:
-    """What is done, in order."""
+    """The commands and host calls of a function, in order."""
     return [op for op in function.body.block.ops if isinstance(op, Step)]
 
 
 def buffers_of(function: func.FuncOp) -> list[BufferOp]:
-    """All buffers."""
+    """The buffers of a function."""
     return [op for op in function.body.block.ops if isinstance(op, BufferOp)]
 
 
 def context_of(module: ModuleOp, target: str | Path | None = None) -> QmlirContext:
-    """A context for a module: with its target, if it is for a device.
+    """A context for a module; if the module is for a device, the context has that device as its target.
 
     Args:
         module: A network.
-        target: A device; by default the one that the module names.
+        target: A device; by default the device that the module names.
     """
     context = make_context()
     named = module.attributes.get(DEVICE)

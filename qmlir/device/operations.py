@@ -1,4 +1,4 @@
-"""[ops] and [fallback] of a device file: what the device computes, with its limits, and what becomes of the rest."""
+"""[ops] and [fallback] of a device file: what the device computes with which limits, and where the rest runs."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Pair = tuple[Elements, Elements]
 
 
 class Window(Table):
-    """Limits of an operation with a sliding window; what is not given is not limited."""
+    """Limits of an operation with a sliding window; a key that is left out sets no limit."""
 
     kernel_max: Pair | None = Field(default=None, description="rows, columns of the window")
     kernel_area_max: Elements | None = Field(default=None, description="rows · columns of the window")
@@ -57,14 +57,14 @@ class AveragePool(Window):
 
 
 class Lookup(Table):
-    """Tables of functions of one element."""
+    """Limits of lookup tables, which compute functions of one element."""
 
     entries: Literal[256, 512, 513] = Field(description="how many entries")
     type: Storage = Field(description="type of the entries")
 
 
 class Operations(Table):
-    """What the device computes, each with its limits; what is not there is refused."""
+    """The operations that the device computes, each with its limits; the device refuses an operation without a key."""
 
     conv2d: Convolution | None = Field(default=None, description="convolutions")
     depthwise: DepthwiseConvolution | None = Field(default=None, description="depthwise convolutions")
@@ -82,7 +82,7 @@ class Operations(Table):
 
 
 class Fallback(Table):
-    """What becomes of operations that the device refuses."""
+    """What happens with operations that the device refuses."""
 
     kind: Literal["error", "host"] = Field(description="an error, or the host computes them")
     operations: tuple[Name, ...] = Field(default=(), description="host: which ones; none listed means any")

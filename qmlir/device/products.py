@@ -1,4 +1,4 @@
-"""How much an operation computes, in numbers: products of contractions, and operations on single elements."""
+"""How much an operation computes: products of contractions, and operations on single elements."""
 
 from collections.abc import Iterable
 from math import prod
@@ -15,7 +15,7 @@ from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 
 
 def products(op: Operation) -> int:
-    """How many products an operation computes, in integers or floats; 0 of what is no contraction."""
+    """How many products an operation computes, in integers or floats; 0 unless it is a contraction."""
     match op:
         case qint.DepthwiseConv2DOp() | nn.DepthwiseConv2DOp():
             return prod(shape_of(op.results[0])) * prod(shape_of(op.w)[1:3])
@@ -28,12 +28,12 @@ def products(op: Operation) -> int:
 
 
 def work_of(operations: Iterable[Operation]) -> int:
-    """Products, and other operations on single elements; what only moves data, or renames it, has none."""
+    """Products and other operations on single elements; data movement and renaming count 0."""
     return sum(products(op) or _steps(op) for op in operations)
 
 
 def _steps(op: Operation) -> int:
-    """Elements that are computed; of a pool each element of each window."""
+    """How many elements are computed; a pool counts each element of each window."""
     if not isinstance(op, TensorOp | CastOp) or isinstance(op, MovementOp | StorageCastOp | nn.ConstantOp):
         return 0
     pools = isinstance(op, qint.MaxPool2DOp | qint.AveragePool2DOp | qint.GlobalSumPoolOp)

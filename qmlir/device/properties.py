@@ -1,4 +1,4 @@
-"""What an integer operation has that a device may limit: windows, strides, types, zero points, factors."""
+"""The properties of an integer operation that a device may limit: windows, strides, types, zero points, factors."""
 
 from dataclasses import dataclass
 from math import inf
@@ -19,7 +19,7 @@ from qmlir.dialects.windows import WindowOp
 
 
 def window(op: Operation) -> tuple[int, int] | None:
-    """Rows and columns of a window; of a global pool the whole image."""
+    """Rows and columns of a window; for a global pool, the whole image."""
     match op:
         case qint.MaxPool2DOp() | qint.AveragePool2DOp():
             return op.window_values()
@@ -34,13 +34,13 @@ def window(op: Operation) -> tuple[int, int] | None:
 
 
 def area(op: Operation) -> int | None:
-    """Rows · columns of a window."""
+    """Rows · columns of a window; None if the operation has no window."""
     extents = window(op)
     return None if extents is None else extents[0] * extents[1]
 
 
 def stride(op: Operation) -> int | None:
-    """The largest stride; along an axis with one window there is none."""
+    """The largest stride; an axis with only one window position counts as stride 1."""
     if not isinstance(op, WindowOp):
         return None
     steps = zip(op.stride_values(), shape_of(op.results[0])[1:3], strict=True)
@@ -48,58 +48,58 @@ def stride(op: Operation) -> int | None:
 
 
 def dilation(op: Operation) -> int | None:
-    """The larger dilation."""
+    """The largest dilation; None if the operation has no window."""
     return max(op.dilation_values()) if isinstance(op, WindowOp) else None
 
 
 def padding(op: Operation) -> int | None:
-    """The largest padding of a side."""
+    """The largest padding on any side; None if the operation has no window."""
     return max(op.padding_values()) if isinstance(op, WindowOp) else None
 
 
 def groups(op: qint.Conv2DOp) -> int:
-    """Into how many groups channels fall."""
+    """The number of groups into which channels fall."""
     return op.group_count()
 
 
 def input_channels(op: qint.Conv2DOp) -> int:
-    """Channels of the data."""
+    """The number of input channels."""
     return shape_of(op.x)[-1]
 
 
 def channel_multiplier(op: qint.DepthwiseConv2DOp) -> int:
-    """Output channels for each input channel."""
+    """The number of output channels for each input channel."""
     return shape_of(op.w)[-1] // max(shape_of(op.x)[-1], 1)
 
 
 def terms(op: Operation) -> int:
-    """Products in a sum of a matrix product."""
+    """The number of products in each sum of a matrix product."""
     return shape_of(op.operands[0])[-1]
 
 
 def divisors(op: Operation) -> frozenset[int]:
-    """By how many elements a pool divides."""
+    """The numbers of elements by which a pool divides."""
     if isinstance(op, qint.AveragePool2DOp):
         return frozenset(int(n) for n in op.counts().reshape(-1))
     return frozenset({area(op) or 1})
 
 
 def narrow_types(op: Operation) -> frozenset[str]:
-    """Types of the data that an operation reads and writes, floats among them, not of its sums or indices."""
+    """Types of the data that an operation reads and writes, floats included, without i32 and i64 (sums, indices)."""
     elements = map(element_of, (*op.operands, *op.results))
     return frozenset(map(str, elements)) - {"i32", "i64"}
 
 
 AROUND = " around a zero point"
-"""Behind the types of data and weights: the weights have a zero point other than 0."""
+"""Suffix to the types of data and weights: the weights have a zero point other than 0."""
 
 
 @dataclass(frozen=True)
 class Multiplied:
-    """What a contraction multiplies.
+    """The types that a contraction multiplies.
 
-    types    of data and weights, as `i8 by i8`
-    narrow   the types if its weights are stored with a zero point; None where that makes them no narrower
+    types    types of data and weights, such as `i8 by i8`
+    narrow   the types if the weights are stored with a zero point; None if that makes the weights no narrower
     """
 
     types: str
@@ -110,7 +110,7 @@ class Multiplied:
 
 
 def multiplied(op: WeightedOp) -> Multiplied:
-    """The types of data and weights."""
+    """The types of data and weights that a contraction multiplies."""
     data, weights = (str(element_of(v)) for v in op.operands[:2])
     constant = op.w.owner
     narrow = isinstance(constant, ConstantOp) and around_zero_point(constant.value.array) is not None
@@ -118,37 +118,37 @@ def multiplied(op: WeightedOp) -> Multiplied:
 
 
 def sums(op: WeightedOp) -> Sums:
-    """How wide its sums get."""
+    """The width that a contraction's sums need."""
     types = multiplied(op)
     return sums_of(op, (types.narrow or types.types).removesuffix(AROUND))
 
 
 def zero_points(op: Operation) -> frozenset[int]:
-    """All zero points."""
+    """All zero points of an operation."""
     names = ("zero_point", "input_zero_point", "lhs_zero_point", "rhs_zero_point")
     points = [op.properties[name] for name in names if name in op.properties]
     return frozenset(p.value.data for p in points if isinstance(p, IntegerAttr))
 
 
 def contract(op: qint.RequantizeOp) -> str:
-    """The rounding contract."""
+    """The rounding contract of a requantization."""
     return op.contract.data
 
 
 def scales(op: qint.RequantizeOp) -> int:
-    """How many different factors a requantization has."""
+    """How many different scale factors a requantization has."""
     return len(set(zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)))
 
 
 def multipliers(op: qint.RequantizeOp) -> frozenset[int]:
-    """The multipliers but 0, which takes no multiplying."""
+    """The multipliers of a requantization, without 0, which needs no multiplication."""
     return frozenset(op.multiplier.get_values()) - {0}
 
 
 def shifts(op: qint.RequantizeOp) -> frozenset[int]:
-    """By how many bits products are shifted to the right, with a multiplier as narrow as the contract allows.
+    """Right shifts of a requantization in bits, if each multiplier is stored as narrow as the contract allows.
 
-    The contract of 64-bit sums takes any multiplier: one that is a power of two is narrowed to 1 there.
+    The contract of 64-bit sums takes any multiplier; a power-of-two multiplier is narrowed to 1 there.
     """
     name = op.contract.data
     narrow = numerics.CONTRACTS[name].step.bit_length() - 1
@@ -159,7 +159,7 @@ def shifts(op: qint.RequantizeOp) -> frozenset[int]:
 
 
 def bias_bits(op: WeightedOp) -> int | None:
-    """How many bits a bias needs, its sign among them: those of its numbers, or of its type where it is computed."""
+    """How many bits a bias needs, sign included; for a computed bias, the width of its type. None without a bias."""
     if op.b is None:
         return None
     if not isinstance(constant := op.b.owner, ConstantOp):
@@ -168,7 +168,7 @@ def bias_bits(op: WeightedOp) -> int | None:
 
 
 def moved_bias_bits(op: WeightedOp) -> int | None:
-    """The same of a bias that is moved left, all of it by as many bits as it has zeros there, to become what it is."""
+    """How many bits a bias needs, sign included, without the trailing zeros that its numbers share; None if absent."""
     if op.b is None or not isinstance(constant := op.b.owner, ConstantOp):
         return bias_bits(op)
     return _bits(constant.value.array >> trailing_zeros(constant.value.array))
@@ -179,22 +179,22 @@ def _bits(numbers: Array) -> int:
 
 
 def operand_factors(op: qint.AddOp) -> int:
-    """How many different factors the operands have."""
+    """How many different magnitudes the operands' multipliers have."""
     return len({abs(m) for m in op.multipliers.get_values()})
 
 
 def offset(op: Operation) -> int | None:
-    """The number that means are rounded away from."""
+    """The offset of an average pool: the number that means are rounded away from."""
     return op.offset.value.data if isinstance(op, qint.AveragePool2DOp) else None
 
 
 def operand_types(op: qint.AddOp | qint.MulOp) -> int:
-    """How many types the operands have."""
+    """How many different types the operands have."""
     return len({element_of(op.lhs), element_of(op.rhs)})
 
 
 def repeats_otherwise(op: qint.AddOp | qint.MulOp) -> bool:
-    """Whether an operand is repeated other than by all images, rows and columns, which no pitch does."""
+    """Whether an operand is broadcast along channels or some images only, which pitches cannot express."""
     images, (rows, columns, channels) = as_images(shape_of(op.results[0]))
     found = [as_images(shape_of(operand)) for operand in (op.lhs, op.rhs)]
     return not all(
@@ -204,11 +204,11 @@ def repeats_otherwise(op: qint.AddOp | qint.MulOp) -> bool:
 
 
 def transfers(op: Operation) -> float:
-    """How many boxes are moved; infinitely many where single elements are."""
+    """How many boxes a data movement transfers; infinity if strided boxes cannot express it."""
     found = transfers_of(op)
     return inf if found is None else found
 
 
 def entries(op: qint.LookupOp) -> int:
-    """Entries of a table."""
+    """The number of entries of a lookup table."""
     return op.table.array.size

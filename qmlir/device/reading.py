@@ -1,4 +1,4 @@
-"""From a TOML file to a device: every problem of the file at once, each with its key, its unit and the nearest name."""
+"""Reads a device file (TOML); reports all its problems at once, each with its key, its unit and the nearest name."""
 
 import re
 import tomllib
@@ -20,12 +20,12 @@ from qmlir.files import path_of
 from qmlir.near_misses import near_misses
 
 DEVICE_KEY = "schema"
-"""What the file of a device has at its top and that of another target has not."""
+"""The top-level key that distinguishes a device file from the file of another target."""
 
 
 @cache
 def shipped_devices() -> tuple[str, ...]:
-    """The names of the devices that come with qmlir."""
+    """The names of the devices that ship with qmlir."""
     files = (resources.files("qmlir") / "targets").iterdir()
     tables = {f.name.removesuffix(".toml"): tomllib.loads(f.read_text("utf-8")) for f in files if _is_toml(f.name)}
     return tuple(sorted(name for name, table in tables.items() if DEVICE_KEY in table))
@@ -36,14 +36,14 @@ def _is_toml(name: str) -> bool:
 
 
 def load_device(device: str | Path) -> Device:
-    """A device.
+    """Loads a device by its name or its file.
 
     Args:
-        device: The name of one that comes with qmlir, or the path of a device file.
+        device: The name of a device that ships with qmlir, or the path of a device file.
 
     Raises:
         OptionError: There is no such device.
-        FileError: The file cannot be read or breaks the schema; names every key that does.
+        FileError: The file cannot be read or breaks the schema; the message names every key that does.
     """
     if isinstance(device, str) and not _is_toml(device):
         known = shipped_devices()
@@ -64,17 +64,17 @@ def load_device(device: str | Path) -> Device:
 
 
 _LONG_KEY = re.compile(r"(?:^|[\[{,])[ \t]*+(?:[^\s.=\[\]{},#]++[ \t]*+\.[ \t]*+){64}", re.MULTILINE)
-"""A key such as `a.b.c` of very many words, for which tomllib takes memory by the square of their number."""
+"""A key such as `a.b.c` with more than 64 words; tomllib takes memory quadratic in the number of words."""
 
 
 @lru_cache(maxsize=16)
 def parse_device(text: str, source: str) -> Device:
     """The device that a TOML text describes.
 
-    A device cannot be changed, and a compilation asks for it many times: the same text gives the same object.
+    A device is immutable, and a compilation asks for it many times: the same text gives the same object.
 
     Raises:
-        FileError: It is not TOML or breaks the schema; `source` names it.
+        FileError: The text is not TOML or breaks the schema; `source` names the file.
     """
     try:
         if _LONG_KEY.search(text) is not None:
@@ -83,7 +83,7 @@ def parse_device(text: str, source: str) -> Device:
         check_data(data)
     except RecursionError:
         raise FileError(source, "must be TOML", got="something nested too deep") from None
-    except ValueError as error:  # of tomllib, of Python about a number, or of data out of bounds
+    except ValueError as error:  # raised by tomllib, by Python for a number, or by check_data for data out of bounds
         raise FileError(source, "must be TOML", got=str(error)) from None
     try:
         return Device.model_validate(data)
@@ -92,14 +92,14 @@ def parse_device(text: str, source: str) -> Device:
 
 
 def _causes(error: ValidationError) -> list[ErrorDetails]:
-    """The broken rules but those that only say that a list with a broken entry lacks that entry."""
+    """The broken rules of a file; a list that is too short only because an entry is broken is left out."""
     found = error.errors(include_url=False)
     inner = {e["loc"][:-1] for e in found}
     return [e for e in found if e["type"] != "too_short" or e["loc"] not in inner]
 
 
 def _problem(error: ErrorDetails, data: dict[str, Any]) -> str:
-    """One broken rule, as `memory "act" bytes: must be at least 1 bytes, got 0`."""
+    """The message about one broken rule, such as `memory "act" bytes: must be at least 1 bytes, got 0`."""
     where, context = _place(error["loc"], data), error.get("ctx", {})
     field = _field(error["loc"])
     unit = f" {found}" if field is not None and (found := unit_of(field)) else ""
@@ -128,7 +128,7 @@ def _problem(error: ErrorDetails, data: dict[str, Any]) -> str:
 
 
 def _place(location: tuple[int | str, ...], data: Any) -> str:
-    """Where a key is, in words of the file: `array.lanes.k`, `memory "act" bytes`."""
+    """The location of a key in the words of the file: `array.lanes.k`, `memory "act" bytes`."""
     words: list[str] = []
     for key in location:
         data = _below(data, key)
@@ -150,7 +150,7 @@ def _below(data: Any, key: int | str) -> Any:
 
 
 def _table(location: tuple[int | str, ...]) -> type[Table] | None:
-    """The class of the table at a place of the file; None where there is none."""
+    """The class of the table at a location of the file; None if there is no such table."""
     table: type[Table] | None = Device
     for key in location:
         if isinstance(key, int):
@@ -166,7 +166,7 @@ def _keys(location: tuple[int | str, ...]) -> list[str]:
 
 
 def _field(location: tuple[int | str, ...]) -> FieldInfo | None:
-    """The field at a place of the file."""
+    """The field at a location of the file; None if there is no such field."""
     named = [i for i, key in enumerate(location) if isinstance(key, str)]
     if not named:
         return None

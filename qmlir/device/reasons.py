@@ -1,6 +1,8 @@
-"""Why the host computes an operation: limits of the device file, what commands of every device ask, its neighbours.
+"""Why the device refuses an operation and the host computes it.
 
-Sums never leave the device: what accumulates and the one change of scale that ends its sums run together or not at all.
+There are three kinds of reasons: a limit of the device file, a rule of the commands that holds for every device, or
+the operation's partner. Sums never leave the device, so an accumulating operation and the requantization that ends its
+sums run on the device together or not at all.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +22,7 @@ from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 
 
 def reasons(op: Operation, device: Device) -> list[str]:
-    """Why a device does not compute an operation, a sentence each; none if it does."""
+    """Why a device does not compute an operation, a sentence each; empty if the device computes it."""
     if found := _own_reasons(op, device):
         return found
     partner = partner_of(op)
@@ -29,7 +31,7 @@ def reasons(op: Operation, device: Device) -> list[str]:
 
 
 def partner_of(op: Operation) -> Operation | None:
-    """Of what accumulates the change of scale that ends its sums, and the other way round; None where there is none."""
+    """The requantization that ends the sums of an accumulating operation, or the reverse; None without a partner."""
     if isinstance(op, AccumulatingOp):
         users = [use.operation for use in op.results[0].uses]
         return users[0] if len(users) == 1 and isinstance(users[0], qint.RequantizeOp) else None
@@ -40,10 +42,10 @@ def partner_of(op: Operation) -> Operation | None:
 
 def _own_reasons(op: Operation, device: Device) -> list[str]:
     if isinstance(op, StorageCastOp):
-        return []  # the same bytes by another name
+        return []  # a storage cast renames the same bytes
     if isinstance(op, CastOp):
         return ["what comes from the caller or goes there is cast by the host"]
-    if not _has_elements(op):  # the limits of a device file are about elements
+    if not _has_elements(op):  # the limits of a device file apply to elements
         return [ELEMENTS]
     return refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]
 
@@ -53,7 +55,7 @@ def _has_elements(op: Operation) -> bool:
 
 
 def _is_narrow(op: Operation) -> bool:
-    """Whether what it reads from and writes to other layers has 8 or 16 bits."""
+    """Whether the tensors that the operation exchanges with other layers have 8 or 16 bits."""
     seen = [*op.results, *op.operands]
     if isinstance(op, AccumulatingOp):
         seen = list(op.narrow_operands())
@@ -79,7 +81,7 @@ RULES: Sequence[tuple[str, Callable[[Operation], bool]]] = (
     ("sums end in one change of scale to 8 or 16 bits", _ends_sums),
     ("data of other layers has 8 or 16 bits", _is_narrow),
 )
-"""What the commands of every device ask: a sentence, and whether it holds of an operation that the file allows."""
+"""Rules for operations on every device: a sentence, and whether it holds for an operation that the file allows."""
 
 
 def computes(op: Operation) -> bool:

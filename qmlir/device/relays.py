@@ -1,13 +1,13 @@
-"""Waits between neighbours alone: what tokens.py can make tokens of, whatever a program waits for.
+"""Token forwarding: replaces waits for queues that are no neighbours, so that tokens.py can turn all waits into tokens.
 
-Who has to wait for a queue that is no neighbour waits for a relay in its place: a command without effect on a queue
-between. The relay stands where that queue, as far as waits alone decide, has got when it can go on at once, so that it
-holds up nobody; or, where the whole program is then faster, one command earlier if it holds up its own queue less than
-it would hold up those that wait for it. And where a FIFO would have to hold more tokens than it can, a relay pops the
-first one early.
+A command that depends on a non-neighbouring queue waits through a relay instead: a command without effect on a queue
+between the two. A relay normally stands at the position that its queue has reached, judged by waits alone, when the
+relay can continue at once; there it delays nothing. A relay stands one command earlier if it then delays its own queue
+less than it would otherwise delay the commands that wait for it, and if the whole program becomes faster. If a FIFO
+would have to hold more tokens than it can, a relay pops the first token early.
 
-Program order stays a valid serial schedule, in which no FIFO is ever overfull. So nothing can hang: who has to push
-into a full one waits for a pop that comes earlier in the program.
+Program order stays a valid serial schedule in which no FIFO overflows. The program therefore cannot deadlock: a
+command that pushes into a full FIFO waits for a pop that comes earlier in the program.
 """
 
 from bisect import bisect_left
@@ -30,12 +30,12 @@ Counts = npt.NDArray[np.int32]
 
 
 def with_relays(commands: Sequence[Command], device: Device, routines: Sequence[Footprint] = ()) -> list[Command]:
-    """The commands, waiting for neighbours alone, and relays between them.
+    """Rewrites a program so that each command waits for neighbouring queues only, with relays where needed.
 
     Args:
         commands: A valid serial schedule.
-        device: The device; where its queues do without tokens the commands stay as they are.
-        routines: What each routine of the host reads and writes.
+        device: The device; if its queues do not synchronise by tokens, the commands stay as they are.
+        routines: The footprint of each host routine.
     """
     if device.sync.kind != "tokens":
         return list(commands)
@@ -50,7 +50,7 @@ def with_relays(commands: Sequence[Command], device: Device, routines: Sequence[
 
 
 def _placed(commands: Sequence[Command], device: Device, times: Sequence[Interval], early: bool) -> list[Command]:
-    """The commands and relays, these early where that seems better for those that wait for them."""
+    """The commands with relays among them; `early` lets a relay stand a command earlier if that delays less."""
     numbered = _numbered(_Relays(commands, device, times, early).nodes(), device)
     while (popped := _popped_early(numbered, device)) is not None:
         numbered = _numbered(popped, device)
@@ -59,7 +59,7 @@ def _placed(commands: Sequence[Command], device: Device, times: Sequence[Interva
 
 @dataclass(eq=False)
 class _Node:
-    """A command, and those that it waits for."""
+    """A command and the nodes that it waits for."""
 
     command: Command
     after: list["_Node"]
@@ -74,12 +74,17 @@ def _relay(queue: int, after: _Node) -> _Node:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Relays between queues that are no neighbours
+# Relays between queues that are not neighbours
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A node: at or in front of which command of the program it stands, and when it is done."""
+    """Where a node stands in the program and when it is done.
+
+    node   the command or relay
+    at     number of the program's command that the node is, or in front of which it stands
+    done   cycle at which it is done
+    """
 
     node: _Node
     at: int
@@ -101,7 +106,7 @@ class _Relays:
         self._in_front: defaultdict[int, list[_Node]] = defaultdict(list)
 
     def nodes(self) -> list[_Node]:
-        """Commands and relays, in order."""
+        """Commands and relays in program order."""
         issued = [0] * len(self._places)
         for number, (command, node) in enumerate(zip(self._commands, self._own, strict=True)):
             waits = enumerate(issued) if waits_for_all(command) else command.waits
@@ -113,14 +118,14 @@ class _Relays:
         return [node for number, own in enumerate(self._own) for node in (*self._in_front[number], own)]
 
     def _heard_of(self, source: int, number: int) -> _Node:
-        """A neighbour that has waited for a command, for another command to wait for; or that command."""
+        """The node that command `number` waits for instead of command `source`: `source` itself, or the last relay."""
         place = _Place(self._own[source], source, self._ends[source])
         for queue in self._between(self._commands[source].queue, self._commands[number].queue):
             place = self._relayed(place, queue, number)
         return place.node
 
     def _relayed(self, place: _Place, queue: int, number: int) -> _Place:
-        """A relay on a queue, in front of a command of the program or of an earlier one."""
+        """A relay on a queue that waits for a node; an existing relay for the same node is reused."""
         if (place.node, queue) not in self._known:
             mine = self._places[queue]
             first, last = bisect_left(mine, place.at + 1), bisect_left(mine, number)
@@ -136,11 +141,11 @@ class _Relays:
         return self._known[place.node, queue]
 
     def _done(self, place: _Place, queue: int, behind: int) -> int:
-        """When a relay behind so many commands of a queue has waited for a node."""
+        """The cycle at which a relay is done that waits for a node and stands behind `behind` commands of its queue."""
         return max(place.done, self._ends[self._places[queue][behind - 1]] if behind else 0)
 
     def _between(self, source: int, target: int) -> Sequence[int]:
-        """The queues on the shortest way of tokens from one to another."""
+        """The queues on the shortest token path between two queues, without the two queues themselves."""
         ways: dict[int, list[int]] = {source: []}
         waiting = deque([source])
         while target not in ways:
@@ -152,17 +157,17 @@ class _Relays:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Counts
+# Numbering of waits
 
 
 def _numbered(nodes: Sequence[_Node], device: Device) -> list[_Node]:
-    """The nodes, their commands waiting for what they do not know; relays where that are too many queues."""
+    """The nodes in order, without redundant waits; relays take over waits beyond the most that a command may have."""
     numbering = _Numbering(device)
     return [numbered for node in nodes for numbered in numbering.add(node)]
 
 
 class _Numbering:
-    """What was numbered so far, and what each command knows to be done when it starts."""
+    """The nodes numbered so far, and for each node the commands that are known to be done once it is done."""
 
     def __init__(self, device: Device):
         self._most = min(device.sync.max_waits, MOST_WAITS)
@@ -171,7 +176,7 @@ class _Numbering:
         self._places: dict[_Node, int] = {}
 
     def add(self, node: _Node) -> Iterator[_Node]:
-        """Numbers the next node; yields it behind what must come before it."""
+        """Numbers the next node; yields it, after the relays that take over some of its waits."""
         waits: list[_Node] = []
         known = self._last[node.queue].copy()
         for other in sorted(node.after, key=lambda other: self._places[other], reverse=True):
@@ -186,7 +191,7 @@ class _Numbering:
         yield self._numbered(node, waits)
 
     def _numbered(self, node: _Node, waits: Sequence[_Node]) -> _Node:
-        """Gives a node its waits; from then on its own are known to whoever waits for it."""
+        """Sets the waits of a node, and records which commands are done once this node is done."""
         known = self._last[node.queue]
         for other in waits:
             known = np.maximum(known, self._known[other])
@@ -201,11 +206,11 @@ class _Numbering:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# FIFOs that are full
+# Full FIFOs
 
 
 def _popped_early(nodes: Sequence[_Node], device: Device) -> list[_Node] | None:
-    """The nodes with relays that pop tokens before a FIFO would hold too many; None where none would."""
+    """The nodes with relays that pop tokens before a FIFO overflows; None if no FIFO does."""
     held: defaultdict[tuple[int, int], deque[_Node]] = defaultdict(deque)
     found: list[_Node] = []
     for node, given in zip(nodes, tokens([node.command for node in nodes], device), strict=True):

@@ -1,4 +1,4 @@
-"""What a device asks of the quantizer, so that what comes out has a place on it."""
+"""The options that a device imposes on the quantizer, so that the device can run the quantized network."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,10 +10,10 @@ from qmlir.errors import OptionError
 from qmlir.target import Target, load_target
 
 PRECISIONS = {"i8": "int8", "u8": "uint8", "i16": "int16"}
-"""Types of a device file → precisions of the quantizer."""
+"""Types of a device file → the quantizer's precisions."""
 
 BIASES = {"i8": "int8", "i16": "int16", "i32": "int32"}
-"""The same of biases; wider ones are as wide as the data make them."""
+"""Bias types of a device file → the quantizer's bias types; a wider bias is as wide as its data requires."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Requirements:
     """Options of `quantize` that a device fixes.
 
     schema            how ranges become scales and zero points
-    precision         storage of data, one of those the device has
-    weight_precision  storage of weights: that of the data, unless the array multiplies these by others alone
+    precision         storage type of data; the device has this type
+    weight_precision  storage type of weights: `same` as the data, unless the array multiplies by another type only
     per_channel       whether weights may have a scale for each output channel
-    bias              storage of biases: 8, 16 or 32 bits where the device has no wider ones
+    bias              storage type of biases: 8, 16 or 32 bits if the device has no wider type, otherwise `auto`
     """
 
     schema: str
@@ -34,12 +34,12 @@ class Requirements:
     bias: str
 
     def options(self) -> Mapping[str, object]:
-        """As the pass `quantize` takes them."""
+        """The options in the form that the pass `quantize` takes."""
         return asdict(self)
 
 
 def requirements(device: Device, precision: str | None = None) -> Requirements:
-    """What the quantizer has to keep to; `precision` is the device's first type unless given.
+    """The options that the quantizer has to follow; without `precision`, data has the device's first type.
 
     Raises:
         OptionError: The device has no data of that precision.
@@ -59,14 +59,14 @@ def requirements(device: Device, precision: str | None = None) -> Requirements:
 
 
 def required_options(target: str | Path, **given: object) -> Mapping[str, object]:
-    """The options of `quantize` that a device fixes, and those that the user gives within what it allows.
+    """The options of `quantize` that a device fixes, merged with the user's options.
 
     Args:
         target: The device, by its name or its file.
-        given: What the user asks for; None where that is nothing.
+        given: Options that the user sets; None for an option that the user leaves open.
 
     Raises:
-        OptionError: The user asks for something that the device does not have.
+        OptionError: The user asks for an option that the device does not have.
     """
     device = load_device(target)
     precision = given.get("precision")
@@ -79,10 +79,11 @@ def required_options(target: str | Path, **given: object) -> Mapping[str, object
 
 
 def target_of_device(device: Device) -> Target:
-    """The device and its host as one target: everything has an integer form that one of the two has.
+    """The device and its host as one target; an operation has an integer form if either of them has it.
 
-    What the device refuses the host computes, by the device's own contract: where an operation runs does not change
-    its bits. A device that only shifts rounds like `single`, which becomes `shift` where scales are powers of two.
+    The host computes the operations that the device refuses, with the device's own contract: where an operation runs
+    does not change its bits. A device that only shifts rounds like `single`, which becomes `shift` if scales are powers of
+    two.
     """
     host = load_target("cpu")
     contract = "single" if device.quant.scale == "pow2" else device.quant.contract
@@ -91,9 +92,9 @@ def target_of_device(device: Device) -> Target:
 
 
 def least_factor(device: Device) -> float:
-    """The smallest factor between scales that the device's shifts make; 0 where factors are floats."""
+    """The smallest factor between scales that the device's shifts can express; 0 if factors are floats."""
     if device.quant.scale == "float32":
         return 0.0
-    # A multiplier's highest bit is its sign, and the next is set.
+    # The highest bit of a multiplier is its sign, and the next bit is set.
     bits = device.quant.multiplier_bits - 2 if device.quant.scale == "mult-shift" else 0
     return 2.0 ** (bits - device.quant.shift.max)

@@ -1,4 +1,4 @@
-"""How tensors lie in a device's memories: of quantized ones their integers, dense."""
+"""How tensors are stored in a device's memories: densely; a quantized tensor is stored as its integers."""
 
 from collections.abc import Iterable, Sequence
 from math import prod
@@ -20,34 +20,34 @@ Array = npt.NDArray[Any]
 
 
 def stored_dtype(value: SSAValue) -> np.dtype[Any]:
-    """Of the elements of a tensor as they lie in memory: of a quantized one its integers."""
+    """Element type of a tensor in memory; for a quantized tensor, its storage integer type."""
     element = element_of(value)
     return np.dtype(element.numpy_dtype) if isinstance(element, UniformType) else dtype_of(element)
 
 
 def stored_bytes(value: SSAValue) -> int:
-    """Of a whole tensor."""
+    """The size of a tensor in bytes."""
     return prod(shape_of(value)) * stored_dtype(value).itemsize
 
 
 def as_images(shape: Sequence[int]) -> tuple[int, tuple[int, int, int]]:
-    """How many images a tensor is, and what each is: rows, columns, channels.
+    """The shape of a tensor as images: how many images, and the rows, columns and channels of an image.
 
-    These are the last three dimensions, 1 where there are fewer, so that dimensions at which numpy broadcasts two
-    shapes are the same in their images.
+    Rows, columns and channels are the last three dimensions; missing dimensions are 1. Dimensions along which numpy
+    broadcasts two shapes are therefore the same dimensions in their images.
     """
     rows, columns, channels = (1, 1, 1, *shape)[-3:]
     return prod(shape[:-3]), (rows, columns, channels)
 
 
 def constant_bytes(operations: Iterable[Operation]) -> int:
-    """Of the constants that operations read, each once."""
+    """The size in bytes of the constants that operations read; each constant counts once."""
     read = {operand for op in operations for operand in op.operands}
     return sum(stored_bytes(value) for value in read if isinstance(value.owner, ConstantOp))
 
 
 def stored_weights(op: WeightedOp, device: Device) -> tuple[Array, int]:
-    """Constant weights as a device has them, and their zero point: 0 where it multiplies them as they are."""
+    """The constant weights as the device stores them, and their zero point; 0 if the weights are stored unchanged."""
     assert isinstance(op.w.owner, ConstantOp)
     weights = op.w.owner.value.array
     plain = (f"i{width_of(op.x)}", f"i{width_of(op.w)}")
@@ -57,7 +57,7 @@ def stored_weights(op: WeightedOp, device: Device) -> tuple[Array, int]:
 
 
 def stored_bias(op: WeightedOp, device: Device) -> tuple[int, int]:
-    """The bits of each number of a bias as a device has it, and by how many bits it moves these left to add them."""
+    """How the device stores a bias: bits of each number, and the left shift, in bits, that it applies before adding."""
     if (bits := device.quant.bias.moved_bits) is None:
         return width_of(op.acc), 0
     constant = op.b.owner if op.b is not None else None
@@ -65,19 +65,22 @@ def stored_bias(op: WeightedOp, device: Device) -> tuple[int, int]:
 
 
 MOST_MOVED = 31
-"""The most bits by which a bias is moved."""
+"""The largest left shift of a bias, in bits."""
 
 
 def trailing_zeros(numbers: Array) -> int:
-    """How many bits, `MOST_MOVED` at the most, are 0 at the end of all numbers."""
+    """How many low bits, at most `MOST_MOVED`, are 0 in all numbers."""
     any_of = int(np.bitwise_or.reduce(numbers.reshape(-1).astype(np.int64), initial=0))
     return min((any_of & -any_of).bit_length() - 1, MOST_MOVED) if any_of else 0
 
 
 def around_zero_point(weights: Array) -> tuple[Array, int] | None:
-    """Weights of 16 bits as numbers of 8, and what to subtract from these; None where they lie too far apart.
+    """Rewrites 16-bit weights as 8-bit weights with a zero point; None if the weights span more than 255 steps.
 
-    So come those that another converter stored with a zero point: as differences from it, which have 9 bits.
+    Such weights come from converters that store weights with a zero point: differences from it have 9 bits.
+
+    Returns:
+        The 8-bit weights, and the zero point to subtract from them.
     """
     low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
     if weights.dtype != np.int16 or high - low > 255:

@@ -1,4 +1,4 @@
-"""How wide sums of products get: from the weights and the range of the data, whatever the data are."""
+"""The width that sums of products need, from the constant weights and the range of the data type."""
 
 from dataclasses import dataclass
 from math import prod
@@ -16,10 +16,10 @@ from qmlir.dialects.qint.contraction import WeightedOp
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of products.
+    """The types and the width of a contraction's sums.
 
-    types  of data and weights, as `i8 by i8`
-    bits   that hold each of them, and each on its way, in whatever order products are added
+    types  types of data and weights, such as `i8 by i8`
+    bits   bits that hold each sum and each partial sum, in whatever order products are added
     """
 
     types: str
@@ -30,10 +30,14 @@ class Sums:
 
 
 def sums_of(op: WeightedOp, types: str) -> Sums:
-    """How wide the sums of a contraction get that multiplies these types.
+    """The width that the sums of a contraction need.
 
-    Padding leaves products out, and slices of the terms are summed one after the other: any of the products may be
-    missing, and so may the bias.
+    Padding leaves products out, and slices of the terms are summed one after the other. The width therefore covers
+    sums in which any of the products, or the bias, are missing.
+
+    Args:
+        op: The contraction.
+        types: The types that it multiplies, such as `i8 by i8`.
     """
     half, zero_point = 1 << width_of(op.x) - 1, op.zero_point.value.data
     most, least = max(half - 1 - zero_point, 0), min(-half - zero_point, 0)
@@ -45,9 +49,9 @@ def sums_of(op: WeightedOp, types: str) -> Sums:
 
 
 def _weights(op: WeightedOp) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Of each output channel the sums of the positive weights and of the others' magnitudes.
+    """For each output channel, the sum of the positive weights and the sum of the magnitudes of the negative weights.
 
-    Computed ones are taken to be as large as their type has them.
+    If the weights are computed, each weight counts with the largest magnitude of its type.
     """
     shape = shape_of(op.w)
     channels = len(shape) - 1 if isinstance(op, qint.DepthwiseConv2DOp) else 0
@@ -59,6 +63,6 @@ def _weights(op: WeightedOp) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
 
 
 def _numbers(value: SSAValue) -> npt.NDArray[np.int64]:
-    """The numbers of a constant; 0 in place of what is computed."""
+    """The integers of a constant; a single 0 if the value is computed."""
     constant = value.owner
     return constant.value.array.astype(np.int64) if isinstance(constant, ConstantOp) else np.zeros(1, np.int64)

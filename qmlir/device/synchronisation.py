@@ -11,11 +11,11 @@ from qmlir.device.values import Count, Name, Table
 from qmlir.near_misses import near_misses
 
 Pair = tuple[Name, Name]
-"""Two queues, whichever first."""
+"""Two queues, in either order."""
 
 
 KINDS = {"between": "tokens", "tokens": "tokens", "compares": "interlock"}
-"""Keys that only one kind has."""
+"""Key → the only kind of synchronisation that has this key."""
 
 
 class Sync(Table):
@@ -46,17 +46,17 @@ class Sync(Table):
         """The numbers of the memories whose addresses the hardware compares.
 
         Args:
-            memories: All of them, in the order of the file.
+            memories: The names of all memories, in the order of the file.
         """
         if self.kind != "interlock":
             return frozenset()
         return frozenset(number for number, name in enumerate(memories) if name in (self.compares or memories))
 
     def neighbours(self, queues: Sequence[str]) -> list[set[int]]:
-        """Of each queue, by its number, those that give it tokens and take its own.
+        """For each queue, the numbers of its neighbours: the queues that exchange tokens with it.
 
         Args:
-            queues: Their names, in the order of the file.
+            queues: The names of the queues, in the order of the file.
         """
         numbers = {name: number for number, name in enumerate(queues)}
         found: list[set[int]] = [set() for _ in queues]
@@ -66,7 +66,11 @@ class Sync(Table):
         return found
 
     def check(self, queues: Sequence[str], memories: Sequence[str]) -> None:
-        """Raises PydanticCustomError where a key is for another kind, a name unknown, or a queue without tokens."""
+        """Checks the table against the queues and memories of the file.
+
+        Raises:
+            PydanticCustomError: A key belongs to another kind, a name is unknown, or no tokens reach a queue.
+        """
         for key, kind in KINDS.items():
             if self.kind != kind and getattr(self, key) != type(self).model_fields[key].default:
                 raise _error("sync.{key} is for kind {kind}, got {got}", key=key, kind=kind, got=self.kind)
@@ -85,7 +89,7 @@ class Sync(Table):
 
 
 def _reached(neighbours: Sequence[set[int]]) -> Iterator[int]:
-    """The queues that tokens of the first one reach."""
+    """Yields the queues that the first queue's tokens can reach, directly or through other queues."""
     found, waiting = {0}, [0]
     while waiting:
         yield (queue := waiting.pop())

@@ -1,12 +1,13 @@
-"""When each command starts and ends, in cycles: queues in order, waits, and what they share.
+"""When each command starts and ends, in cycles: the device's timing model.
 
-Commands are given out in the order of the program, each as soon as its queue holds fewer than `sync.depth`. A command
-begins when its queue is free and what it waits for is done. First comes its setup, which a queue with
-several commands outstanding hides behind those before; then it is busy for as long as costs.py says. Buses and memories
-serve one command at a time and earlier ones of the program first; later ones take the time that is left between. On a
-pipelined queue what follows a contraction begins with it and ends, at the earliest, with it. A command that pushes a
-token ends, at the earliest, when the FIFO has room: when the token was popped that makes room for it. An interlock
-holds a command until what touches the same addresses is done.
+Commands are issued in program order; a command is issued as soon as its queue holds fewer than `sync.depth` commands.
+A command begins when its queue is free and the commands that it waits for are done. First comes its setup, which a
+queue with several outstanding commands hides behind the commands before it. Then the command is busy for the cycles
+that costs.py computes. Buses and memories serve one command at a time, earlier commands of the program first; later
+commands take the time that is left between them. On a pipelined queue, a command that follows a contraction begins
+with the contraction and ends, at the earliest, with it. A command that pushes a token ends, at the earliest, when the
+FIFO has room, that is, when the token that makes the room was popped. An interlock holds a command until the commands
+that touch the same addresses are done.
 """
 
 from bisect import bisect_right
@@ -33,9 +34,11 @@ class Interval:
 
 @dataclass
 class Server:
-    """Something that serves one command at a time: sorted times at which it is taken, none touching the next.
+    """A resource that serves one command at a time, as sorted busy intervals that do not touch each other.
 
-    served   when it served the last command
+    starts   start of each interval
+    ends     end of each interval
+    served   when the resource served the last command
     """
 
     starts: list[int] = field(default_factory=list[int])
@@ -43,7 +46,7 @@ class Server:
     served: list[Interval] = field(default_factory=list[Interval])
 
     def serve(self, start: int, cycles: int) -> int:
-        """Takes so many free cycles from `start` on; returns when the last of them ends."""
+        """Reserves the first `cycles` free cycles from `start` on; returns when the last of them ends."""
         self.served = []
         if not cycles:
             return start
@@ -68,31 +71,36 @@ class Server:
 
 @dataclass
 class Fifo:
-    """Tokens from one queue to another, in the order of the program: when each was popped."""
+    """The tokens from one queue to another, in program order.
+
+    most     how many tokens the FIFO holds
+    pushed   how many tokens were pushed so far
+    popped   when each token was popped
+    """
 
     most: int
     pushed: int = 0
     popped: list[int] = field(default_factory=list[int])
 
     def pop(self, time: int) -> None:
-        """Takes the first token."""
+        """Pops the first token at a time."""
         self.popped.append(time)
 
     def push(self) -> int:
-        """Gives one more token; returns when there is room for it."""
+        """Pushes a token; returns when the FIFO has room for it."""
         before, self.pushed = self.pushed - self.most, self.pushed + 1
         return self.popped[before] if before >= 0 else 0
 
 
 @dataclass
 class Timeline:
-    """The time of a device.
+    """The simulated time of a device, to which commands are added one after the other.
 
     device     the device
-    tokens     what each command that is added pops and pushes; where none are given, as waits alone decide
+    tokens     the tokens that each added command pops and pushes; if empty, waits alone decide
     finished   for each queue, when each of its commands ended
-    now        when the last command so far ended
-    busy       what the last command kept busy, and when: its engine or its bus, and memories, by their names
+    now        when the last of the commands so far ended
+    busy       the resources that the last command kept busy, and when: name of its engine or bus, or of a memory
     """
 
     device: Device
@@ -122,11 +130,11 @@ class Timeline:
         self._memories = [Server() for _ in self.device.memory]
 
     def add(self, command: Command, touched: Footprint) -> Interval:
-        """Lets a command run, after all that were added before.
+        """Runs a command after all commands that were added before; returns when it was busy.
 
         Args:
             command: The command.
-            touched: What it reads and writes.
+            touched: The command's footprint.
         """
         queue, ends = self.device.queue[command.queue], self.finished[command.queue]
         asked = demand(command, self.device, touched)
@@ -155,7 +163,7 @@ class Timeline:
         return Interval(start, end)
 
     def _interlocked(self, queue: int, touched: Footprint) -> int:
-        """When other queues are done with the addresses that a command of a queue touches, where they are compared."""
+        """When other queues are done with the compared addresses that a command touches; 0 without a conflict."""
         if self._hazards is None:
             return 0
         compared = self._hazards.touched(touched).within(self._compared)
@@ -165,7 +173,7 @@ class Timeline:
         return max((self.finished[other][int(needed[other]) - 1] for other in others), default=0)
 
     def _room(self, queue: int, start: int) -> int:
-        """When the FIFOs to which a command of a queue that starts then gives tokens have room for them."""
+        """When the FIFOs to which a command pushes tokens have room; the command starts at `start`."""
         own = self.tokens[self._added] if self.tokens else Tokens()
         self._added += 1
         for other in own.pops:
@@ -173,13 +181,13 @@ class Timeline:
         return max((self._fifos[queue, other].push() for other in own.pushes), default=0)
 
     def _leaves(self, command: Command, end: int) -> int:
-        """When an earlier command of its queue that ends then makes room for a command."""
+        """When an earlier command of the same queue, which ends at `end`, makes room for a command."""
         if isinstance(command, FOLLOWING):
             return min(end, self._pipelines.get(command.queue, end))
         return end
 
     def _served(self, command: Command, start: int, asked: Demand) -> int:
-        """When a command that starts then has all it asks for."""
+        """When a command that starts at `start` has been served by all the resources that it needs."""
         times = [self._memories[memory].serve(start, cycles) for memory, cycles in asked.memories.items()]
         transfers = self.device.queue[command.queue].engine == "dma"
         bus = self._buses[command.queue]
@@ -191,7 +199,7 @@ class Timeline:
         return max(engine, *times, start)
 
     def _engine(self, command: Command) -> str:
-        """What a command keeps busy: its queue's engine or bus, what follows the array there, or the host."""
+        """The name of what a command keeps busy: its queue's bus or engine, the steps after the array, or the host."""
         if isinstance(command, Host):
             return HOST
         name = self._names[command.queue]
@@ -200,7 +208,7 @@ class Timeline:
 
 
 HOST = "the host"
-"""The engine of calls: no queue has such a name."""
+"""The name of the engine of host calls; no queue can have this name."""
 
 FOLLOWING = (Post, Arithmetic, Pool, Reduce)
-"""What may overlap with the contraction before it on a pipelined queue."""
+"""Commands that may overlap with the contraction before them on a pipelined queue."""

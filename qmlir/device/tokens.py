@@ -1,9 +1,9 @@
-"""Waits as tokens: for devices whose queues see nothing of each other but what their neighbours push.
+"""Waits as tokens, for devices whose queues only see the tokens that their neighbours push.
 
-Between two neighbours lie two FIFOs of tokens, one each way. A command pops a token before it starts, or pushes one
-when it is done. Tokens carry no name: the first that is popped is the first that was pushed. So it is with waits for
-neighbours: those of one queue for another name later and later commands, each of which pushes one token. Waits for
-other queues are no tokens until relays.py makes them such ones.
+Between two neighbouring queues there are two FIFOs of tokens, one in each direction. A command pops a token before it
+starts, or pushes a token when it is done. Tokens carry no name: the first token pushed is the first token popped. Waits
+between neighbours have the same order: the waits of one queue for another name later and later commands, and each named
+command pushes one token. A wait for a queue that is not a neighbour is no token until relays.py forwards it.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from qmlir.isa.encoding import Command
 
 @dataclass(frozen=True)
 class Tokens:
-    """What a command pops before it starts, and what it pushes when it is done: queues by their numbers."""
+    """The tokens that a command pops before it starts and pushes when it is done, as numbers of queues."""
 
     pops: tuple[int, ...] = ()
     pushes: tuple[int, ...] = ()
 
 
 def tokens(commands: Sequence[Command], device: Device) -> list[Tokens]:
-    """The tokens of each command; none on a device that has no tokens.
+    """The tokens of each command; empty tokens if the device does not synchronise by tokens.
 
     Args:
-        commands: Commands that wait for earlier ones.
+        commands: Commands that wait for earlier commands.
         device: The device.
     """
     if device.sync.kind != "tokens":

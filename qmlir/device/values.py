@@ -1,4 +1,4 @@
-"""Values of a device file: numbers with their units, names, and tables with the keys of their class and no others."""
+"""Value types of a device file: numbers with units, names, and tables that reject unknown keys."""
 
 from typing import Annotated, Literal
 
@@ -31,6 +31,6 @@ Role = Literal["ifm", "ofm", "weights", "acc", "bias", "scales", "lut"]
 
 
 class Table(BaseModel):
-    """A table of the file: it has the keys of its class and no others, and cannot be changed."""
+    """A table of the file: it rejects keys that its class does not have, and is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
