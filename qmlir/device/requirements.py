@@ -82,8 +82,8 @@ def target_of_device(device: Device) -> Target:
     """The device and its host as one target; an operation has an integer form if either of them has it.
 
     The host computes the operations that the device refuses, with the device's own contract: where an operation runs
-    does not change its bits. A device that only shifts rounds like `single`, which becomes `shift` if scales are powers of
-    two.
+    does not change its bits. A device that only shifts rounds like `single`, which becomes `shift` if scales are powers
+    of two.
     """
     host = load_target("cpu")
     contract = "single" if device.quant.scale == "pow2" else device.quant.contract

@@ -1,1 +1,1 @@
-"""Custom accelerators: their commands, the binary stream that holds these, and a simulator that executes it."""
+"""Custom accelerators: their commands, the binary stream that holds the commands, and a simulator that executes it."""

@@ -1,9 +1,9 @@
-"""Commands as text that people read and write, one a line, and back.
+"""The textual form of commands: assembler, disassembler and listing. A line holds one command.
 
 exec  convolve data=act:0x40 weights=wgt:0x0 … after load:2
 
-What the waits come to on a device with tokens, or with descriptors, stands behind each command as a comment:
-`; pop load push store`, or `; count 2 consumers load:7`, the seventh command of that queue.
+On a device with tokens or descriptors, a listing adds to each command a comment with the form that its waits take
+there: `; pop load push store`, or `; count 2 consumers load:7`, where `load:7` is the seventh command of queue load.
 """
 
 from collections import Counter
@@ -22,12 +22,17 @@ T = TypeVar("T")
 
 
 def disassemble(commands: Sequence[Command], device: Device) -> str:
-    """Commands as text; queues and memories by their names."""
+    """Commands as text, with the names of queues and memories."""
     return "".join(f"{_line(command, device)}\n" for command in commands)
 
 
 def listing(commands: Sequence[Command], device: Device) -> str:
-    """A program as text, with what its waits come to on the device; every command waits for earlier ones."""
+    """A program as text, with comments for the tokens or descriptors of the device.
+
+    Args:
+        commands: Commands that wait for earlier commands.
+        device: The device.
+    """
     match device.sync.kind:
         case "tokens":
             comments = [_tokens(own, device) for own in tokens(commands, device)]
@@ -42,13 +47,13 @@ def listing(commands: Sequence[Command], device: Device) -> str:
 
 
 def _tokens(own: Tokens, device: Device) -> str:
-    """What a command pops and pushes; nothing where it does neither."""
+    """The tokens that a command pops and pushes; empty if it does neither."""
     sides = (("pop", own.pops), ("push", own.pushes))
     return " ".join(f"{word} {_name(device.queue, queue)}" for word, queues in sides for queue in queues)
 
 
 def _links(commands: Sequence[Command], device: Device) -> list[str]:
-    """The count and the consumers of each command; nothing of one that has neither."""
+    """The count and the consumers of each command; an empty text for a command that has neither."""
     issued, names = Counter[int](), list[str]()
     for command in commands:
         issued[command.queue] += 1
@@ -72,7 +77,7 @@ def _line(command: Command, device: Device) -> str:
 
 
 def _name(named: Sequence[object], index: int) -> str:
-    """The name of a queue or memory; its number where there is none."""
+    """The name of a queue or memory; its number if the device has no such queue or memory."""
     return str(getattr(named[index], "id")) if index < len(named) else str(index)
 
 
@@ -83,10 +88,10 @@ def _text(value: object, device: Device) -> str:
 
 
 def assemble(text: str, device: Device) -> list[Command]:
-    """The commands of a text; what follows a `;` is a comment.
+    """Parses commands from text; the text after a `;` is a comment.
 
     Raises:
-        StreamError: A line is no command; names the line and what is near.
+        StreamError: A line is not a command; the error names the line and suggests near names.
     """
     return list(_commands(text, device))
 

@@ -1,4 +1,4 @@
-"""What the array does: sums of products, exactly, kept as its accumulators keep them."""
+"""Simulates the array: exact sums of products, stored with the overflow behaviour of its accumulators."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from qmlir.isa.commands import Convolve, Init, Window
 
 
 def convolve(command: Window, machine: Machine) -> None:
-    """Adds the products of one tap after the other."""
+    """Executes a convolution: adds the products of one kernel position (tap) after the other."""
     blocks = window_blocks(command, machine.device)
     data = machine.numbers(blocks.data, command.data_bits) - command.zero_point
     if command.weight_zero_point and not machine.device.quant.zero_point.weights:
@@ -34,23 +34,23 @@ def convolve(command: Window, machine: Machine) -> None:
 
 
 def _float_for(command: Window) -> type[np.float32] | type[np.float64]:
-    """Floats that hold every sum of products of one tap exactly, in whatever order they are added."""
+    """The float type that holds every sum of products of one tap exactly, in whatever order the products are added."""
     data = (1 << command.data_bits - 1) + abs(command.zero_point)
     weight = (1 << command.weight_bits - 1) + abs(command.weight_zero_point)
     return np.float32 if data * weight * command.channels <= 1 << 24 else np.float64
 
 
 def _multiplied(taken: Int64s, weights: Int64s, dtype: type[np.float32] | type[np.float64]) -> Int64s:
-    """[networks, rows, columns, channels] by [networks or 1, channels, output channels]."""
+    """Multiplies [networks, rows, columns, channels] by [networks or 1, channels, output channels]."""
     networks, rows, columns, channels = taken.shape
     matrix = taken.astype(dtype).reshape(len(weights), -1, channels)
     return (matrix @ weights.astype(dtype)).astype(np.int64).reshape(networks, rows, columns, -1)
 
 
 def _weights(command: Window, block: Block, machine: Machine) -> Int64s:
-    """Minus their zero point, int64 [networks, KH, KW, channels, output channels], depthwise without the last.
+    """The weights without their zero point, int64 [networks or 1, KH, KW, channels, output channels].
 
-    Networks that have the same have it once.
+    Depthwise weights have no last axis. If all networks have the same weights, the first axis is 1.
     """
     stored = machine.numbers(block, command.weight_bits) - command.weight_zero_point
     stored = stored[:1] if (stored == stored[:1]).all() else stored
@@ -66,7 +66,7 @@ def _weights(command: Window, block: Block, machine: Machine) -> Int64s:
 
 
 def _overflowed(total: Int64s, command: Window, machine: Machine) -> Int64s:
-    """Sums as the array keeps them, in the accumulator of its mode."""
+    """Sums after overflow in the accumulator of the array's mode: wrapped, saturated, or a Fault."""
     bits = _accumulator_bits(command, machine.device)
     half = 1 << bits - 1
     if not total.size or -half <= total.min() <= total.max() < half:

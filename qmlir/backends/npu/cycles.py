@@ -1,4 +1,4 @@
-"""How long a program will take, from its commands alone: nothing is executed."""
+"""Predicts how long a program takes from its commands alone; nothing is executed."""
 
 from qmlir.backends.npu.report import Counter, Report
 from qmlir.backends.npu.stream import Program
@@ -9,7 +9,7 @@ from qmlir.device.tokens import tokens
 
 
 def predicted(program: Program, device: Device) -> Report:
-    """What a run costs, layer by layer."""
+    """The predicted cost of a run, layer by layer."""
     counter = Counter(device, program)
     for command, touched in footprints(program.commands, device, [r.footprint for r in program.routines]):
         counter.count(command, touched)

@@ -1,7 +1,7 @@
-"""Every command's effect: the meaning of isa/commands.py, and a witness that knows no compiler.
+"""The effect of every command, as isa/commands.py defines it; independent of the compiler.
 
-A command is first taken for what it touches (device/footprints.py), so that bounds and races are judged before anything
-is read, then executed.
+The footprint of a command is computed first (device/footprints.py). Bounds and races are therefore checked before any
+byte is read; then the command is executed.
 """
 
 from collections.abc import Callable
@@ -35,11 +35,11 @@ _RULES: dict[type[Command], Callable[[Any, Machine], None]] = {
     Pool: pool,
     Reduce: reduce,
 }
-"""Command → what it does. What is not here does nothing."""
+"""Command → the function that executes it; a command that is not listed has no effect."""
 
 
 def execute(command: Command, machine: Machine) -> None:
-    """Does to memory and contexts what a command says."""
+    """Executes a command: changes memories and contexts."""
     rule = _RULES.get(type(command))
     if rule is not None:
         rule(command, machine)

@@ -1,7 +1,7 @@
-"""Whether a program keeps to what tokens can do: on a device whose queues wait by them, nothing is executed.
+"""Checks that a program respects the token FIFOs of a device; nothing is executed.
 
-Tokens pass between neighbours alone; between two of them there are, in the order of the program, never more than a
-FIFO holds, so that the order of the program is a schedule; and what waits for all before it has tokens of all.
+Tokens pass between neighbouring queues only. In program order, a FIFO never holds more tokens than it has room for, so
+that program order is a valid schedule.
 """
 
 from collections import Counter
@@ -14,11 +14,11 @@ from qmlir.isa.encoding import Command
 
 
 def beyond_tokens(commands: Sequence[Command], device: Device) -> Iterator[tuple[int, Fault]]:
-    """The commands whose waits are no tokens of the device's, and why.
+    """Yields the numbers of the commands whose waits the device cannot express as tokens, and why.
 
     Args:
-        commands: Commands that wait for earlier ones.
-        device: The device; where it has no tokens there is nothing to find.
+        commands: Commands that wait for earlier commands.
+        device: The device; without tokens, every program passes.
     """
     if device.sync.kind != "tokens":
         return

@@ -1,10 +1,10 @@
-"""Runs the queues of a program in whatever order an adversary likes: to find races and hangs.
+"""Runs the queues of a program in arbitrary order, to find races and deadlocks.
 
-It is a witness beside races.py, which derives from counters what each command knows: here nothing is derived. Queues
-start and finish their commands one by one. Which may go on is up to counters, tokens in FIFOs, links of descriptors or
-addresses that are compared; which of these does is drawn, or one command takes longer than all that does not wait for
-it. Nobody's turn takes away another's, so that a program is safe in every order if it is so whichever command takes
-that long.
+This is an independent check of races.py, which derives what each command knows from counters: here nothing is derived.
+Queues start and finish their commands one by one. Counters, tokens in FIFOs, links of descriptors or compared addresses
+decide which queues may continue. Either the next of these queues is drawn at random, or a single command is held back
+until no other command can continue. A queue that may continue stays able to, whatever the other queues do. A program is
+therefore safe in every order if it is safe whichever command is held back.
 """
 
 from collections import Counter
@@ -26,7 +26,10 @@ from qmlir.isa.encoding import Command
 
 
 class Rules(Protocol):
-    """What queues wait for. Commands are named by their numbers in the program."""
+    """The synchronisation rules of a device: when a command may start and finish.
+
+    Commands are identified by their numbers in the program.
+    """
 
     def may_start(self, number: int) -> bool: ...
 
@@ -38,7 +41,7 @@ class Rules(Protocol):
 
 
 class Counters:
-    """Each queue counts the commands that it has finished, and all see it."""
+    """Rules of watermark and barrier devices: each queue counts its finished commands, and all queues see the count."""
 
     def __init__(self, commands: Sequence[Command]):
         self._commands = commands
@@ -65,7 +68,7 @@ class Counters:
 
 
 class Interlock(Counters):
-    """As with counters; and none starts while an earlier command has not done with the same addresses."""
+    """Rules of interlocked devices: counters, and no command starts before earlier users of its addresses are done."""
 
     def __init__(self, commands: Sequence[Command], before: Sequence[set[int]]):
         super().__init__(commands)
@@ -76,7 +79,10 @@ class Interlock(Counters):
 
 
 class Fifos:
-    """Queues pop tokens before they start, and push them when they are done and there is room."""
+    """Rules of token devices: a queue pops tokens before a command starts, and pushes tokens when it is done.
+
+    A command cannot finish while a FIFO that it pushes into is full.
+    """
 
     def __init__(self, commands: Sequence[Command], given: Sequence[Tokens], most: int):
         self._queues = [command.queue for command in commands]
@@ -99,7 +105,10 @@ class Fifos:
 
 
 class Links:
-    """Each command has a count, and starts when the commands that have it as a consumer have brought it down to 0."""
+    """Rules of descriptor devices: a command starts when its counter has reached 0.
+
+    Each command that finishes decrements the counters of its consumers.
+    """
 
     def __init__(self, commands: Sequence[Command], given: Sequence[Descriptor]):
         self._everything = Counters([replace(command, waits=()) for command in commands])
@@ -121,7 +130,7 @@ class Links:
 
 
 def rules_of(program: Program, device: Device) -> Rules:
-    """The rules of a device, for one run of a program."""
+    """The synchronisation rules of a device, for one run of a program."""
     commands = program.commands
     match device.sync.kind:
         case "tokens":
@@ -136,15 +145,15 @@ def rules_of(program: Program, device: Device) -> Rules:
 
 
 class Adversary:
-    """A program whose commands run in any order."""
+    """A program whose queues advance in arbitrary order."""
 
     def __init__(self, program: Program, device: Device, rules: Callable[[], Rules] | None = None):
-        """Takes a program.
+        """Prepares a program.
 
         Args:
             program: The program.
             device: The device.
-            rules: Makes the rules of a run, where they are others than the device's.
+            rules: Makes the rules of a run; by default, the device's rules.
         """
         self._commands, self._device = program.commands, device
         self._rules = rules or (lambda: rules_of(program, device))
@@ -154,15 +163,15 @@ class Adversary:
             self._queues[command.queue].append(number)
 
     def run(self, rng: np.random.Generator | None = None, held: int | None = None) -> None:
-        """Runs the program.
+        """Runs the program once.
 
         Args:
-            rng: Draws who goes on; without it the last queue that can.
-            held: A command that ends when nothing else can go on any more.
+            rng: Draws the queue that advances; without it, the last queue that can advance does.
+            held: Number of a command that finishes only when no other queue can advance.
 
         Raises:
-            Fault: A command starts while another that touches the same bytes, or must be done for it, is not; or all
-                wait for each other.
+            Fault: A command starts although an earlier command that touches the same bytes, or that must be done first, is
+                unfinished; or all queues wait for each other.
         """
         rules = self._rules()
         at, running = [0] * len(self._queues), dict[int, int]()
@@ -191,7 +200,7 @@ class Adversary:
         return self._is_given(queue, at, running) and rules.may_start(self._queues[queue][at[queue]])
 
     def _is_given(self, queue: int, at: Sequence[int], running: dict[int, int]) -> bool:
-        """Whether a queue has been given its next command: no queue before it in the program is full."""
+        """Whether a queue has received its next command: no queue in front of it in the program is full."""
         number, depth = self._queues[queue][at[queue]], self._device.sync.depth
         for other, mine in enumerate(self._queues):
             behind = at[other] - (other in running) + depth
@@ -216,12 +225,12 @@ class Adversary:
 
 
 def _before(program: Program, device: Device, memories: Collection[int]) -> list[set[int]]:
-    """For each command those that must be finished when it starts, but for what these have waited for.
+    """For each command, the earlier commands that must be finished when it starts; transitive ones are left out.
 
     Args:
         program: The program.
         device: The device.
-        memories: Those of which it counts who touches the same bytes.
+        memories: Numbers of the memories in which commands that touch the same bytes count.
     """
     routines = [routine.footprint for routine in program.routines]
     touched = [_within(memories, each) for _, each in footprints(program.commands, device, routines)]

@@ -1,4 +1,4 @@
-"""What commands are executed on: memories, contexts, and how numbers are read, finished and written."""
+"""The state that commands act on: memories and contexts, and how integers are read, requantized and written."""
 
 from dataclasses import dataclass
 
@@ -18,9 +18,9 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Machine:
-    """What commands are executed on.
+    """The state that commands act on.
 
-    contexts   number → the command that wrote it
+    contexts   number of a context → the command that wrote it
     """
 
     device: Device
@@ -32,12 +32,12 @@ class Machine:
         return context_of(command, self.contexts)
 
     def numbers(self, block: Block, bits: int) -> Int64s:
-        """A block of integers, int64 [networks, planes, rows, count]."""
+        """Reads a block of integers as int64 [networks, planes, rows, count]."""
         raw = self.memories.read(block)
         return np.ascontiguousarray(raw).view(f"<i{bits // 8}").astype(np.int64)
 
     def put(self, block: Block, values: Int64s, bits: int) -> None:
-        """Writes integers [networks, planes, rows, count] that fit so many bits."""
+        """Writes integers [networks, planes, rows, count]; each fits the given number of bits."""
         stored = np.ascontiguousarray(values.astype(f"<i{bits // 8}"))
         self.memories.write(block, stored.view(np.uint8).reshape(-1, block.planes, block.rows, block.size))
 
@@ -48,7 +48,7 @@ def set_context(command: SetContext, machine: Machine) -> None:
 
 
 def finish(values: Int64s, context: SetContext, machine: Machine) -> Int64s:
-    """What a context makes of numbers [networks, rows, columns, channels]."""
+    """Applies a context (requantization or table lookup) to integers [networks, rows, columns, channels]."""
     tables = machine.memories.read(table_block(context, values.shape[-1]))
     if (tables == tables[:1]).all():
         return _finished(values, context, tables[0])
@@ -57,7 +57,11 @@ def finish(values: Int64s, context: SetContext, machine: Machine) -> Int64s:
 
 
 def _finished(values: Int64s, context: SetContext, table: Bytes) -> Int64s:
-    """What a context whose table has these bytes makes of numbers."""
+    """Applies a context to integers; `table` holds the bytes of the context's table.
+
+    Raises:
+        Fault: A number is out of the table's range, or the contract refuses a multiplier or shift.
+    """
     if context.step is Step.LOOKUP:
         entries = table.reshape(-1).view(f"<i{context.bits // 8}").astype(np.int64)
         if values.size and not -128 <= values.min() <= values.max() <= 127:
@@ -73,5 +77,5 @@ def _finished(values: Int64s, context: SetContext, table: Bytes) -> Int64s:
 
 
 def clamped(values: Int64s, context: SetContext) -> Int64s:
-    """The end of a number: zero point and bounds."""
+    """Adds the zero point of a context and clips to its bounds."""
     return np.clip(values + context.zero_point, context.lower, context.upper)

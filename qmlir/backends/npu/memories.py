@@ -1,6 +1,7 @@
-"""A device's memories as the simulator sees them: bytes, and which of them were ever written.
+"""The simulator's memories: their bytes, and which bytes were ever written.
 
-Several networks' inputs may be worked on at once; each has memories of its own, which the same commands change alike.
+Several samples may be simulated at once. Each sample is a network of its own with its own memories, and the same
+commands change all of them.
 """
 
 from collections.abc import Iterable
@@ -20,10 +21,10 @@ T = TypeVar("T", np.uint8, np.bool_)
 
 @dataclass
 class _Contents:
-    """One memory, as far as anybody touches it.
+    """The part of a memory that a program touches.
 
-    data      its bytes, for each of the networks
-    written   which of them have been written, or were there from the start
+    data      its bytes, uint8 [networks, size]
+    written   which bytes were written, or were there from the start; the same for all networks
     """
 
     memory: Memory
@@ -44,7 +45,7 @@ class Memories:
 
         Args:
             device: The device.
-            touched: Every block that will be touched; each lies within its memory.
+            touched: Every block that the program touches; each lies within its memory.
             networks: How many networks run at once.
         """
         ends = [0] * len(device.memory)
@@ -55,7 +56,7 @@ class Memories:
         self._all = [_Contents(memory, end, networks) for memory, end in zip(device.memory, ends, strict=True)]
 
     def load(self, block: Block, data: bytes, network: int | None = None) -> None:
-        """Puts bytes there before the first command, for one network or for all."""
+        """Writes bytes before the first command, for one network or, if `network` is None, for all networks."""
         contents = self._all[block.place.memory]
         chosen = slice(None) if network is None else slice(network, network + 1)
         _strided(contents.data[chosen], block)[...] = np.frombuffer(data, np.uint8)
@@ -65,7 +66,7 @@ class Memories:
         """A copy of a block, uint8 [networks, planes, rows, size].
 
         Raises:
-            Fault: Some bytes were never written.
+            Fault: Some bytes of the block were never written.
         """
         contents = self._all[block.place.memory]
         written = _strided(contents.written, block)[0]
@@ -78,7 +79,11 @@ class Memories:
         return _strided(contents.data, block).copy()
 
     def write(self, block: Block, data: Bytes) -> None:
-        """Writes a block, uint8 [networks, planes, rows, size]."""
+        """Writes a block, uint8 [networks, planes, rows, size].
+
+        Raises:
+            Fault: The memory is read-only.
+        """
         contents = self._all[block.place.memory]
         if contents.memory.read_only:
             raise Fault("must write memory that can be written", got=contents.memory.id)
@@ -87,7 +92,7 @@ class Memories:
 
 
 def _strided(array: npt.NDArray[T], block: Block) -> npt.NDArray[T]:
-    """The elements of a block as a view [networks, planes, rows, size]; it lies within the array."""
+    """The elements of a block as a view [networks, planes, rows, size]; the block lies within the array."""
     shape = (len(array), block.planes, block.rows, block.size)
     if block.empty:
         return np.zeros(shape, array.dtype)

@@ -1,4 +1,4 @@
-"""What the commands that only move data do."""
+"""Simulates the commands that only move data."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from qmlir.isa.commands import Fill, Move
 
 
 def move(command: Move, machine: Machine) -> None:
-    """Copies."""
+    """Executes a transfer."""
     source, target = move_blocks(command)
     machine.memories.write(target, machine.memories.read(source))
 
 
 def fill(command: Fill, machine: Machine) -> None:
-    """Fills."""
+    """Executes a fill: writes one byte value to a whole block."""
     block = fill_block(command)
     machine.memories.write(block, np.full((1, block.planes, block.rows, block.size), command.value, np.uint8))

@@ -1,10 +1,10 @@
-"""Whether a program is safe to run with its queues beside each other: nothing is executed.
+"""Checks whether a program is safe to run while its queues overlap; nothing is executed.
 
-From the waits follows what each command knows to be finished when it starts: what came before it on its queue, what it
-waits for, and what those knew; and where the hardware compares addresses, whatever touched its own. One that touches
-what an earlier command, not known to be finished, may still be reading or writing is a race. Found beside races: what a
-queue does not execute, memories that it does not reach, blocks beyond a memory, numbers out of range, and waits for
-what comes later.
+The waits determine which commands a command knows to be finished when it starts: the commands before it on its queue,
+the commands that it waits for, and whatever those commands knew. If the hardware compares addresses, the command also
+knows that earlier users of its addresses are finished. A race is a command that touches bytes which an earlier command,
+not known to be finished, may still be reading or writing. The check also finds commands that a queue cannot execute,
+memories that a queue cannot reach, blocks beyond a memory, numbers out of range, and waits for later commands.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ Counts = npt.NDArray[np.int32]
 
 
 def checked(program: Program, device: Device) -> list[Footprint]:
-    """What each command of a program touches.
+    """The footprint of each command of a program.
 
     Raises:
-        Fault: A command touches what another may be touching at the same time, or cannot be executed; names it.
+        Fault: A command races with another, or cannot be executed; the error names the command.
     """
     for port in (*program.inputs, *program.outputs):
         require_inside(port.block, device)
@@ -63,14 +63,14 @@ def checked(program: Program, device: Device) -> list[Footprint]:
 
 
 def located(fault: Fault, number: int, command: Command, device: Device) -> Fault:
-    """A fault with the command at which the device stops."""
+    """The fault with the number and text of the command at which the device stops."""
     known = command.queue < len(device.queue)
     text = disassemble([command], device).strip() if known else type(command).__name__
     return Fault(fault.need, where=f"command {number}, {text}", got=fault.got, remedy=fault.remedy)
 
 
 def require_inside(block: Block, device: Device) -> None:
-    """Raises Fault unless a block lies within a memory."""
+    """Raises Fault unless a block lies within a memory of the device."""
     if block.place.memory >= len(device.memory):
         raise Fault("must name a memory of the device", got=f"memory {block.place.memory} of {len(device.memory)}")
     memory = device.memory[block.place.memory]
@@ -85,7 +85,7 @@ def require_inside(block: Block, device: Device) -> None:
 
 
 class _Order:
-    """What each command knows to be finished when it starts: for each queue, how many of its commands."""
+    """For each command, the commands that it knows to be finished when it starts, as a count for each queue."""
 
     def __init__(self, device: Device):
         self.device = device
@@ -95,7 +95,7 @@ class _Order:
         self._count = 0
 
     def issue(self, command: Command) -> Counts:
-        """Takes the next command of the program; returns what it knows."""
+        """Adds the next command of the program; returns the counts of the commands that it knows to be finished."""
         if command.queue >= len(self.issued):
             raise Fault("must be for a queue of the device", got=f"queue {command.queue} of {len(self.issued)}")
         if len(command.waits) > self.device.sync.max_waits:
@@ -120,13 +120,13 @@ class _Order:
         return known
 
     def learn(self, counts: Counts, known: Counts) -> None:
-        """Notes for a command, whose knowledge this is, that so many commands of each queue are finished."""
+        """Records in `known` that these counts of commands are finished, with everything that those commands knew."""
         for queue in np.flatnonzero(counts > known).tolist():
             np.maximum(known, self.known[queue][int(counts[queue]) - 1], out=known)
             known[queue] = max(known[queue], counts[queue])
 
     def require_finished(self, counts: Counts, known: Counts, why: str = "which touches the same bytes") -> None:
-        """Raises Fault unless so many commands of each queue are known to be finished."""
+        """Raises Fault unless the given counts of commands are known to be finished."""
         late = counts > known
         if late.any():
             queue = int(late.argmax())
@@ -138,9 +138,11 @@ class _Order:
 
 
 class _Touches:
-    """Who touched a memory: for each granule of `align` bytes, which command of each queue was the last, from 1.
+    """The last commands that touched each granule of a memory, a granule being `align` bytes.
 
-    compared   whether the hardware lets nobody touch what others have not done with
+    compared   whether the hardware delays a command until others are done with the same addresses
+    readers    for each queue and granule, the number of the queue's last command that read it, from 1
+    writers    the same for writes
     """
 
     def __init__(self, memory: Memory, compared: bool, queues: int):
@@ -159,7 +161,7 @@ class _Touches:
 
 
 def runs_of(block: Block) -> npt.NDArray[np.int64]:
-    """The bytes of a block as [begin, end) pairs, one where they lie without a gap."""
+    """The bytes of a block as [begin, end) pairs; bytes without a gap between them form one pair."""
     start, size = block.place.address, block.size
     rows, planes = np.arange(block.rows, dtype=np.int64), np.arange(block.planes, dtype=np.int64)
     if block.rows == 1 or block.row_pitch == size:
@@ -173,7 +175,7 @@ def runs_of(block: Block) -> npt.NDArray[np.int64]:
 
 
 def _touch(command: Command, touched: Footprint, known: Counts, order: _Order, touches: Sequence[_Touches]) -> None:
-    """Notes what a command touches; raises Fault if it races with an earlier one."""
+    """Records the granules that a command touches; raises Fault if the command races with an earlier command."""
     number = int(order.issued[command.queue])
     reads, writes = (
         [(touches[b.place.memory], touches[b.place.memory].granules(b)) for b in blocks if not b.empty]

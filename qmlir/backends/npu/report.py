@@ -1,14 +1,14 @@
-"""What a run costs: cycles, products and bytes of each layer, counted command by command.
+"""The cost of a run: cycles, products and bytes of each layer, counted command by command.
 
-Every cycle belongs to one layer, so that those of the layers add up to the whole. A layer has the cycles from the end
-of the layer before it to the end of its own last command, but none in which the array, or the host, works for a later
-layer already: where layers overlap, the later one begins when the array does, and what was loaded for it until then
-costs it nothing.
+Every cycle belongs to exactly one layer, so that the cycles of the layers add up to the total. A layer owns the cycles
+from the end of the layer before it to the end of its own last command, except the cycles in which the array, or the
+host, already works for a later layer. Where layers overlap, the later layer therefore begins when the array begins to
+work for it, and the loads before that moment do not count as its cycles.
 
-Beside its cycles stands a layer's bound: how many of them whichever engine, bus or memory has most to do is busy for
-it. The rest of its cycles everybody waits for something. Of tensors that stay inside the device no transfer is counted,
-in either: the bound is that of the traffic that is left. The bands of a layer that is worked off in several have its
-name, and are counted together.
+A layer also has a bound: the busy cycles of the engine, bus or memory that works longest for it. In the rest of the
+layer's cycles everything waits. A tensor that stays inside the device causes no transfer, neither in the cycles nor in
+the bound: the bound covers the remaining traffic. The bands (stripes of rows) of a layer share its name and are
+counted together.
 """
 
 from collections import Counter as Sums
@@ -27,14 +27,14 @@ from qmlir.isa.encoding import Command
 
 @dataclass
 class LayerCount:
-    """What was counted between its marks and the next.
+    """The counts of a layer, over all stretches between its marks and the next mark.
 
-    cycles    that belong to it, of all its bands
-    products  of its contractions
-    busy      cycles of its own in which each engine, bus and memory works for it
-    asked     cycles in which they do at any time
+    cycles    cycles that belong to the layer, of all its bands
+    products  products of its contractions
+    busy      of its own cycles, those in which each engine, bus and memory works for it
+    asked     cycles in which each engine, bus and memory works for it at any time
     read      bytes read from each memory that has a bandwidth
-    written   bytes written there
+    written   bytes written to each memory that has a bandwidth
     """
 
     name: str
@@ -46,28 +46,28 @@ class LayerCount:
     written: Sums[str] = field(default_factory=Sums[str])
 
     def used(self, peak: int, cycles: int) -> float:
-        """Its products, of those that the array could compute in so many cycles."""
+        """The layer's products as a share of the products that the array could compute in the given cycles."""
         return self.products / (peak * cycles) if cycles else 0.0
 
     @property
     def bound(self) -> int:
-        """Cycles of what has most to do."""
+        """Busy cycles of the engine, bus or memory that works longest."""
         return max(self.busy.values(), default=0)
 
     @property
     def bound_by(self) -> str:
-        """What has most to do; empty where nothing has anything."""
+        """The name of the engine, bus or memory that works longest; empty if the layer keeps nothing busy."""
         return max(self.busy, key=lambda name: self.busy[name], default="")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a run costs.
+    """The cost of a run.
 
-    cycles   until the last command ended
-    least    cycles of what has most to do, if nothing ever waited; the array does nothing while the host computes
+    cycles   cycles until the last command ended
+    least    busy cycles of the busiest resource, if nothing ever waited; the array is idle while the host computes
     peak     products that the array can compute in a cycle
-    layers   what was counted of each
+    layers   the counts of each layer
     """
 
     cycles: int
@@ -77,17 +77,17 @@ class Report:
 
     @property
     def products(self) -> int:
-        """Of all contractions; what is computed for two bands counts twice."""
+        """Products of all contractions; rows that two bands compute count twice."""
         return sum(layer.products for layer in self.layers)
 
     @property
     def utilization(self) -> float:
-        """Products, of those that the array could have computed in that time."""
+        """Products as a share of the products that the array could have computed in that time."""
         return self.products / (self.peak * self.cycles) if self.cycles else 0.0
 
     @property
     def bound(self) -> float:
-        """The utilization if nothing ever waited: what has most to do in the whole program decides."""
+        """The utilization if nothing ever waited; the busiest resource of the whole program sets it."""
         return self.products / (self.peak * self.least) if self.least else 0.0
 
 
@@ -95,9 +95,9 @@ class Report:
 class _Stretch:
     """The commands from one mark to the next.
 
-    begins   when the array, or the host, begins to work for it; None where neither does
-    ends     when the last of its commands ends, and all before
-    busy     what works for it, and when
+    begins   when the array, or the host, begins to work for the stretch; None if neither does
+    ends     when the last of its commands, and every command before, has ended
+    busy     the resources that work for it, and when
     """
 
     layer: LayerCount
@@ -107,7 +107,7 @@ class _Stretch:
 
 
 class Counter:
-    """Counts while a program is executed."""
+    """Counts the cost of a program, command by command."""
 
     def __init__(self, device: Device, program: Program):
         self._device, self._names = device, program.layers
@@ -116,7 +116,7 @@ class Counter:
         self._stretches = [_Stretch(self._layers[""])]
 
     def count(self, command: Command, touched: Footprint) -> None:
-        """Takes the next command and what it touches."""
+        """Adds the next command with its footprint."""
         if isinstance(command, Mark):
             name = self._names[command.layer] if command.layer < len(self._names) else str(command.layer)
             self._stretches.append(_Stretch(self._layers.setdefault(name, LayerCount(name))))
@@ -135,7 +135,7 @@ class Counter:
                     moved[memory.id] += block.bytes
 
     def report(self) -> Report:
-        """What was counted."""
+        """The report of the commands counted so far."""
         end = self._timeline.now
         for number in reversed(range(len(self._stretches))):
             stretch = self._stretches[number]
@@ -146,19 +146,19 @@ class Counter:
         counted = [layer for layer in self._layers.values() if layer.cycles or any(layer.asked.values())]
         asked = sum((layer.asked for layer in counted), Sums[str]())
         array = next(queue for queue in self._device.queue if queue.engine == "array")
-        asked[array.id] += asked[HOST]  # calls are commands of its queue
+        asked[array.id] += asked[HOST]  # host calls are commands of the array's queue
         return Report(self._timeline.now, max(asked.values(), default=0), self._device.peak_macs, counted)
 
 
 def _attribute(stretch: _Stretch, begin: int, end: int) -> None:
-    """Gives a layer the cycles from `begin` to `end`, and what is busy for it in them."""
+    """Adds the cycles from `begin` to `end`, and the resources that are busy in them, to the stretch's layer."""
     stretch.layer.cycles += end - begin
     for busy in stretch.busy:
         stretch.layer.busy += _cycles(busy, begin, end)
 
 
 def _cycles(busy: Mapping[str, Sequence[Interval]], begin: int, end: int) -> Sums[str]:
-    """How many of the cycles from `begin` to `end` each thing is busy; those alone that are."""
+    """How many of the cycles from `begin` to `end` each resource is busy; idle resources are left out."""
     return +Sums(
         {
             name: sum(min(t.end, end) - max(t.start, begin) for t in times if t.end > begin and t.start < end)

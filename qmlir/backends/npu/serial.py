@@ -1,4 +1,4 @@
-"""The same program with nothing beside anything else: an oracle for what its queues do when they overlap."""
+"""Serializes a program, as an oracle for programs whose queues overlap."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,7 +10,7 @@ from qmlir.isa.encoding import Command, Wait
 
 
 def serial(program: Program, device: Device) -> Program:
-    """The program with each command waiting for the one before it, and so for all before that."""
+    """The program with each command waiting for the command before it, and therefore for all earlier commands."""
     issued: Counter[int] = Counter()
     commands: list[Command] = []
     for command in program.commands:

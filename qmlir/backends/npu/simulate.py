@@ -1,7 +1,7 @@
-"""Executes a program as the device would: bit for bit, cycle for cycle, and stopping where hardware would go wrong.
+"""The simulator: executes a program bit for bit and cycle for cycle, and stops where the hardware would go wrong.
 
-Program order is a valid serial schedule, so the commands' effects are computed in it. That queues which overlap give
-the same is checked once, before anything is executed (races.py).
+Program order is a valid serial schedule, so commands are executed in that order. Before anything is executed, races.py
+checks once that overlapping queues give the same result.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,26 +20,27 @@ from qmlir.isa.commands import Host
 
 Array = npt.NDArray[np.generic]
 Function = Callable[..., Sequence[Array]]
-"""What the host runs: arrays to arrays, as the ports of its routine say."""
+"""The function of a host routine: arrays to arrays, as the routine's ports describe them."""
 
 
 class Simulator:
-    """A device with a program: call it with the network's inputs.
+    """A device loaded with a program; `run` takes the network's inputs.
 
-    report   what the last run cost, one network's inputs alone
+    report   the cost of a run of a single sample, set by the first run
     """
 
     def __init__(self, program: Program, device: Device, routines: Mapping[str, Function] | None = None):
-        """Takes a program.
+        """Loads a program.
 
         Args:
             program: The program.
             device: The device.
-            routines: The functions that the host runs for it, by name.
+            routines: The functions that the host runs for the program, by name.
 
         Raises:
             StreamError: The program was made for another device.
-            Fault: Its queues race, or a command cannot be executed; names it, and what it should have waited for.
+            Fault: The program's queues race, or a command cannot be executed; the error names the command, and what it
+                should have waited for.
         """
         program.require(device)
         self.program, self.device, self.routines = program, device, dict(routines or {})
@@ -47,18 +48,18 @@ class Simulator:
         self._touched = checked(program, device)
 
     def run(self, *inputs: Array) -> list[Array]:
-        """The outputs, and in `report` what they cost.
+        """Runs the network on one sample and returns its outputs; the cost is in `report`.
 
         Raises:
-            Fault: A command did what it must not; names it.
+            Fault: A command did something that the device forbids; the error names the command.
         """
         return self.run_all([inputs])[0]
 
     def run_all(self, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """The outputs for the inputs of several runs of the network, one after the other as far as the device goes.
+        """Runs the network on several samples in one pass over the commands; returns the outputs of each sample.
 
         Raises:
-            Fault: A command did what it must not; names it.
+            Fault: A command did something that the device forbids; the error names the command.
         """
         program = self.program
         ports = [port.block for port in (*program.inputs, *program.outputs)]
@@ -114,5 +115,5 @@ def _stored(port: Port, array: Array, what: str) -> bytes:
 
 
 def _loaded(port: Port, memories: Memories) -> Array:
-    """A tensor of each network, stacked."""
+    """Reads the tensor of a port for all networks, stacked along the first axis."""
     return memories.read(port.block).reshape(-1).view(port.dtype).reshape(memories.networks, *port.shape)

@@ -1,4 +1,4 @@
-"""A program for a device as one file: commands, the data they start from, and the device it was made for.
+"""The program file: commands, their initial data, and the device for which the program was compiled.
 
     magic "QMLIRNPU" · version u32 · length of text u32 · words of commands u32 · bytes of data u32
     text      JSON: the device's keys, where inputs and outputs lie, names of layers, the host's routines, data segments
@@ -6,8 +6,8 @@
     data      the segments' bytes, one after the other
     CRC-32    of everything before it
 
-All numbers are little-endian. The device's keys are in the file as they were in the device file, so that a program for
-another device says which keys differ.
+All numbers are little-endian. The file holds the keys of the device file, so that an error about another device can
+name the keys that differ.
 """
 
 import json
@@ -37,15 +37,15 @@ DTYPES = {
     **{f"ui{bits}": np.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"f{bits}": np.dtype(f"<f{bits // 8}") for bits in (16, 32, 64)},
 }
-"""Types of elements, and how they lie in memory."""
+"""Element type → its numpy type in memory."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """Where a tensor lies that the network, or a routine of the host, is given or gives: dense, channels last.
+    """The place of an input or output tensor of the network or of a host routine; dense, channels last.
 
     shape   its dimensions
-    type    of its elements, a key of DTYPES
+    type    its element type, a key of DTYPES
     """
 
     name: str
@@ -55,18 +55,18 @@ class Port:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of its elements in numpy."""
+        """The numpy type of the tensor's elements."""
         return DTYPES[self.type]
 
     @property
     def block(self) -> Block:
-        """Its bytes."""
+        """The bytes of the tensor."""
         return Block(self.place, prod(self.shape) * self.dtype.itemsize)
 
 
 @dataclass(frozen=True)
 class Routine:
-    """What the host runs, and where it finds and leaves its tensors."""
+    """A routine that the host runs, with the places of its input and output tensors."""
 
     name: str
     inputs: tuple[Port, ...]
@@ -74,7 +74,7 @@ class Routine:
 
     @property
     def footprint(self) -> Footprint:
-        """What it reads and writes."""
+        """The bytes that the routine reads and writes."""
         return Footprint(tuple(port.block for port in self.inputs), tuple(port.block for port in self.outputs))
 
 
@@ -87,17 +87,17 @@ class Segment:
 
     @property
     def block(self) -> Block:
-        """Its bytes."""
+        """The bytes of the segment."""
         return Block(self.place, len(self.data))
 
 
 @dataclass(frozen=True)
 class Program:
-    """A command stream and what belongs to it.
+    """A command stream with its data, ports and names.
 
     device     the keys of its device file, flat: `array.lanes.k` → 16
-    layers     names that `Mark` refers to
-    routines   what `Host` refers to
+    layers     the layer names that `Mark` commands refer to
+    routines   the routines that `Host` commands refer to
     """
 
     device: Mapping[str, object]
@@ -109,7 +109,7 @@ class Program:
     routines: Sequence[Routine] = ()
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """The program as the bytes of a file."""
         text = json.dumps(
             {
                 "device": dict(self.device),
@@ -128,10 +128,10 @@ class Program:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Self:
-        """What `to_bytes` wrote.
+        """The program in a file that `to_bytes` wrote.
 
         Raises:
-            StreamError: It did not write this.
+            StreamError: The bytes are not such a file.
         """
         text_size, word_count = _header(raw)
         body, checksum = raw[:-4], int.from_bytes(raw[-4:], "little")
@@ -149,16 +149,16 @@ class Program:
         )
 
     def save(self, path: str | Path) -> None:
-        """Writes the file, whole or not at all."""
+        """Writes the program file atomically."""
         with replacing(Path(path)) as temporary:
             temporary.write_bytes(self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Reads the file.
+        """Reads a program file.
 
         Raises:
-            FileError: It cannot be read, or is no program.
+            FileError: The file cannot be read, or is not a program.
         """
         try:
             return cls.from_bytes(Path(path).read_bytes())
@@ -168,7 +168,7 @@ class Program:
             raise FileError(path, str(error), remedy=error.remedy) from None
 
     def require(self, device: Device) -> None:
-        """Raises StreamError unless the program is for this device; names the keys that differ."""
+        """Raises StreamError unless the program was compiled for this device; the error names the keys that differ."""
         theirs, ours = dict(self.device), flat(device)
         differ = [key for key in {**ours, **theirs} if theirs.get(key) != ours.get(key)]
         if differ:
@@ -180,7 +180,11 @@ class Program:
 
 
 def _header(raw: bytes) -> tuple[int, int]:
-    """Bytes of text and words of commands; with the data they fill the file."""
+    """The size of the text in bytes and of the commands in words, read from the header.
+
+    Raises:
+        StreamError: The header is not that of a program, or the file has another size than it says.
+    """
     if len(raw) < HEADER.size + 4 or not raw.startswith(MAGIC):
         raise StreamError("must begin with QMLIRNPU", got=repr(raw[:8]), remedy="is it a program that qmlir compiled?")
     _, version, text_size, word_count, data_size = HEADER.unpack_from(raw)
@@ -194,7 +198,7 @@ def _header(raw: bytes) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Text:
-    """The JSON part, checked."""
+    """The JSON part of a program file, validated."""
 
     device: Mapping[str, object]
     inputs: list[Port]
@@ -252,7 +256,7 @@ def _port(entry: Mapping[str, Any]) -> Port:
 
 
 def flat(device: Device) -> dict[str, object]:
-    """The keys of a device file and their values: `memory.0.bytes` → 262144."""
+    """The keys of a device file as flat names with their values: `memory.0.bytes` → 262144."""
     found: dict[str, object] = {}
 
     def walk(value: object, key: str) -> None:

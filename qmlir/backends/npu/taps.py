@@ -1,4 +1,4 @@
-"""What a sliding window meets, as arrays."""
+"""Gathers the elements that a sliding window covers; a tap is a position (row, column) of the window."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +9,14 @@ Int64s = npt.NDArray[np.int64]
 
 
 def tap(data: Int64s, command: Window | Pool, i: int, j: int, outside: int = 0) -> Int64s:
-    """What tap (i, j) meets at each output position.
+    """The elements at tap (i, j) of the window, for each output position.
 
     Args:
         data: int64 [networks, rows, columns, channels].
-        command: Says where the window is at each position.
+        command: The command with the window's strides, dilations and padding.
         i: Row of the tap.
         j: Column of the tap.
-        outside: What stands for elements outside.
+        outside: The value of elements outside the data.
 
     Returns:
         int64 [networks, out_rows, out_columns, channels].
@@ -31,7 +31,11 @@ def tap(data: Int64s, command: Window | Pool, i: int, j: int, outside: int = 0) 
 
 
 def _inside(first: int, stride: int, count: int, size: int) -> tuple[slice, slice]:
-    """Of positions first, first + stride, … those in [0, size): their numbers, and where they are."""
+    """Selects the positions first, first + stride, … that lie in [0, size).
+
+    Returns:
+        The indices of the selected positions, and the positions themselves.
+    """
     begin = max(-(first // stride), 0)
     end = max(min((size - 1 - first) // stride + 1, count), begin)
     start = first + begin * stride

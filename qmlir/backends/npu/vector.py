@@ -1,4 +1,4 @@
-"""What follows the array: changes of scale, tables, sums of tensors, pools, and sums over an image."""
+"""Simulates the commands after the array: requantization, lookup tables, sums of tensors, pools, and reductions."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ from qmlir.isa.commands import Arithmetic, Init, Operation, Pool, Pooling, Post,
 
 
 def post(command: Post, machine: Machine) -> None:
-    """Changes scales, or looks numbers up."""
+    """Executes a change of scale or a table lookup."""
     context = machine.context(command)
     source, target = post_blocks(command, context)
     machine.put(target, finish(machine.numbers(source, command.source_bits), context, machine), context.bits)
 
 
 def arithmetic(command: Arithmetic, machine: Machine) -> None:
-    """Adds or multiplies two tensors."""
+    """Executes the sum or product of two tensors."""
     context = machine.context(command)
     left, right, target = arithmetic_blocks(command, context)
     lhs = machine.numbers(left, command.bits) - command.lhs_zero_point
@@ -35,7 +35,7 @@ def arithmetic(command: Arithmetic, machine: Machine) -> None:
 
 
 def pool(command: Pool, machine: Machine) -> None:
-    """Takes maxima or means of windows."""
+    """Executes a maximum or average pool."""
     source, target = pool_blocks(command)
     data = machine.numbers(source, command.bits)
     taps = [(i, j) for i in range(command.kernel_rows) for j in range(command.kernel_columns)]
@@ -59,7 +59,7 @@ def _outside(command: Pool) -> int:
 
 
 def reduce(command: Reduce, machine: Machine) -> None:
-    """Sums an image."""
+    """Executes a sum over the rows and columns of an image."""
     source, sums = reduce_blocks(command)
     total = (machine.numbers(source, command.bits) - command.zero_point).sum(axis=(1, 2), keepdims=True)
     if command.init is Init.ACCUMULATE:
