@@ -68,7 +68,7 @@ class Counters:
 
 
 class Interlock(Counters):
-    """Rules of interlocked devices: counters, and no command starts before earlier users of its addresses are done."""
+    """Rules of interlocked devices: counters, and a command also waits for earlier users of its compared addresses."""
 
     def __init__(self, commands: Sequence[Command], before: Sequence[set[int]]):
         super().__init__(commands)
@@ -170,7 +170,7 @@ class Adversary:
             held: Number of a command that finishes only when no other queue can advance.
 
         Raises:
-            Fault: A command starts although an earlier command that touches the same bytes, or that must be done first, is
+            Fault: A command starts while an earlier command that touches the same bytes, or that must be done first, is
                 unfinished; or all queues wait for each other.
         """
         rules = self._rules()

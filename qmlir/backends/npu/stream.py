@@ -128,7 +128,7 @@ class Program:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Self:
-        """The program in a file that `to_bytes` wrote.
+        """Parses a program that `to_bytes` wrote.
 
         Raises:
             StreamError: The bytes are not such a file.

@@ -1,1 +1,1 @@
-"""Custom accelerators: from layers to commands with addresses and waits."""
+"""Passes for custom accelerators: from layers to commands with addresses and waits."""

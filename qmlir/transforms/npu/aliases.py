@@ -1,7 +1,8 @@
-"""Layers that compute nothing because their result is bytes of another tensor: whose, and which.
+"""Layers that compute nothing because their result is a view of another tensor's bytes.
 
-A reshape, or a change of type alone, is another name of all bytes of what it reads, and some rows of an image are one
-of some of them. Rows that layers compute are joined by writing each where it belongs:
+A reshape, or a change of type alone, is a view of all bytes of its input; a slice of image rows is a view of some of
+them. The opposite case is a concat of rows: each layer writes its rows directly into the joined tensor, so that the
+concat itself copies nothing:
 
     %2 = npu.layer "expand" (%1) { … }           // rows 0 to 7
     %4 = npu.layer "expand" (%3) { … }           // rows 8 to 15
@@ -21,19 +22,19 @@ from qmlir.dialects.quant.ops import StorageCastOp
 
 
 def first_of(layer: LayerOp) -> Operation:
-    """The operation that a layer begins with."""
+    """The first operation of a layer, constants apart."""
     return next(op for op in layer.operations() if not isinstance(op, ConstantOp))
 
 
 def renames(layer: LayerOp) -> bool:
-    """Whether the result of a layer is bytes of what it reads, one after the other."""
+    """Whether the result of a layer is a contiguous view of its input."""
     return begins_at(layer) is not None
 
 
 def begins_at(layer: LayerOp) -> int | None:
-    """At which byte of what it reads the result of a layer that renames it begins; None of any other layer.
+    """Byte offset of a layer's result within its input; None if the result is not a view of the input.
 
-    Some rows are their own tensor for the host, which is given whole ones.
+    Rows that the host reads are no view: the host is given whole tensors.
     """
     first = first_of(layer)
     if len(layer.inputs) != 1 or len(layer.operations()) > 1:
@@ -52,7 +53,7 @@ def begins_at(layer: LayerOp) -> int | None:
 
 
 def joins(layer: LayerOp) -> bool:
-    """Whether what a layer reads is written where its result lies: rows of one image that only it reads."""
+    """Whether a layer's inputs are written directly into its result: it concatenates rows that only it reads."""
     first = first_of(layer)
     if not isinstance(first, ConcatOp) or len(layer.operations()) > 1 or len(set(layer.inputs)) < len(first.inputs):
         return False
@@ -61,7 +62,7 @@ def joins(layer: LayerOp) -> bool:
 
 
 def _is_written_for(value: SSAValue, joined: LayerOp) -> bool:
-    """Whether a layer computes a value for one other alone."""
+    """Whether a layer computes a value, and `joined` is the only reader."""
     writer = value.owner
     if not isinstance(writer, LayerOp) or len(list(value.uses)) != 1 or writer.parent is not joined.parent:
         return False
@@ -69,14 +70,14 @@ def _is_written_for(value: SSAValue, joined: LayerOp) -> bool:
 
 
 def root_of(value: SSAValue) -> SSAValue:
-    """The tensor whose bytes a value has: itself, or what it is another name of."""
+    """The tensor whose bytes a value has: the value itself, or the tensor of which it is a view."""
     while isinstance(layer := value.owner, LayerOp) and renames(layer):
         value = layer.inputs[0]
     return value
 
 
 def home_of(value: SSAValue) -> tuple[SSAValue, int]:
-    """In which tensor the result of a layer is written, and from which byte on: its own, or one that joins several."""
+    """The tensor into which a layer's result is written (itself, or a concat's result), and the byte offset."""
     reader = next((use.operation for use in value.uses), None)
     if not isinstance(reader, LayerOp) or not joins(reader):
         return value, 0
@@ -85,7 +86,7 @@ def home_of(value: SSAValue) -> tuple[SSAValue, int]:
 
 
 def readers(value: SSAValue) -> list[LayerOp]:
-    """The layers that read a tensor, or another name of it; none where anything else reads it as well."""
+    """The layers that read a tensor or a view of it; empty if anything but layers reads it too."""
     found: list[LayerOp] = []
     for use in value.uses:
         reader = use.operation

@@ -1,7 +1,8 @@
-"""Where things lie that share bytes over time: no two that live at once may overlap, and as few bytes as can be.
+"""Memory planning: packs buffers with known lifetimes into an arena of as few bytes as possible.
 
-The most bytes that live at once are a lower bound, which most networks reach by one of three greedy orders. Where none
-does, orders are changed, a pair of items at a time, while that makes the arena no larger (hill climbing).
+Buffers that are live at the same time do not overlap. The most bytes that are live at once are a lower bound, which
+one of three greedy orders reaches for most networks. If none of the orders reaches it, pairs of buffers in the order
+are swapped as long as the arena does not grow (hill climbing).
 """
 
 from collections.abc import Callable, Sequence
@@ -10,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 SWAPS = 2000
-"""How many changes of the order are tried before an arena above the lower bound is taken as it is."""
+"""How many swaps in the order are tried before an arena above the lower bound is accepted."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """`size` bytes that live from step `first` to step `last`, both included."""
+    """A buffer of `size` bytes that is live from step `first` to step `last`, both included."""
 
     name: str
     size: int
@@ -23,17 +24,17 @@ class Item:
     last: int
 
     def lives_with(self, other: "Item") -> bool:
-        """Whether there is a step at which both live."""
+        """Whether both buffers are live at some step."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True)
 class Arena:
-    """A placement.
+    """A placement of buffers.
 
-    offsets   of each item, in bytes
-    size      bytes of all
-    bound     the most bytes that live at once: no placement has fewer
+    offsets   offset of each buffer, in bytes
+    size      bytes of the whole arena
+    bound     the most bytes that are live at once: no placement is smaller
     """
 
     offsets: Sequence[int]
@@ -46,11 +47,11 @@ ORDERS: Sequence[Callable[[Item], tuple[int, ...]]] = (
     lambda item: (item.first, -item.size),
     lambda item: (-item.size * (item.last - item.first + 1), item.first),
 )
-"""Largest first, first come first, and the most bytes · steps first."""
+"""The greedy orders: largest first, earliest first, and the largest product of bytes and steps first."""
 
 
 def live_at_most(items: Sequence[Item]) -> tuple[int, int]:
-    """The most bytes that live at once, and the first step at which they do."""
+    """The most bytes that are live at once, and the first step at which they are."""
     changes: dict[int, int] = {}
     for item in items:
         changes[item.first] = changes.get(item.first, 0) + item.size
@@ -64,11 +65,11 @@ def live_at_most(items: Sequence[Item]) -> tuple[int, int]:
 
 
 def place(items: Sequence[Item], enough: int = 0) -> Arena:
-    """Gives items offsets.
+    """Assigns an offset to each buffer.
 
     Args:
-        items: Their sizes are multiples of what offsets are to be multiples of.
-        enough: An arena of so many bytes is as good as a smaller one.
+        items: The buffers; each size is a multiple of the alignment.
+        enough: Stop the search at an arena of this many bytes; a smaller arena is no better.
     """
     bound, _ = live_at_most(items)
     goal = max(bound, enough)
@@ -86,7 +87,7 @@ def place(items: Sequence[Item], enough: int = 0) -> Arena:
 
 @dataclass(frozen=True)
 class _Trial:
-    """What first fit makes of an order."""
+    """The result of first fit for an order."""
 
     order: Sequence[int]
     offsets: Sequence[int]
@@ -94,7 +95,7 @@ class _Trial:
 
 
 def _neighbours(items: Sequence[Item]) -> list[list[int]]:
-    """For each item those that live at some step with it."""
+    """For each item, the items that are live with it at some step."""
     starting = sorted(range(len(items)), key=lambda n: items[n].first)
     found: list[list[int]] = [[] for _ in items]
     live: list[int] = []
@@ -108,7 +109,7 @@ def _neighbours(items: Sequence[Item]) -> list[list[int]]:
 
 
 def _first_fit(items: Sequence[Item], neighbours: Sequence[Sequence[int]], order: Sequence[int]) -> _Trial:
-    """Places items in an order, each at the lowest offset that is free while it lives."""
+    """Places items in the given order, each at the lowest offset that is free during its lifetime."""
     offsets = [-1] * len(items)
     for n in order:
         taken = sorted((offsets[other], items[other].size) for other in neighbours[n] if offsets[other] >= 0)
@@ -122,7 +123,7 @@ def _first_fit(items: Sequence[Item], neighbours: Sequence[Sequence[int]], order
 
 
 def _climbed(items: Sequence[Item], neighbours: Sequence[Sequence[int]], best: _Trial, goal: int) -> _Trial:
-    """Changes places in the order between an item at the top of the arena, or a neighbour of it, and another."""
+    """Improves an order by swapping an item at the top of the arena, or a neighbour of it, with a random item."""
     rng = np.random.default_rng(0)
     for _ in range(SWAPS):
         top = max(range(len(items)), key=lambda n: best.offsets[n] + items[n].size)

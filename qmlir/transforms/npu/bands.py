@@ -1,7 +1,8 @@
-"""Layers in a row, some rows of the last one's result at a time: a band goes through all of them before the next.
+"""Striping: splits consecutive layers into bands of rows of the last result (stripes).
 
-What lies between two of them is then as large as a band of it, and can stay inside the device where the whole could
-not. A window sees rows beside those it is computed for, so that some rows are computed for two bands.
+A band passes through all the layers before the next band begins. The tensor between two layers is then only as large
+as a band, and can stay inside the device although the whole tensor could not. A window reads rows beside its own, so
+that some rows are computed for two bands.
 
     %2 = npu.layer "expand" (%1) { … }           // 16 rows
     %3 = npu.layer "reduce" (%2) { … }           // 16 rows, a window of 3 rows
@@ -32,23 +33,23 @@ from qmlir.dialects.windows import WindowOp, ints
 from qmlir.transforms.npu.aliases import first_of, readers
 
 ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
-"""Operations each row of whose result comes from the same row of what they read."""
+"""Operations that compute each row of their result from the same row of their operands."""
 
 WINDOWED = (qint.Conv2DOp, qint.DepthwiseConv2DOp, qint.MaxPool2DOp, qint.AveragePool2DOp)
-"""Operations each row of whose result comes from a few rows of what they read."""
+"""Operations that compute each row of their result from a few neighbouring rows of their operand."""
 
 
 Step = LayerOp | HostOp
-"""What runs one after the other."""
+"""A layer on the device or a part on the host; steps run one after the other."""
 
 
 @dataclass(frozen=True)
 class Bands:
-    """Layers in a row, split.
+    """Consecutive layers, split into bands.
 
-    layers   of each band those that compute it, in order
-    renamed  what gives rows of other tensors names
-    joined   the whole result
+    layers   for each band, the layers that compute it, in order
+    renamed  for each band, the slice layers that select rows of other tensors
+    joined   the layer that concatenates the bands to the whole result
     """
 
     layers: Sequence[Sequence[LayerOp]]
@@ -57,17 +58,17 @@ class Bands:
 
     @property
     def operations(self) -> list[LayerOp]:
-        """All, in order."""
+        """All layers of the bands, in order, and the concat behind them."""
         bands = zip(self.renamed, self.layers, strict=True)
         return [*(op for renamed, layers in bands for op in (*renamed, *layers)), self.joined]
 
     def instead_of(self, layers: Sequence[LayerOp], steps: Sequence[Step]) -> list[Step]:
-        """Steps in which they stand in the place of the layers that they are of."""
+        """The schedule with the original layers replaced by their bands."""
         first = list(steps).index(layers[0])
         return [*steps[:first], *self.operations, *steps[first + len(layers) :]]
 
     def put(self, layers: Sequence[LayerOp]) -> None:
-        """Puts them into the block, in the place of the layers that they are of."""
+        """Inserts the bands into the block in place of the original layers, which are erased."""
         block, whole = layers[-1].parent, layers[-1].outputs[0]
         assert block is not None
         block.insert_ops_before(self.operations, layers[-1])
@@ -77,13 +78,13 @@ class Bands:
             layer.erase()
 
     def erase(self) -> None:
-        """Takes back that they read anything; they are in no block."""
+        """Erases the bands, which are in no block, so that tensors no longer have them as users."""
         for op in reversed(self.operations):
             op.erase()
 
 
 def can_split(layer: LayerOp) -> bool:
-    """Whether rows of the result can be computed from rows of what a layer reads."""
+    """Whether rows of a layer's result can be computed from rows of its inputs."""
     shape = shape_of(layer.outputs[0])
     if len(shape) != 4 or shape[0] != 1 or shape[1] < 2:
         return False
@@ -98,12 +99,12 @@ def can_split(layer: LayerOp) -> bool:
 
 
 def hands_on(layer: LayerOp, following: LayerOp) -> bool:
-    """Whether the result of a layer is there for the next alone."""
+    """Whether the next layer is the only reader of a layer's result, and reads it once."""
     return readers(layer.outputs[0]) == [following] and list(following.inputs).count(layer.outputs[0]) == 1
 
 
 def rows_read(layer: LayerOp, rows: range) -> list[range]:
-    """Of each tensor that a layer reads, the rows that some rows of its result come from."""
+    """For each input of a layer, the rows that are needed to compute some rows of its result."""
     first = first_of(layer)
     if not isinstance(first, WINDOWED):
         return [rows for _ in layer.inputs]
@@ -113,7 +114,7 @@ def rows_read(layer: LayerOp, rows: range) -> list[range]:
 
 
 def rows_of(layers: Sequence[LayerOp], rows: range) -> list[range]:
-    """Of each of layers in a row, the rows of its result that some rows of the last result come from."""
+    """For each of several consecutive layers, the rows of its result that some rows of the last result need."""
     wanted = [rows]
     for before, layer in zip(layers[-2::-1], layers[:0:-1], strict=True):
         place = list(layer.inputs).index(before.outputs[0])
@@ -122,9 +123,13 @@ def rows_of(layers: Sequence[LayerOp], rows: range) -> list[range]:
 
 
 def split(layers: Sequence[LayerOp], rows: int) -> Bands:
-    """Layers of which each but the last is read by the next alone, in bands of so many rows of the last result.
+    """Splits consecutive layers into bands of `rows` rows of the last result.
 
-    The layers are left as they are; their readers still read them.
+    The original layers are not changed, and their readers still read them.
+
+    Args:
+        layers: Layers of which each but the last is read by the next layer only.
+        rows: Rows of the last result in a band; the last band may have fewer.
     """
     total = shape_of(layers[-1].outputs[0])[1]
     made = [_band(layers, range(first, min(first + rows, total))) for first in range(0, total, rows)]
@@ -136,7 +141,7 @@ def split(layers: Sequence[LayerOp], rows: int) -> Bands:
 
 
 def _band(layers: Sequence[LayerOp], rows: range) -> tuple[list[LayerOp], list[LayerOp]]:
-    """What gives rows names, and the layers on them, for some rows of the last result."""
+    """The slice layers and the computing layers of the band with the given rows of the last result."""
     renamed: list[LayerOp] = []
     computed: list[LayerOp] = []
     for number, (layer, some) in enumerate(zip(layers, rows_of(layers, rows), strict=True)):
@@ -154,7 +159,7 @@ def _band(layers: Sequence[LayerOp], rows: range) -> tuple[list[LayerOp], list[L
 
 
 def _rows(layer: LayerOp, value: SSAValue, rows: range) -> LayerOp:
-    """A name for some rows of what a layer reads."""
+    """A layer that slices some rows of a value that `layer` reads."""
     _, _, columns, channels = shape_of(value)
     taken = {
         "offsets": ints([0, rows.start, 0, 0]), "sizes": ints([1, len(rows), columns, channels]),
@@ -164,7 +169,7 @@ def _rows(layer: LayerOp, value: SSAValue, rows: range) -> LayerOp:
 
 
 def _part(layer: LayerOp, rows: range, inputs: Sequence[SSAValue]) -> LayerOp:
-    """What a layer computes, for some rows of its result."""
+    """A copy of a layer that computes only some rows of its result."""
     block = Block(arg_types=[value.type for value in inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, block.args, strict=True))
     for op in layer.operations():
@@ -185,7 +190,7 @@ def _part(layer: LayerOp, rows: range, inputs: Sequence[SSAValue]) -> LayerOp:
 
 
 def _padding(op: Operation, rows: range) -> dict[str, Attribute]:
-    """The padding that windows of some rows of the result meet."""
+    """The padding of an operation that computes only some rows of its result; empty if it has no window."""
     if not isinstance(op, WINDOWED):
         return {}
     start, end = _window(op, rows)
@@ -194,7 +199,7 @@ def _padding(op: Operation, rows: range) -> dict[str, Attribute]:
 
 
 def _window(op: WindowOp, rows: range) -> tuple[int, int]:
-    """The first row that windows of some rows of the result reach, and the one behind the last; padding is outside."""
+    """The rows that windows cover for some rows of the result, as [first, end); padding rows lie outside the input."""
     extent = shape_of(op.w)[1] if isinstance(op, qint.Conv2DOp | qint.DepthwiseConv2DOp) else _extent(op)
     stride, before = op.stride_values()[0], op.padding_values()[0]
     return rows.start * stride - before, (rows.stop - 1) * stride - before + (extent - 1) * op.dilation_values()[0] + 1
@@ -212,7 +217,7 @@ def _alias(
     properties: Mapping[str, Attribute],
     type: Attribute,
 ) -> LayerOp:
-    """A layer of one operation that gives bytes another name."""
+    """A layer with a single operation that only gives bytes another name."""
     block = Block(arg_types=[value.type for value in inputs])
     op = kind.create(operands=list(block.args), result_types=[type], properties=properties)
     block.add_ops([op, YieldOp(op.results)])
@@ -220,7 +225,7 @@ def _alias(
 
 
 def _of_rows(value: SSAValue, rows: int) -> TensorType[Attribute]:
-    """The type of some rows of a tensor."""
+    """The type of a tensor with another number of rows."""
     images, _, columns, channels = shape_of(value)
     whole = cast(TensorType[Attribute], value.type)
     return TensorType(whole.element_type, [images, rows, columns, channels], whole.encoding)

@@ -1,9 +1,10 @@
-"""The pass `npu-cascade`: what one layer leaves to the next stays inside the device where that pays.
+"""The pass `npu-cascade`: keeps tensors between layers inside the device (SRAM-resident) where that saves cycles.
 
 Enters and leaves: functions of `npu.layer` and `npu.host`; layers get the attributes of stays.py. A tensor that stays
 in the memory of the device that holds data and results is neither written to the external memory nor read from it.
-While it does, it takes room from tiles: it stays only where the layers meanwhile are predicted to take no more cycles.
-Layers between which a tensor does not stay are split into bands of rows where it then can and that takes fewer cycles.
+During that time it takes room from tiles. It therefore stays only if the layers that run meanwhile are predicted to
+take no more cycles. Layers with tensors between them that do not stay are split into bands of rows (stripes) if the
+bands then can stay and take fewer cycles.
 """
 
 from collections.abc import Iterator
@@ -31,12 +32,12 @@ COMPUTES = (
     *CONTRACTIONS, qint.GlobalSumPoolOp, qint.MaxPool2DOp, qint.AveragePool2DOp, qint.RequantizeOp, qint.LookupOp,
     qint.AddOp, qint.MulOp,
 )  # fmt: skip
-"""What a layer begins with whose result may stay."""
+"""First operations of the layers whose result may stay inside the device."""
 
 
 @dataclass(frozen=True)
 class NPUCascadePass(ModulePass):
-    """Says which results stay inside the device.
+    """Keeps results of layers inside the device where that saves cycles.
 
     ```mlir
     %1 = npu.layer "expand" (%0) { … }
@@ -63,7 +64,7 @@ class NPUCascadePass(ModulePass):
 
 
 def _chosen(block: Block, costs: LayerCosts) -> Stays:
-    """Takes tensors one by one, the largest first."""
+    """Chooses the tensors that stay: tries candidates, the largest first; keeps each that makes no layer slower."""
     stays = Stays([op for op in block.ops if isinstance(op, LayerOp | HostOp)], costs)
     for tensor in sorted(_candidates(stays), key=lambda t: (-t.size, t.first)):
         trial = stays.placed(tensor)
@@ -73,7 +74,7 @@ def _chosen(block: Block, costs: LayerCosts) -> Stays:
 
 
 def _candidates(stays: Stays) -> Iterator[Tensor]:
-    """Results that layers compute and only layers read."""
+    """Yields the results that layers compute and only layers read."""
     numbers = stays.numbers()
     for layer in stays.steps:
         if not isinstance(layer, LayerOp) or home_of(layer.outputs[0])[0] is not layer.outputs[0]:
@@ -85,13 +86,13 @@ def _candidates(stays: Stays) -> Iterator[Tensor]:
 
 
 def _cycles(stays: Stays, tensor: Tensor) -> float:
-    """What the layers meanwhile should take; infinitely many if the tiles of one do not fit."""
+    """Predicted cycles of the layers during a tensor's lifetime; infinity if the tiles of a layer do not fit."""
     prices = [stays.price(number) for number in tensor.steps if isinstance(stays.steps[number], LayerOp)]
     return sum(inf if price is None else price.cycles for price in prices)
 
 
 def _write(stays: Stays) -> None:
-    """Writes down what stays where."""
+    """Writes the chosen addresses, and what they leave to tiles, as attributes of the layers."""
     addresses = {tensor.value: tensor.address for tensor in stays.tensors}
     for number, layer in enumerate(stays.steps):
         if isinstance(layer, LayerOp) and (rest := stays.rest(number)) is not None:

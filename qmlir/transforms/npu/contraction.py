@@ -1,4 +1,4 @@
-"""Layers with a contraction: sums tile by tile, and what follows them while the next tile's data come in."""
+"""Tiles layers with a contraction: sums are computed tile by tile, and finished while the next tile's data loads."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,10 +31,17 @@ K = TypeVar("K")
 def tile_contraction(
     emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
 ) -> None:
-    """The commands of a contraction and of the operations on single elements that follow it.
+    """Emits the commands of a contraction and of the elementwise operations that follow it.
+
+    Args:
+        emitter: Receives the commands.
+        layer: The layer.
+        op: The contraction.
+        chain: The elementwise operations after it.
+        outer: Arguments of the layer's body → the network's values.
 
     Raises:
-        LoweringError: Not even its smallest tile fits, or it has a form that there are no commands for.
+        LoweringError: Not even the smallest tile fits, or the layer has a form without commands.
     """
     bias = None if op.b is None else _constant(op.b, layer)
     _constant(op.w, layer)
@@ -56,7 +63,11 @@ def tile_contraction(
 
 
 def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
-    """How a contraction is cut up."""
+    """The tiling of a contraction.
+
+    Raises:
+        LoweringError: Not even the smallest tile fits; the error names the sizes.
+    """
     device = emitter.device
     if (found := tiling(work, device)) is None:
         needed = smallest(work, device).items()
@@ -74,7 +85,7 @@ def _constant(value: SSAValue, layer: LayerOp) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What there is to compute
+# The parts of a contraction
 
 
 @dataclass(frozen=True)
@@ -82,8 +93,8 @@ class _Part:
     """A contraction on one image and one group of its channels.
 
     source, target  the tensors, or the group's part of them
-    operands        of what follows, beside the sums
-    outputs         output channels among all
+    operands        the other tensors that the operations after the contraction read
+    outputs         the group's output channels, as indices into all output channels
     """
 
     source: View
@@ -95,7 +106,10 @@ class _Part:
 def _parts(
     emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
 ) -> Iterator[_Part]:
-    """Group by group, and within one image by image; without a window all pixels are rows of one image."""
+    """Yields the parts group by group, and image by image within a group.
+
+    If the contraction is pointwise, all pixels of all images are rows of one image.
+    """
     seen = {v: emitter.views(v, outer) for v in other_operands(op, chain)}
     sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
     if is_pointwise(op):
@@ -111,7 +125,7 @@ def _parts(
 
 
 def _as_rows(images: Sequence[View]) -> list[View]:
-    """Images that lie one after the other, as one with a row for each pixel."""
+    """Images that lie next to each other, as a single image with a row for each pixel."""
     first = images[0]
     pixels = len(images) * first.shape[0] * first.shape[1]
     return [View.dense(first.memory, first.spot, (pixels, 1, first.shape[2]), first.bits)]
@@ -124,7 +138,7 @@ def _group(view: View, group: int, groups: int) -> View:
 
 
 def _inside(emitter: Emitter, part: _Part) -> Inside:
-    """Which of a part's tensors stay inside the device."""
+    """Which tensors of a part stay inside the device."""
     stays = emitter.engines.staying
     return Inside(
         emitter.rests[-1],
@@ -139,7 +153,10 @@ def _inside(emitter: Emitter, part: _Part) -> Inside:
 
 
 def _bias(emitter: Emitter, bias: Array | None, bits: int) -> Callable[[range], Spot] | None:
-    """What brings the bias of some output channels: all of it once, if it fits beside another layer's."""
+    """A function that brings the bias of some output channels to where the array reads it; None without a bias.
+
+    The whole bias is loaded at once if it takes at most a quarter of its region; otherwise each tile loads its own.
+    """
     if bias is None:
         return None
     numbers = bias.astype(f"<i{bits // 8}")
@@ -156,13 +173,13 @@ def _bias(emitter: Emitter, bias: Array | None, bits: int) -> Callable[[range], 
 
 @dataclass
 class _Shelf(Generic[K, T]):
-    """Tiles that are there already, for as long as a tiling keeps them."""
+    """The tiles that are already loaded, for as long as the tiling keeps them."""
 
     kept: Kept
     tiles: dict[K, T] = field(default_factory=dict[K, T])
 
     def get(self, key: K, bring: Callable[[], T]) -> T:
-        """The tile `key`, brought if it is not there."""
+        """The tile for `key`; `bring` loads it if it is not there."""
         if key in self.tiles:
             return self.tiles[key]
         tile = bring()
@@ -171,7 +188,7 @@ class _Shelf(Generic[K, T]):
         return tile
 
     def next_outer(self) -> None:
-        """The outer loop goes on."""
+        """Drops tiles that are kept for one step of the outer loop only."""
         if self.kept is Kept.OUTER:
             self.tiles.clear()
 
@@ -183,9 +200,9 @@ Ranges = tuple[range, ...]
 class _Loop:
     """The loops over the tiles of a layer.
 
-    chosen   how it is tiled
-    weights  of all groups, as the device stores them, around weight_zero_point
-    bias     brings that of some output channels, to be moved left by bias_shift; None without one
+    chosen   the tiling
+    weights  weights of all groups, as the device stores them, with the zero point weight_zero_point
+    bias     brings the bias of some output channels, which the array shifts left by bias_shift; None without a bias
     """
 
     emitter: Emitter
@@ -203,7 +220,7 @@ class _Loop:
         self.kept_data: _Shelf[Ranges, View] = _Shelf(self.chosen.data)
 
     def run(self, part: _Part) -> None:
-        """The commands of one image and one group."""
+        """Emits the commands of one image and one group."""
         work, chosen = self.work, self.chosen
         self.kept_data.tiles.clear()
         outputs = _tiles(work.out_channels, chosen.outputs)
@@ -228,11 +245,11 @@ class _Loop:
         self.kept_data.next_outer()
 
     def _slices(self, outputs: range) -> list[range]:
-        """Of the input channels."""
+        """The slices of the input channels, by which a sum is accumulated."""
         return [outputs] if self.work.depthwise else _tiles(self.work.channels, self.chosen.terms)
 
     def _tile(self, part: _Part, rows: range, columns: range, outputs: range) -> None:
-        """The sums of a tile, and what follows them."""
+        """Emits the commands for the sums of a tile and for the operations after them."""
         emitter, post = self.emitter, self.emitter.engines.post
         shape = (len(rows), len(columns), len(outputs))
         channels = range(part.outputs.start + outputs.start, part.outputs.start + outputs.stop)
@@ -257,7 +274,7 @@ class _Loop:
         bias: Spot | None,
         first: bool,
     ) -> None:
-        """Adds the products of one slice of the input channels."""
+        """Emits the command that adds the products of one slice of the input channels."""
         work, array = self.work, self.emitter.engines.array
         weights = self._weights(part, outputs, terms)
         (seen_rows, top), (seen_columns, left) = work.seen(0, rows), work.seen(1, columns)
@@ -281,7 +298,7 @@ class _Loop:
         )  # fmt: skip
 
     def _weights(self, part: _Part, outputs: range, terms: range) -> Spot:
-        """The weights of some output channels and a slice of the input channels."""
+        """Where the weights of some output channels and a slice of the input channels lie; loads them if needed."""
         first = part.outputs.start
 
         def bring() -> Spot:
@@ -296,5 +313,5 @@ class _Loop:
 
 
 def _tiles(total: int, size: int) -> list[range]:
-    """Ranges of a size that cover a total; the last may be smaller."""
+    """Ranges of the given size that cover a total; the last range may be smaller."""
     return [range(start, min(start + size, total)) for start in range(0, total, size)]

@@ -1,4 +1,4 @@
-"""The numbers of a layer's contraction (work.py), from its operations and the shapes of its tensors."""
+"""Builds the `Work` (work.py) of a layer's contraction from its operations and the shapes of its tensors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,10 +20,10 @@ Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
 def work_of(
     op: Contraction, chain: Sequence[Operation], layer: LayerOp, weight_bits: int, inside: Inside, device: Device
 ) -> Work:
-    """What there is to compute in one image and one group of the channels.
+    """What the contraction computes for one image and one group of the channels.
 
     Raises:
-        LoweringError: What follows reads a tensor of another shape.
+        LoweringError: An operation after the contraction reads a tensor of another shape.
     """
     for value in other_operands(op, chain):
         if _image(value, op) != _image(layer.outputs[0], op):
@@ -55,25 +55,25 @@ def work_of(
 
 
 def other_operands(op: Contraction, chain: Sequence[Operation]) -> list[SSAValue]:
-    """What the operations after a contraction read beside its sums and their own results."""
+    """The tensors that the operations after a contraction read, besides its sums and their own results."""
     results = {v for step in chain for v in step.results}
     return [v for step in chain for v in step.operands if v not in results and v != op.acc]
 
 
 def is_pointwise(op: Contraction) -> bool:
-    """Whether each pixel of the result depends on the same pixel of the data alone."""
+    """Whether each pixel of the result depends only on the same pixel of the data."""
     if isinstance(op, qint.FullyConnectedOp):
         return True
     return shape_of(op.w)[1:3] == (1, 1) and set(op.stride_values()) == {1} and not any(op.padding_values())
 
 
 def groups_of(op: Contraction) -> int:
-    """Into how many groups channels fall."""
+    """The number of groups into which channels fall."""
     return op.group_count() if isinstance(op, qint.Conv2DOp) else 1
 
 
 def _image(value: SSAValue, op: Contraction) -> tuple[int, int, int]:
-    """Rows, columns and channels that are computed at a time; without a window all pixels are rows of one image."""
+    """Rows, columns and channels that are computed at a time; of a pointwise contraction, all pixels are rows."""
     images, (rows, columns, channels) = as_images(shape_of(value))
     if is_pointwise(op):
         rows, columns = images * rows * columns, 1

@@ -1,7 +1,7 @@
-"""Commands as a tiled layer needs them: tensors as boxes in buffers, brought in, worked on and taken away.
+"""Emits the commands of a tiled layer: loads boxes of tensors into buffers, works on them, and stores the results.
 
-A `View` is a tensor [rows, columns, channels] somewhere in a buffer. Each tile gets buffers of its own; that they share
-memories is the business of `npu-place`.
+A `View` is a tensor [rows, columns, channels] somewhere in a buffer. Each tile gets buffers of its own; `npu-place`
+later lets them share memory.
 """
 
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ Array = npt.NDArray[Any]
 
 
 _Finish = tuple[Operation, range | None]
-"""What a context is for: an operation, on some channels."""
+"""The purpose of a context: an operation, and the channels that it applies to (None for all)."""
 
 
 class Spot(NamedTuple):
-    """A byte of a buffer."""
+    """A position in a buffer, as an offset in bytes."""
 
     buffer: SSAValue
     offset: int = 0
@@ -46,13 +46,14 @@ class Spot(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """A tensor in a buffer, channels dense.
+    """A tensor in a buffer, with dense channels.
 
-    memory        in which the buffer is
+    memory        the memory of the buffer
+    spot          the first element
     shape         rows, columns, channels
-    bits          of an element
-    row_pitch     bytes from one row to the next; 0 repeats one
-    pixel_pitch   bytes from one column to the next; 0 repeats one
+    bits          width of an element
+    row_pitch     bytes from one row to the next; 0 repeats a single row
+    pixel_pitch   bytes from one column to the next; 0 repeats a single column
     """
 
     memory: Memory
@@ -64,36 +65,35 @@ class View:
 
     @staticmethod
     def dense(memory: Memory, spot: Spot, shape: tuple[int, int, int], bits: int) -> "View":
-        """A tensor without gaps."""
+        """A view without gaps."""
         _, columns, channels = shape
         pixel = channels * bits // 8
         return View(memory, spot, shape, bits, columns * pixel, pixel)
 
     @property
     def size(self) -> int:
-        """Bytes of its elements."""
+        """Bytes of the view's elements, without gaps."""
         return prod(self.shape) * self.bits // 8
 
     def box(self, rows: range, columns: range, channels: range) -> "View":
-        """A part of it."""
+        """The part of the view with the given rows, columns and channels."""
         offset = rows.start * self.row_pitch + columns.start * self.pixel_pitch + channels.start * self.bits // 8
         spot = Spot(self.spot.buffer, self.spot.offset + offset)
         return replace(self, spot=spot, shape=(len(rows), len(columns), len(channels)))
 
     def rows(self, rows: range) -> "View":
-        """Some of its rows."""
+        """The part of the view with the given rows."""
         return self.box(rows, range(self.shape[1]), range(self.shape[2]))
 
 
 @dataclass
 class Emitter:
-    """Writes the commands of a network at the end of a block.
+    """Emits the commands of a network at the end of a block.
 
-    tensors    the network's values → the buffer that holds each, dense
-    stays      of those that stay inside the device → their address there
-    routines   names of what the host runs
-    layers     names that `Mark` refers to
-    rests      for each layer what tensors that stay leave to its tiles
+    tensors    the network's values → the buffers that hold them, dense
+    stays      values that stay inside the device → their addresses there
+    layers     the layer names that `Mark` commands refer to
+    rests      for each layer, the memory that tensors staying inside the device leave to its tiles
     """
 
     device: Device
@@ -115,7 +115,7 @@ class Emitter:
 
     @property
     def regions(self) -> Mapping[tuple[str, Role], Region]:
-        """Where the tiles of the layer lie."""
+        """The regions of the current layer's tiles."""
         return regions(self.device, self.rests[-1])
 
     # -- buffers ----------------------------------------------------------------------------------------------------
@@ -123,21 +123,21 @@ class Emitter:
     def buffer(
         self, memory: Memory, size: int, role: Role, tensor: str | None = None, address: int | None = None
     ) -> SSAValue:
-        """Fresh bytes."""
+        """Creates a buffer."""
         return self.builder.insert(BufferOp(memory.id, size, role, tensor=tensor, address=address)).buffer
 
     def memory_of(self, spot: Spot) -> Memory:
-        """In which a byte lies."""
+        """The memory of a spot's buffer."""
         owner = spot.buffer.owner
         assert isinstance(owner, BufferOp)
         return self._memories[owner.memory.data]
 
     def tile(self, memory: Memory, shape: tuple[int, int, int], bits: int, role: Role) -> View:
-        """A fresh tensor without gaps."""
+        """Creates a buffer for a dense tensor."""
         return View.dense(memory, Spot(self.buffer(memory, prod(shape) * bits // 8, role)), shape, bits)
 
     def constant(self, array: Array, role: Role) -> Spot:
-        """Bytes that are there before anything runs; equal ones are there once."""
+        """A buffer with constant bytes that are there from the start; equal constants share a buffer."""
         memory = self.engines.constants(role)
         held = np.ascontiguousarray(array).reshape(-1).view(np.int8)
         key = (held.tobytes(), memory.id)
@@ -147,7 +147,7 @@ class Emitter:
         return Spot(self._constants[key])
 
     def staged(self, array: Array, role: Role) -> Spot:
-        """A constant where commands use it: brought there if there is a way."""
+        """A constant where commands read it: loaded there if a queue can do so, otherwise in place."""
         source = self.constant(array, role)
         way = self.engines.staging(role, self.engines.constants(role))
         if way is None:
@@ -158,7 +158,7 @@ class Emitter:
         return target
 
     def views(self, value: SSAValue, inside: Mapping[SSAValue, SSAValue] | None = None) -> list[View]:
-        """A value of the network, an image [H, W, C] after the other.
+        """A value of the network as one view [H, W, C] for each image.
 
         Args:
             value: A tensor of the network, or a constant of a layer.
@@ -177,7 +177,7 @@ class Emitter:
         return [replace(first, spot=Spot(spot.buffer, spot.offset + n * first.size)) for n in range(images)]
 
     def result(self, value: SSAValue, name: str) -> list[View]:
-        """Room for a value that the network computes: its own, or in what joins it with others."""
+        """The views for a computed value: in a buffer of its own, or in the tensor that joins it with others."""
         home, offset = home_of(value)
         if home not in self.tensors:
             stays = self.engines.staying if value in self.stays else None
@@ -190,7 +190,7 @@ class Emitter:
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def issue(self, queue: Queue, kind: type[Command], ctx: int = 0, **fields: Any) -> None:
-        """Gives a queue a command, whose places are given as `Spot`s."""
+        """Emits a command on a queue; places are given as `Spot`s."""
         buffers: list[SSAValue] = []
         given: dict[str, Any] = {}
         for name, field_kind in field_kinds(kind).items():
@@ -203,7 +203,7 @@ class Emitter:
         self.builder.insert(IssueOp(queue.id, kind(0, (), ctx, **given), buffers))
 
     def begin(self, layer: str, rest: Rest | None = None) -> None:
-        """Says that what follows belongs to a layer, and what its tiles have of the memory where tensors stay."""
+        """Marks the beginning of a layer; `rest` is the memory that tensors inside the device leave to its tiles."""
         self.layers.append(layer)
         self.rests.append(rest)
         self.issue(self.engines.array, Mark, layer=len(self.layers) - 1)
@@ -211,14 +211,14 @@ class Emitter:
         self._tables.clear()
 
     def copy(self, queue: Queue, source: Spot, target: Spot, size: int) -> None:
-        """Copies bytes."""
+        """Copies contiguous bytes."""
         self.issue(
             queue, Move, source=source, target=target, size=size, rows=1, planes=1,
             source_row=0, source_plane=0, target_row=0, target_plane=0,
         )  # fmt: skip
 
     def move(self, queue: Queue, source: View, target: View) -> None:
-        """Copies a tensor, in as few transfers as the queue's loops allow."""
+        """Copies a tensor in as few transfers as the queue's loops allow."""
         rows, columns, channels = source.shape
         loops = merged([
             (rows, source.row_pitch, target.row_pitch),
@@ -245,7 +245,7 @@ class Emitter:
             )
 
     def load(self, view: View, queue: Queue, role: Role = "ifm") -> View:
-        """A part of a tensor where a queue reads it: brought there without gaps, or in place if it can."""
+        """A part of a tensor where a queue can read it: loaded into a dense tile, or in place if possible."""
         way = self.engines.reading(queue)
         if way is None or way[0] == view.memory:
             return view
@@ -255,31 +255,31 @@ class Emitter:
         return tile
 
     def room(self, view: View, queue: Queue) -> View:
-        """Where a queue leaves a part of a result: see `store`."""
+        """The view into which a queue writes a part of a result: the part itself, or a tile for `store` to copy."""
         way = self._leaving(view, queue)
         return view if way is None else self.tile(way[0], view.shape, view.bits, "ofm")
 
     def store(self, tile: View, view: View, queue: Queue) -> None:
-        """Takes a part of a result from where `room` was made for it to its tensor."""
+        """Copies a part of a result from the tile that `room` made to its tensor; nothing if it is there already."""
         way = self._leaving(view, queue)
         if way is not None:
             self.move(way[1], tile, view)
 
     def _leaving(self, view: View, queue: Queue) -> tuple[Memory, Queue] | None:
-        """Where a queue leaves a part of a result that something else then takes away; None if it stays there."""
+        """Where a queue leaves a part of a result, and the queue that stores it; None if it is written in place."""
         way = self.engines.writing(queue)
         return None if way is None or way[0] == view.memory else way
 
     # -- contexts ---------------------------------------------------------------------------------------------------
 
     def context(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp, channels: range | None = None) -> int:
-        """The number of a context that finishes numbers as an operation says, written unless it still is.
+        """The number of a context that finishes values as an operation says; emits the context unless it is still set.
 
-        Contexts are used in turn; what uses them does so in order, on the queue that writes them.
+        The context numbers are used in turn. Commands that use a context run on the queue that sets it, in order.
 
         Args:
             op: The operation.
-            channels: Those that it is for, of a requantization with a factor for each; all unless given.
+            channels: The channels to finish, if the requantization has a factor for each channel; all by default.
         """
         wanted = (op, channels if isinstance(op, qint.RequantizeOp) and len(op.multiplier) > 1 else None)
         if wanted not in self._contexts:
@@ -308,7 +308,7 @@ class Emitter:
         }  # fmt: skip
 
     def _table(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Spot:
-        """The table of an operation, brought to where commands read it once a layer."""
+        """The table of an operation at the place where commands read it; a layer loads each table once."""
         if op not in self._tables:
             known = {role for memory in self.device.memory for role in memory.holds}
             role: Role = "lut" if isinstance(op, qint.LookupOp) and "lut" in known else self.engines.tables()
@@ -317,14 +317,14 @@ class Emitter:
 
 
 CONTEXTS = 16
-"""How many contexts there are: their number has four bits."""
+"""The number of contexts: a context's number has four bits."""
 
 _CONTEXT = {"step": Step.REQUANTIZE, "contract": 0, "input_zero_point": 0, "zero_point": 0, "per_channel": 0}
-"""A context, unless something else is said."""
+"""The default fields of a context."""
 
 
 def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:
-    """What the table of an operation's context holds; a sum has its factors in the command."""
+    """The entries of the table of an operation's context; a sum carries its factors in the command instead."""
     if isinstance(op, qint.LookupOp):
         return op.table.array
     if isinstance(op, qint.AddOp):

@@ -1,4 +1,4 @@
-"""Which queue of a device does what, and in which memory it finds and leaves things; all from the device file."""
+"""Maps work to the queues of a device, and data to its memories; everything is derived from the device file."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from qmlir.device.values import Role
 
 @dataclass(frozen=True)
 class Engines:
-    """A device as its compiler sees it.
+    """The queues and memories of a device as the compiler uses them.
 
-    device   its file
-    array    the queue of contractions
-    post     the queue of what follows: `Post` and `Arithmetic`
-    pool     the queue of `Pool` and `Reduce`
+    device   the device
+    array    the queue that executes contractions
+    post     the queue that executes `Post` and `Arithmetic`
+    pool     the queue that executes `Pool` and `Reduce`
     """
 
     device: Device
@@ -24,7 +24,11 @@ class Engines:
 
     @staticmethod
     def of(device: Device) -> "Engines":
-        """The engines of a device: what an array has fused it does itself, else the first vector engine."""
+        """The engines of a device.
+
+        `post` is the array if it has `post` fused or there is no vector engine; otherwise the first vector engine. `pool`
+        is the first vector engine, or the array if there is none.
+        """
         array = next(q for q in device.queue if q.engine == "array")
         vector = [q for q in device.queue if q.engine == "vector"]
         post = array if "post" in array.fused or not vector else vector[0]
@@ -33,16 +37,16 @@ class Engines:
 
     @property
     def external(self) -> Memory:
-        """Where the tensors of the network lie."""
+        """The memory where the tensors of the network lie."""
         return next(m for m in self.device.memory if m.external and not m.read_only)
 
     def constants(self, role: Role) -> Memory:
-        """Where constants of a role lie before anything runs: in memory that is read-only, if there is some."""
+        """The memory that holds the constants of a role from the start; a read-only memory takes precedence."""
         outside = [m for m in self.device.memory if m.external and role in m.holds]
         return next((m for m in outside if m.read_only), self.external)
 
     def staging(self, role: Role, source: Memory) -> tuple[Memory, Queue] | None:
-        """Where data of a role is brought before use, and the queue that brings it; None to use it in place."""
+        """The memory to which data of a role is loaded, and the queue that loads it; None to use it in place."""
         holding = sorted((m for m in self.device.memory if role in m.holds), key=lambda m: m.external)
         for memory in holding:
             for queue in self.device.queue:
@@ -51,11 +55,11 @@ class Engines:
         return None
 
     def reading(self, queue: Queue) -> tuple[Memory, Queue] | None:
-        """Where a queue finds tiles of tensors, and what brings them there; None if it reads the tensors themselves."""
+        """Where a queue reads tiles of tensors, and the queue that loads them; None if it reads tensors in place."""
         return None if "load" in queue.fused else self.staging("ifm", self.external)
 
     def writing(self, queue: Queue) -> tuple[Memory, Queue] | None:
-        """Where a queue leaves tiles of results, and what takes them away; None if it writes the tensors themselves."""
+        """Where a queue writes tiles of results, and the queue that stores them; None if it writes in place."""
         if "store" in queue.fused:
             return None
         for memory in (m for m in self.device.memory if "ofm" in m.holds and not m.external):
@@ -66,9 +70,9 @@ class Engines:
 
     @property
     def staying(self) -> Memory | None:
-        """The memory inside the device where tensors can stay from one layer to the next; None without one.
+        """The memory inside the device where tensors can stay from one layer to the next; None if there is none.
 
-        All queues find their data in it and can leave results there.
+        All queues read their data from it and can leave results there.
         """
         read = [self.reading(queue) for queue in (self.array, self.post, self.pool)]
         written = [self.writing(queue) for queue in (self.post, self.pool)]
@@ -79,17 +83,17 @@ class Engines:
 
     @property
     def sums(self) -> Memory:
-        """Where sums of products lie."""
+        """The memory of the sums of products."""
         return self.device.memory_of("acc")
 
     @property
     def between(self) -> tuple[Memory, Role]:
-        """Where the numbers lie that one command on a tile leaves to the next, and as what."""
+        """The memory and role of the intermediate tile that one command leaves to the next."""
         written = self.writing(self.post)
         return (self.sums, "acc") if written is None else (written[0], "ofm")
 
     def tables(self) -> Role:
-        """The role under which tables of multipliers and shifts are held."""
+        """The role under which tables of multipliers and shifts are stored."""
         known = {role for memory in self.device.memory for role in memory.holds}
         return "scales" if "scales" in known else "bias"
 

@@ -1,9 +1,9 @@
-"""The pass `npu-fit`: where the tensors of a network do not fit the memory that they lie in, layers go band by band.
+"""The pass `npu-fit`: splits layers into bands of rows (stripes) if a network's tensors exceed their memory.
 
-Enters and leaves: functions of `npu.layer` and `npu.host`. While more bytes live at once than the memory has for
-tensors, layers in a row around that moment are split into bands of rows (bands.py), so that what lies between them is
-never there as a whole; of those that fit then, the ones with the least to compute twice. What does not fit even so is
-left to `npu-place`, which names it.
+Enters and leaves: functions of `npu.layer` and `npu.host`. While more bytes are live at once than the memory has for
+tensors, consecutive layers around the fullest moment are split into bands (bands.py), so that the tensors between them
+never exist as a whole. Among the splits that fit, the pass takes the split that computes the least twice. If tensors
+still do not fit, `npu-place` reports them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,12 +28,12 @@ from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.regions import regions, staged_from
 
 LONGEST = 8
-"""So many layers are worked off band by band at most."""
+"""The most consecutive layers that are split into bands together."""
 
 
 @dataclass(frozen=True)
 class NPUFitPass(ModulePass):
-    """Splits layers between which more lies than fits.
+    """Splits layers into bands of rows until the tensors of the network fit their memory.
 
     ```mlir
     %1 = npu.layer "expand" (%0) { … }           // 16 rows of 96 channels
@@ -57,7 +57,7 @@ class NPUFitPass(ModulePass):
 
 @dataclass
 class _Lives:
-    """When tensors are there: the first step that writes each, and the last that reads it; inputs from the start."""
+    """The lifetimes of tensors: for each, the first and the last step that touch it; inputs begin at step -1."""
 
     first: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     last: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -67,7 +67,7 @@ class _Lives:
         self.last[tensor] = step
 
     def full(self, steps: int, align: int) -> list[int]:
-        """Bytes that live at each step."""
+        """Live bytes at each step."""
         changes = [0] * (steps + 2)
         for tensor, first in self.first.items():
             size = -(-stored_bytes(tensor) // align) * align
@@ -77,14 +77,14 @@ class _Lives:
 
 
 class _Fit:
-    """One function."""
+    """The pass on one function."""
 
     def __init__(self, block: Block, device: Device):
         self.block, self.memory = block, Engines.of(device).external
         self.room = _room(block, device)
 
     def run(self) -> None:
-        """Splits layers until everything fits, or nothing helps."""
+        """Splits layers until all tensors fit, or no split helps."""
         steps = [op for op in self.block.ops if isinstance(op, Step)]
         full = self._full(steps)
         while max(full, default=0) > self.room:
@@ -97,11 +97,11 @@ class _Fit:
             full = self._full(steps)
 
     def _full(self, steps: Sequence[Step], renamed: dict[SSAValue, SSAValue] | None = None) -> list[int]:
-        """Bytes of tensors in the memory at each step.
+        """Live bytes in the memory at each step.
 
         Args:
-            steps: What runs, in order.
-            renamed: Results that are to be read instead of others.
+            steps: The layers and host parts, in order.
+            renamed: Results → the results that are to be read instead.
         """
         lives, instead = _Lives(), renamed or {}
         for argument in self.block.args:
@@ -116,7 +116,7 @@ class _Fit:
         return lives.full(len(steps), self.memory.align)
 
     def _splits(self, steps: list[Step], full: Sequence[int]) -> Iterator["_Split"]:
-        """What splitting layers around the fullest step would bring; of more and more bands as long as it helps."""
+        """Yields splits of the layers around the fullest step, with more and more bands while that saves memory."""
         for layers in _around(steps, full.index(max(full))):
             whole, best, first = layers[-1].outputs[0], max(full), steps.index(layers[0])
             for rows in _heights(shape_of(whole)[1]):
@@ -135,10 +135,10 @@ class _Fit:
 
 @dataclass(frozen=True)
 class _Split:
-    """Layers in bands of so many rows.
+    """Consecutive layers with a number of rows for their bands.
 
-    full   bytes that live at once while they run, at most
-    twice  what is computed more than once
+    full   the most bytes that are live at once while the bands run
+    twice  how much is computed more than once, in products and element operations
     """
 
     layers: Sequence[LayerOp]
@@ -148,7 +148,7 @@ class _Split:
 
 
 def _room(block: Block, device: Device) -> int:
-    """Bytes for tensors: what neither tiles have nor constants."""
+    """Bytes of the external memory that are left for tensors, without tiles and constants."""
     engines = Engines.of(device)
     memory = engines.external
     tiled = any(memory_id == memory.id for memory_id, _ in regions(device))
@@ -159,7 +159,7 @@ def _room(block: Block, device: Device) -> int:
 
 
 def _around(steps: Sequence[Step], fullest: int) -> Iterator[list[LayerOp]]:
-    """Layers in a row, the one at a step among them, that can be split."""
+    """Yields the splittable runs of consecutive layers that contain the layer at a step."""
     for first in range(max(fullest - LONGEST + 1, 0), fullest + 1):
         layers: list[LayerOp] = []
         for number, layer in enumerate(steps[first : first + LONGEST], first):
@@ -171,7 +171,7 @@ def _around(steps: Sequence[Step], fullest: int) -> Iterator[list[LayerOp]]:
 
 
 def _heights(rows: int) -> list[int]:
-    """Rows of bands: half of them, a third, … down to one."""
+    """The heights of bands to try: half of the rows, a third, … down to one row."""
     found: list[int] = []
     count = 2
     while not found or found[-1] > 1:
@@ -182,5 +182,5 @@ def _heights(rows: int) -> list[int]:
 
 
 def _work(layers: Iterable[LayerOp]) -> int:
-    """What layers compute."""
+    """How much layers compute, in products and element operations."""
     return sum(work_of(layer.operations()) for layer in layers)

@@ -1,8 +1,8 @@
-"""`npu-fuse`: layers that work element by element join the layer whose result they read.
+"""The pass `npu-fuse`: merges elementwise layers into the layer whose result they read.
 
-Enters and leaves: functions of `npu.layer` and `npu.host`. What joins runs tile by tile on sums that just left the
-array: the residual sum of a block never makes the way to the external memory and back. A layer joins only where nobody
-else reads the result, and where elements stay where they are.
+Enters and leaves: functions of `npu.layer` and `npu.host`. A merged operation runs tile by tile on sums that just left
+the array: the residual sum of a block, for example, does not travel to the external memory and back. A layer is merged
+only if it is the only reader of the result, and if it keeps every element at its position.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ from qmlir.dialects.qint.contraction import ContractionOp
 from qmlir.transforms.npu.tile import device_of
 
 ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
-"""What may follow in a chain."""
+"""Operations that may follow in a chain."""
 
 FIRST = (ContractionOp, qint.GlobalSumPoolOp, *ELEMENTWISE)
-"""What a chain may begin with."""
+"""Operations with which a chain may begin."""
 
 
 @dataclass(frozen=True)
 class NPUFusePass(ModulePass):
-    """Has elementwise layers run tile by tile behind the layer before them.
+    """Merges elementwise layers into the layer before them, so that they run tile by tile behind it.
 
     ```mlir
     %1 = npu.layer "conv2" (%0) { … qint.conv2d … qint.requantize … }
@@ -50,7 +50,7 @@ class NPUFusePass(ModulePass):
 
 
 def _fuse(block: Block, device: Device) -> None:
-    """Joins layers until none can, each with the latest of those it could join: the others are computed by then."""
+    """Merges layers where possible, each with the latest of its candidates: all other inputs are computed by then."""
     place = {op: n for n, op in enumerate(block.ops)}
     for layer in [op for op in block.ops if isinstance(op, LayerOp)]:
         before = [owner for v in layer.inputs if isinstance(owner := v.owner, LayerOp) and _joins(layer, owner, device)]
@@ -60,7 +60,7 @@ def _fuse(block: Block, device: Device) -> None:
 
 
 def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
-    """Whether a layer can run tile by tile behind the one whose result it reads."""
+    """Whether a layer can run tile by tile behind the layer whose result it reads."""
     read, operations = before.outputs[0], layer.operations()
     inside = layer.block.args[list(layer.inputs).index(read)]
     chain = [op for op in operations if not isinstance(op, ConstantOp)]
@@ -75,22 +75,22 @@ def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
 
 
 def _first(layer: LayerOp) -> Operation | None:
-    """The operation that a layer begins with."""
+    """The first operation of a layer, constants apart; None if the layer has no operation."""
     return next((op for op in layer.operations() if not isinstance(op, ConstantOp)), None)
 
 
 def _keeps_place(op: Operation) -> bool:
-    """Whether every element of the result comes from the elements at its own place."""
+    """Whether every element of the result depends only on the operands' elements at the same position."""
     return all(shape_of(operand) == shape_of(op.results[0]) for operand in op.operands)
 
 
 def _follows(op: Operation, before: LayerOp, device: Device) -> bool:
-    """Whether the device file lets an operation follow what the layer before it begins with."""
+    """Whether the device lets an operation follow; a lookup table after a contraction needs `lut` in ops.act."""
     return not isinstance(op, qint.LookupOp) or not isinstance(_first(before), ContractionOp) or "lut" in device.ops.act
 
 
 def _joined(before: LayerOp, after: LayerOp) -> LayerOp:
-    """One layer in place of two, where the second stands."""
+    """Replaces two layers by a merged layer at the position of the second."""
     read = before.outputs[0]
     inputs = list(dict.fromkeys([*before.inputs, *(v for v in after.inputs if v is not read)]))
     block = Block(arg_types=[v.type for v in inputs])

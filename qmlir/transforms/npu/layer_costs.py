@@ -1,4 +1,4 @@
-"""What a layer should take when some of its tensors stay inside the device, before it becomes commands."""
+"""Predicts the cycles of a layer, given the tensors that stay inside the device, before any command is emitted."""
 
 from collections.abc import Set as AbstractSet
 from math import prod
@@ -23,26 +23,26 @@ from qmlir.transforms.npu.tiling import tiling
 from qmlir.transforms.npu.work import Inside
 
 CONTRACTIONS = (qint.Conv2DOp, qint.DepthwiseConv2DOp, qint.FullyConnectedOp)
-"""Layers that the tile search judges."""
+"""Contractions, whose layers are priced by the tile search."""
 
 LEAST = 2
-"""Layers without a contraction have tiles that fit a share of their regions: this part of what they are otherwise."""
+"""A layer without a contraction needs regions of at least 1 / LEAST of their usual size."""
 
 
 class LayerCosts:
-    """Cycles of layers on a device, `memory` of which is where tensors stay."""
+    """Predicted cycles of layers on a device; `memory` is the memory in which tensors stay."""
 
     def __init__(self, device: Device, engines: Engines, memory: Memory):
         self.device, self.engines, self.memory = device, engines, memory
         self._nothing = Price(0.0, nothing_used(device))
 
     def price(self, layer: LayerOp, stays: AbstractSet[SSAValue], rest: Rest | None) -> Price | None:
-        """What a layer should take; None if its tiles do not fit.
+        """The predicted price of a layer; None if its tiles do not fit.
 
         Args:
             layer: The layer.
-            stays: The results that stay.
-            rest: What is left to its tiles.
+            stays: The results that stay inside the device.
+            rest: The memory that is left to the layer's tiles.
         """
         first, chain = first_of(layer), chain_of(layer)
         if renames(layer) or joins(layer):
@@ -58,14 +58,18 @@ class LayerCosts:
         return None if found is None else Price(found.price.cycles * times, found.price.usage * times)
 
     def without_transfers(self, price: Price) -> Price:
-        """What would be left of a price if nothing were transferred."""
+        """The price that remains if all transfers were free."""
         usage = np.zeros_like(price.usage)
         computing = [number for number, queue in enumerate(self.device.queue) if queue.engine != "dma"]
         usage[computing] = price.usage[computing]
         return Price(float(usage.max()) + price.waits, usage)
 
     def roles(self, layer: LayerOp, stays: AbstractSet[SSAValue]) -> tuple[Role, ...]:
-        """Of what a layer has tiles where tensors stay: not of data where all do, nor of results that nothing holds."""
+        """The roles of the tiles that a layer has in the memory where tensors stay.
+
+        Data needs no tiles if all inputs stay there and the layer reads no constant as data. Results need no tiles if
+        no queue stores tiles, or if the result stays and a single step computes it.
+        """
         steps = len([op for op in chain_of(layer) if not isinstance(op, qint.MulOp)])
         written = self.engines.writing(self.engines.post) is not None
         needless: set[Role] = set()
@@ -78,7 +82,7 @@ class LayerCosts:
     def _others(
         self, layer: LayerOp, first: Operation, stays: AbstractSet[SSAValue], rest: Rest | None
     ) -> Price | None:
-        """Of a layer without a contraction: what its elements take, or their way from and to the external memory."""
+        """The price of a layer without a contraction: the larger of computing its elements and transferring them."""
         roles = self.roles(layer, stays)
         known, usual = regions(self.device, rest), regions(self.device)
         if any(known[self.memory.id, role].size * LEAST < usual[self.memory.id, role].size for role in roles):
@@ -101,13 +105,13 @@ class LayerCosts:
 
 
 def _loads_constants(layer: LayerOp) -> bool:
-    """Whether a layer has a constant among its data, which lies in the external memory; weights and biases are none."""
+    """Whether a layer reads a constant as data, which lies in the external memory; weights and biases do not count."""
     read = (v for op in layer.operations() for v in (op.operands[:1] if isinstance(op, CONTRACTIONS) else op.operands))
     return any(isinstance(value.owner, ConstantOp) for value in read)
 
 
 def chain_of(layer: LayerOp) -> list[Operation]:
-    """What follows the first operation of a layer; of a chain on single elements all of it."""
+    """The operations after the first operation of a layer; if the layer is elementwise, all its operations."""
     operations = [op for op in layer.operations() if not isinstance(op, ConstantOp)]
     elementwise = isinstance(operations[0], qint.RequantizeOp | qint.LookupOp | qint.AddOp | qint.MulOp)
     return operations if elementwise else operations[1:]

@@ -1,4 +1,4 @@
-"""Layers that only move data, as copies of strided boxes; those whose result is other bytes' name are in aliases.py."""
+"""Tiles layers that only move data, as copies of strided boxes; aliases.py handles layers whose result is a view."""
 
 from math import prod
 
@@ -17,7 +17,7 @@ from qmlir.transforms.npu.vector import pieces
 
 
 def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[SSAValue, SSAValue]) -> None:
-    """Copies, and what stands beside them; of a constant a reshape, or a change of type alone, is another name."""
+    """Emits the copies of a layer, and the fill of padding; a reshape or storage cast of a constant emits nothing."""
     if isinstance(op, ReshapeOp | StorageCastOp):
         emitter.tensors[layer.outputs[0]] = emitter.views(op.operands[0], outer)[0].spot
         return
@@ -33,7 +33,7 @@ def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[S
 
 
 def _boxes(copy: Copy, source: Spot, target: Spot, bits: int, emitter: Emitter) -> list[tuple[View, View]]:
-    """A copy as boxes [rows, columns, channels]."""
+    """A copy as pairs of source and target boxes [rows, columns, channels]."""
     size, loops = bits // 8, copy.loops()
     outer, inner = loops[:-3], [*[(1, 0, 0)] * (3 - len(loops)), *loops[-3:]]
     (rows, there_row, here_row), (columns, there_column, here_column), (channels, _, _) = inner
@@ -56,7 +56,7 @@ def _at(spot: Spot, offset: int) -> Spot:
 
 
 def _copy(emitter: Emitter, source: View, target: View) -> None:
-    """Copies a box in pieces: in and out where one memory serves for both, else by way of a pool of one element."""
+    """Copies a box in pieces: directly if one memory serves loads and stores, else through a pool with a 1x1 window."""
     queue = emitter.engines.pool
     reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
     direct = reading is not None and writing is not None and reading[0] == writing[0]
@@ -69,7 +69,7 @@ def _copy(emitter: Emitter, source: View, target: View) -> None:
 
 
 def copy_tensor(emitter: Emitter, value: SSAValue, name: str, size: int) -> Spot:
-    """A copy of a whole tensor of so many bytes."""
+    """Copies a whole tensor of `size` bytes to a new buffer; returns the buffer."""
     external = emitter.engines.external
     target = Spot(emitter.buffer(external, size, "ofm", tensor=name))
     source = emitter.tensors.get(value)
@@ -93,7 +93,7 @@ def _pool_of_one(emitter: Emitter, source: View, target: View) -> None:
 
 
 def _fill(emitter: Emitter, op: PadOp, target: Spot) -> None:
-    """Fills a result with its padding, before the rest is copied over it; bytes that differ one after the other."""
+    """Fills a result with its padding before the data is copied over it; differing bytes are filled one by one."""
     stored: list[int] = op.stored_value().reshape(1).view(np.uint8).tolist()
     way = emitter.engines.writing(emitter.engines.pool)
     queue = emitter.engines.pool if way is None else way[1]

@@ -1,12 +1,12 @@
-"""The pass `npu-order`: every command waits for what it must not overtake, and for nothing else.
+"""The pass `npu-order`: adds the waits that commands need, and no others.
 
-Enters: commands in an order in which they could run one after the other, on buffers that have addresses. Leaves: the
-same with waits, and with a `sync` before a command that would have to wait for more queues than the device can.
+Enters: commands in a valid serial order, on buffers that have addresses. Leaves: the same commands with waits, and with
+a `sync` before a command that would have to wait for more queues than the device supports.
 
-A command has to come after those that wrote what it touches, and after those that read what it writes (hazards.py).
-Most of that it knows: its own queue works in order, and what it waits for knows what that has waited for. So it does
-where the hardware compares addresses: it is held until those are done. Waits are written down for the rest, the latest
-command first, since it knows most.
+A command has to run after the commands that wrote the bytes it touches, and after the commands that read the bytes it
+writes (hazards.py). Many of these dependences hold without a wait: a queue works in order, and a command inherits what
+the commands it waits for have waited for. If the hardware compares addresses, it enforces dependences on them, too. For
+the remaining dependences the pass adds waits, the latest command first, since the latest command has inherited most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ from qmlir.isa.encoding import MOST_WAITS, Command
 
 @dataclass(frozen=True)
 class NPUOrderPass(ModulePass):
-    """Gives commands their waits.
+    """Adds to each command the waits that it needs.
 
     ```mlir
     npu.issue "load" "move" source = %x[0] target = %a[0] …
@@ -62,7 +62,7 @@ class NPUOrderPass(ModulePass):
 
 
 class _Order:
-    """What was issued so far, and what each command knows to be finished when it starts."""
+    """The commands issued so far, and for each the commands that it knows to be finished when it starts."""
 
     def __init__(self, device: Device, numbers: Numbers):
         self.device, self.numbers = device, numbers
@@ -75,7 +75,7 @@ class _Order:
         self.total = 0
 
     def add(self, step: Step) -> None:
-        """Gives the next command its waits, and puts in front of it what it needs beside them."""
+        """Adds the waits of the next command, and puts a `sync` in front of it if it needs that."""
         command = self.numbers.command(step)
         queue = command.queue
         touched = self.hazards.touched(self._footprint(step, command))
@@ -105,13 +105,13 @@ class _Order:
         return Block(self.numbers.place(buffer), buffer.owner.size)
 
     def _known(self, queue: int) -> Counts:
-        """What the next command of a queue knows without waiting."""
+        """The counts of commands that the next command of a queue knows to be finished without waiting."""
         known = self.known[queue][-1].copy() if self.known[queue] else np.zeros_like(self.issued)
         known[queue] = self.issued[queue]
         return known
 
     def _wait(self, step: Step, queue: int, known: Counts, needed: Counts) -> Counts:
-        """Waits for what is needed and not known; what is known then."""
+        """Adds waits for needed commands that are not known to be finished; returns the counts known then."""
         waits: list[tuple[int, int]] = []
         for other in self._latest_first(needed):
             if needed[other] > known[other]:
@@ -127,7 +127,7 @@ class _Order:
         return known
 
     def _held(self, known: Counts, touched: Touched) -> Counts:
-        """What is known when the hardware lets a command start that touches this."""
+        """The counts known to be finished once the hardware's address comparison lets a command start."""
         if self.compared:
             for queue, count in enumerate(self.hazards.before(touched.within(self.compared)).tolist()):
                 if count > known[queue]:
@@ -135,13 +135,13 @@ class _Order:
         return known
 
     def _learned(self, known: Counts, queue: int, count: int) -> Counts:
-        """What is known after waiting for so many commands of a queue."""
+        """The counts known to be finished after waiting for the first `count` commands of a queue."""
         learned = np.maximum(known, self.known[queue][count - 1])
         learned[queue] = max(int(learned[queue]), count)
         return learned
 
     def _latest_first(self, needed: Counts) -> Iterator[int]:
-        """Queues of which commands are needed, that whose command came last first."""
+        """Yields the queues whose commands are needed, the queue with the latest needed command first."""
         counts = [int(count) for count in needed]
         wanted = [(self.places[queue][count - 1], queue) for queue, count in enumerate(counts) if count]
         yield from (queue for _, queue in sorted(wanted, reverse=True))
@@ -169,5 +169,5 @@ class _Order:
 
 
 def _waits_for_all(step: Step) -> bool:
-    """Whether a command waits for all before it whatever it touches."""
+    """Whether a command waits for all earlier commands, whatever it touches."""
     return isinstance(step, IssueOp) and waits_for_all(step.command.data)

@@ -1,4 +1,4 @@
-"""Weights as the array reads them: tile after tile, zero-padded to whole tiles."""
+"""Packs weights in the order in which the array reads them: tile after tile, zero-padded to whole tiles."""
 
 from typing import Any
 
@@ -22,6 +22,6 @@ def packed(weights: Array, device: Device) -> Array:
 
 
 def packed_size(outputs: int, terms: int, bits: int, device: Device) -> int:
-    """Bytes of packed weights."""
+    """The size of packed weights in bytes."""
     n, k = weight_tile(device)
     return -(-outputs // n) * n * -(-terms // k) * k * bits // 8

@@ -1,12 +1,13 @@
-"""The pass `npu-place`: every buffer of a device's program gets its address.
+"""The pass `npu-place`: assigns an address to every buffer of a device's program.
 
-Enters: `npu.buffer` and `npu.issue` in a function, in an order in which they could run one after the other. Leaves: the
-same, each buffer with the attribute `address`, and on the module how full each memory is.
+Enters: `npu.buffer` and `npu.issue` in a function, in a valid serial order. Leaves: the same operations, each buffer
+with the attribute `address`, and on the module an attribute that says how full each memory is.
 
-A buffer lives from the first command that touches it to the last; inputs from the start, outputs to the end. What it
-is decides where it lies: tiles go around the region of their role (regions.py, rings.py), which while tensors stay
-inside the device is what these leave (stays.py); everything else in a memory shares an arena from address 0 (arena.py),
-and behind that lie constants, one after the other. What has an address already keeps it.
+A buffer is live from the first command that touches it to the last; an input from the start, an output to the end. The
+kind of buffer decides its place. Tiles lie in the region of their role (regions.py), used as a circular buffer
+(rings.py); while tensors stay inside the device, the regions lie in the rest of the memory (stays.py). All other
+buffers of a memory share an arena from address 0 (arena.py), with the constants behind it, one after the other. A
+buffer that already has an address keeps it.
 """
 
 from bisect import bisect_right
@@ -34,7 +35,7 @@ from qmlir.transforms.npu.stays import rests_of
 
 @dataclass(frozen=True)
 class NPUPlacePass(ModulePass):
-    """Gives buffers addresses.
+    """Assigns addresses to buffers.
 
     ```mlir
     %x = npu.buffer "dram" 100 {role = "ifm", tensor = "x"} : !npu.buffer
@@ -83,37 +84,37 @@ class _Life:
     last: int
 
     def is_tile(self, roles: Sequence[str]) -> bool:
-        """Whether it has a place in the region of its role."""
+        """Whether the buffer is a tile: it lies in the region of its role."""
         return self.op.role.data in roles and self.op.contents is None and self.op.tensor is None
 
     def stays(self, memory: Memory) -> bool:
-        """Whether it is a tensor that stays inside the device, where its address says."""
+        """Whether the buffer is a tensor that stays inside the device, at the address that it already has."""
         return self.op.tensor is not None and self.op.address is not None and not memory.external
 
     def item(self, align: int) -> Item:
-        """Its bytes, in whole multiples of what addresses are multiples of."""
+        """The buffer as an item of an arena, its size rounded up to the alignment."""
         name = self.op.tensor.data if self.op.tensor is not None else self.op.role.data
         return Item(name, -(-self.op.size // align) * align, self.first, self.last)
 
     @property
     def lies(self) -> Region:
-        """The bytes that it has, once it has an address."""
+        """The bytes that the buffer occupies, once it has an address."""
         assert self.op.address is not None
         return Region(self.op.address.value.data, self.op.size)
 
     def meets(self, first: int, last: int) -> bool:
-        """Whether it lives at one of these steps."""
+        """Whether the buffer is live at one of the steps from `first` to `last`."""
         return self.first <= last and first <= self.last
 
     def lies_at(self, address: int) -> None:
-        """Writes its address down."""
+        """Sets the buffer's address."""
         self.op.address = IntegerAttr(address, i64)
 
 
 def _lives(function: func.FuncOp) -> list[_Life]:
-    """The buffers that a command touches, or that are inputs or outputs, and when.
+    """The lifetimes of the buffers that a command touches, and of inputs and outputs.
 
-    A command that uses a context reads its table.
+    A command that uses a context also reads the context's table.
     """
     steps = steps_of(function)
     touched: dict[SSAValue, tuple[int, int]] = {}
@@ -133,19 +134,19 @@ def _lives(function: func.FuncOp) -> list[_Life]:
 
 
 def _extended(op: BufferOp, touched: tuple[int, int] | None, end: int) -> tuple[int, int]:
-    """An input is there before the first command, an output after the last."""
+    """A buffer's first and last step: an input is live before the first command, an output after the last."""
     first, last = touched or (end, -1)
     direction = op.port.direction.data if op.port is not None else None
     return (-1 if direction == "input" else first), (end if direction == "output" else max(last, first))
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What stays
+# Tensors that stay inside the device
 
 
 @dataclass(frozen=True)
 class _Phase:
-    """Commands from `first` on to before `end`, in which tiles have the same regions."""
+    """The commands from `first` to before `end`, during which tiles have the same regions."""
 
     first: int
     end: int
@@ -157,7 +158,7 @@ class _Phase:
 
 
 def _phases(function: func.FuncOp, rests: Sequence[Rest | None], device: Device) -> list[_Phase]:
-    """The commands of a function, divided where tensors that stay leave something else to tiles."""
+    """The commands of a function, divided where the memory that is left to tiles changes."""
     steps = steps_of(function)
     found: list[_Phase] = []
     first, rest = 0, None
@@ -172,7 +173,14 @@ def _phases(function: func.FuncOp, rests: Sequence[Rest | None], device: Device)
 def _divided(
     tiles: Sequence[_Life], role: str, phases: Sequence[_Phase], memory: Memory
 ) -> Iterator[tuple[Region, list[_Life]]]:
-    """The tiles of a role, divided where its region changes; their lives end with that of their commands."""
+    """Divides the tiles of a role where its region changes.
+
+    Returns:
+        Pairs of a region and the tiles in it.
+
+    Raises:
+        PipelineError: A tile is used after its region has changed.
+    """
     ends = [phase.end for phase in phases]
     found: list[tuple[Region, list[_Life]]] = []
     for tile in sorted(tiles, key=lambda tile: tile.first):
@@ -188,11 +196,11 @@ def _divided(
 
 
 NOWHERE = Region(0, 0)
-"""The region of tiles that have none."""
+"""The region of tiles that have no region."""
 
 
 def _check_staying(staying: Sequence[_Life], phases: Sequence[_Phase], memory: Memory) -> None:
-    """Tensors that stay lie in their memory, apart from each other and from the tiles of the commands meanwhile."""
+    """Raises PipelineError unless tensors that stay fit their memory and overlap neither each other nor tiles."""
     for number, life in enumerate(staying):
         others = [other for other in staying[:number] if life.meets(other.first, other.last)]
         beside = [("another that stays", other.lies) for other in others]
@@ -222,7 +230,7 @@ def _place_tiles(tiles: Sequence[_Life], role: str, region: Region, memory: Memo
 
 
 def _sizes(items: Sequence[Item]) -> str:
-    """Who takes how much, the largest first."""
+    """The sizes of items as text, the largest first."""
     most = sorted(items, key=lambda item: -item.size)
     named = ", ".join(f"{item.name} {item.size}" for item in most[:6])
     more = f" and {len(most) - 6} more" if len(most) > 6 else ""
@@ -230,11 +238,15 @@ def _sizes(items: Sequence[Item]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Everything else
+# Arena and constants
 
 
 def _place_rest(buffers: Sequence[_Life], memory: Memory, size: int) -> Filled:
-    """Tensors from address 0, constants behind them, all before `size`."""
+    """Places tensors from address 0 and the constants behind them; everything lies before `size`.
+
+    Raises:
+        PipelineError: The tensors and constants do not fit.
+    """
     shared = [b for b in buffers if b.op.contents is None]
     items = [b.item(memory.align) for b in shared]
     arena = place(items)
@@ -259,7 +271,7 @@ def _place_rest(buffers: Sequence[_Life], memory: Memory, size: int) -> Filled:
 
 
 def _place_constants(buffers: Iterator[_Life], at: int, memory: Memory) -> int:
-    """Lays constants out from an address on; the address behind them."""
+    """Places constants one after the other from an address on; returns the address behind them."""
     for buffer in buffers:
         buffer.lies_at(at)
         at += -(-buffer.op.size // memory.align) * memory.align

@@ -1,10 +1,10 @@
-"""Which part of a memory the tiles of a role have, as the device file divides it.
+"""Regions: the parts of each memory that hold the tiles of a role, as the device file divides it.
 
-A memory inside the device is all regions: its roles share it by `SHARES`, in whole banks where it has banks, so that
-what is computed and what is loaded meanwhile do not meet. Where tensors of the network stay in it for some layers,
-these layers have the `Rest` of it, and there only the roles of which they have tiles. In an external memory lie tensors
-and constants; only where a queue brings constants there from another external memory does `STAGED` of it, its end,
-belong to their tiles.
+A memory inside the device consists of regions only. Its roles share it by `SHARES`, in whole banks if it has banks, so
+that computing and loading use different regions. If tensors of the network stay in the memory during some layers, the
+tiles of these layers get the `Rest` of it, divided among the roles for which they have tiles. An external memory holds
+tensors and constants. Only if a queue brings constants there from another external memory is its end, `STAGED` of its
+size, divided into regions for their tiles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from qmlir.device.description import Memory
 from qmlir.device.values import Role
 
 SHARES: Mapping[Role, int] = {"ifm": 8, "ofm": 4, "weights": 4, "acc": 7, "bias": 1, "scales": 1, "lut": 1}
-"""How roles that share a memory divide it, one relative to the other."""
+"""Role → its share of a memory, relative to the other roles in it."""
 
 STAGED = Fraction(1, 8)
-"""The part of an external memory that belongs to what is brought there from another one."""
+"""The part of an external memory that is reserved for constants brought there from another external memory."""
 
 PARTS = 64
-"""A memory without banks is divided as if it had so many."""
+"""The number of parts into which a memory without banks is divided."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Region:
 
 @dataclass(frozen=True)
 class Rest:
-    """What tensors that stay in a memory inside the device leave of it to the tiles of a layer.
+    """The part of a memory inside the device that tensors staying there leave to the tiles of a layer.
 
-    memory  its id
+    memory  id of the memory
     region  the bytes, in whole parts of the memory
-    roles   of the tiles that the layer has there
+    roles   roles of the tiles that the layer has there
     """
 
     memory: str
@@ -55,11 +55,11 @@ class Rest:
 
 @cache
 def regions(device: Device, rest: Rest | None = None) -> Mapping[tuple[str, Role], Region]:
-    """(memory, role) → where its tiles lie; other than these there are none.
+    """(memory, role) → the region of the role's tiles; other roles and memories have no tiles.
 
     Args:
         device: The device.
-        rest: What a layer has of a memory; all of it unless given. In too little of it regions have no bytes.
+        rest: The part of a memory that the layer's tiles have; by default all. If it is too small, regions are empty.
     """
     found: dict[tuple[str, Role], Region] = {}
     for memory in device.memory:
@@ -72,14 +72,14 @@ def regions(device: Device, rest: Rest | None = None) -> Mapping[tuple[str, Role
 
 
 def part_of(memory: Memory) -> int:
-    """Bytes of which the regions of a memory are multiples: of a bank, or of what addresses are multiples of."""
+    """The granularity of a memory's regions in bytes: a bank, or about 1 / PARTS of the memory, aligned."""
     if memory.banks > 1 and not memory.external:
         return memory.bytes // memory.banks
     return max(_whole(memory).size // PARTS // memory.align, 1) * memory.align
 
 
 def staged_from(memory: Memory, device: Device) -> int:
-    """Where the regions of a memory begin: what lies before is for tensors and constants."""
+    """The address at which the regions of a memory begin; tensors and constants lie before it."""
     return _whole(memory).base if _tiled(memory, device) else memory.bytes
 
 
@@ -93,7 +93,7 @@ def _tiled(memory: Memory, device: Device) -> Sequence[Role]:
 
 
 def _whole(memory: Memory) -> Region:
-    """What all regions of a memory are together."""
+    """The part of a memory that all its regions together cover."""
     if not memory.external:
         return Region(0, memory.bytes)
     size = max(int(memory.bytes * STAGED) // memory.align, len(memory.holds)) * memory.align
@@ -102,7 +102,7 @@ def _whole(memory: Memory) -> Region:
 
 
 def _divided(whole: Region, roles: Sequence[Role], memory: Memory) -> dict[Role, Region]:
-    """A region in parts, at least one for each role, the others where there are the fewest for the share."""
+    """Divides a region among roles: a part for each role, then each next part where the share is filled least."""
     part = part_of(memory)
     parts = whole.size // part
     counts = dict.fromkeys(roles, 1 if parts >= len(roles) else 0)

@@ -1,4 +1,4 @@
-"""Tensors that stay inside the device: where each lies, what they leave to tiles, and what layers take then."""
+"""Tensors that stay inside the device: their addresses, the memory that they leave to tiles, and the layers' cycles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +16,11 @@ from qmlir.transforms.npu.tile_costs import Price
 
 @dataclass(frozen=True)
 class Tensor:
-    """A result that stays, or may.
+    """A result that stays inside the device, or may stay.
 
-    first, last  the layers that write it first and read it last, by their numbers
-    size         bytes, in whole multiples of what addresses are multiples of
+    value        the result
+    first, last  numbers of the layer that first writes it and the layer that last reads it
+    size         bytes, rounded up to the alignment
     address      where it stays
     """
 
@@ -31,27 +32,27 @@ class Tensor:
 
     @property
     def steps(self) -> range:
-        """The layers while which it is there."""
+        """The numbers of the layers during which the tensor is live."""
         return range(self.first, self.last + 1)
 
     @property
     def end(self) -> int:
-        """The address behind it."""
+        """The address behind the tensor."""
         return self.address + self.size
 
     def meets(self, other: "Tensor") -> bool:
-        """Whether both are there at some time, and have a byte in common."""
+        """Whether both tensors are live at some step and overlap."""
         at_once = self.first <= other.last and other.first <= self.last
         return at_once and self.address < other.end and other.address < self.end
 
 
 @dataclass(frozen=True)
 class Stays:
-    """Layers one after the other, and the tensors that stay meanwhile.
+    """A schedule of layers, and the tensors that stay inside the device during it.
 
-    steps    the layers, and calls of the host
-    costs    what layers take
-    tensors  what stays, apart from each other
+    steps    the layers and host parts, in order
+    costs    predicts the cycles of layers
+    tensors  the tensors that stay; they do not overlap
     """
 
     steps: Sequence[Step]
@@ -60,15 +61,15 @@ class Stays:
 
     @property
     def values(self) -> set[SSAValue]:
-        """What stays."""
+        """The values that stay."""
         return {tensor.value for tensor in self.tensors}
 
     def numbers(self) -> dict[Step, int]:
-        """Which step is which."""
+        """The number of each step."""
         return {step: number for number, step in enumerate(self.steps)}
 
     def tensor(self, value: SSAValue, numbers: dict[Step, int]) -> Tensor | None:
-        """The result of one of the layers as it may stay; None if something else than layers reads it, or nothing."""
+        """A layer's result as a tensor that could stay; None if it has no readers, or readers that are no layers."""
         layer, read = value.owner, [numbers[reader] for reader in readers(value) if reader in numbers]
         if not read or not isinstance(layer, LayerOp):
             return None
@@ -77,7 +78,11 @@ class Stays:
         return Tensor(value, min(writers, default=numbers[layer]), max(read), -(-stored_bytes(value) // align) * align)
 
     def placed(self, tensor: Tensor) -> "Stays | None":
-        """With one more tensor, at the address that leaves the most to the tiles; None where there is no room."""
+        """The schedule with one more tensor that stays, at the address that leaves tiles the most memory.
+
+        Returns:
+            The new schedule; None if there is no room for the tensor.
+        """
         size = self.costs.memory.bytes
         beside = [other for other in self.tensors if set(other.steps) & set(tensor.steps)]
         edges = {0, size - tensor.size}
@@ -88,24 +93,24 @@ class Stays:
         return None if found is None else replace(self, tensors=[*self.tensors, found])
 
     def _left(self, tensor: Tensor) -> tuple[int, int]:
-        """Bytes that the layers meanwhile have left beside one more: the one with the least, and all."""
+        """Bytes left to tiles if one more tensor stays: the least of any layer meanwhile, and the layers' sum."""
         sizes = [self._free(number, [*self.tensors, tensor]).size for number in tensor.steps]
         return min(sizes), sum(sizes)
 
     def price(self, number: int) -> Price | None:
-        """What a step takes on the device; None if its tiles do not fit."""
+        """The predicted price of a step; None if it is not a layer, or if its tiles do not fit."""
         step = self.steps[number]
         return self.costs.price(step, self.values, self.rest(number)) if isinstance(step, LayerOp) else None
 
     def rest(self, number: int) -> Rest | None:
-        """What is left to the tiles of a layer; None where no tensor stays meanwhile."""
+        """The memory that is left to the tiles of a layer; None if no tensor stays meanwhile."""
         layer = self.steps[number]
         if not isinstance(layer, LayerOp) or not any(number in tensor.steps for tensor in self.tensors):
             return None
         return Rest(self.costs.memory.id, self._free(number, self.tensors), self.costs.roles(layer, self.values))
 
     def _free(self, number: int, tensors: Sequence[Tensor]) -> Region:
-        """The largest piece that tensors leave in one, in whole parts of the memory."""
+        """The largest contiguous region that tensors leave during a step, in whole parts of the memory."""
         memory, part = self.costs.memory, part_of(self.costs.memory)
         taken = sorted((tensor.address, tensor.end) for tensor in tensors if number in tensor.steps)
         starts = [0, *(end for _, end in taken)]

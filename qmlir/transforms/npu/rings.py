@@ -1,7 +1,8 @@
-"""Where the tiles of a role lie: one behind the other around their region, so that bytes are reused as late as can be.
+"""Circular (ring) buffers: places the tiles of a role one behind the other around their region.
 
-Tiles live for a few commands each. A queue that brings the next ones may run ahead as long as it does not meet what is
-still in use; therefore a tile is not put where there is room first, but behind the one before it (next fit).
+Each tile lives for a few commands only. A queue that loads the next tiles can run ahead as long as it does not reach
+bytes that are still in use. A tile is therefore placed behind the tile before it (next fit), not in the first free
+room, so that bytes are reused as late as possible.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,16 +14,20 @@ from qmlir.transforms.npu.regions import Region
 
 @dataclass(frozen=True)
 class Full:
-    """Tiles that do not fit a region: those that live when there is no room left."""
+    """Reports tiles that do not fit a region: the tiles that are live at the fullest step."""
 
     live: Sequence[Item]
 
 
 def around(items: Sequence[Item], region: Region) -> list[int] | Full:
-    """The address of each tile in its region; sizes are multiples of what addresses are to be multiples of.
+    """The address of each tile in its region; Full if the tiles do not fit.
 
-    Tiles between two moments at which none lives are placed on their own. Where going around leaves too little room
-    in one piece, they are placed from the start of the region, and if need be as tightly as they can be.
+    Tiles between two moments at which no tile is live are placed independently. If going around leaves too little
+    contiguous room, they are placed from the start of the region, and if need be as tightly as possible.
+
+    Args:
+        items: The tiles; each size is a multiple of the alignment.
+        region: The region of their role.
     """
     addresses = [0] * len(items)
     at = 0
@@ -38,7 +43,7 @@ def around(items: Sequence[Item], region: Region) -> list[int] | Full:
 
 
 def _groups(items: Sequence[Item]) -> Iterator[list[int]]:
-    """Items in the order of their lives, divided where none lives."""
+    """Yields the tiles in order of their first use, in groups between which no tile is live."""
     group: list[int] = []
     until = -1
     for n in sorted(range(len(items)), key=lambda n: items[n].first):
@@ -52,7 +57,7 @@ def _groups(items: Sequence[Item]) -> Iterator[list[int]]:
 
 
 def _next_fit(items: Sequence[Item], size: int, at: int) -> list[int] | None:
-    """Offsets of items, each behind the one before it or, where that is no room, at the next one there is."""
+    """Offsets by next fit: each item lies behind the item before it, or in the next room that is large enough."""
     found: list[int] = []
     live: list[tuple[int, Item]] = []
     for item in items:
@@ -67,7 +72,7 @@ def _next_fit(items: Sequence[Item], size: int, at: int) -> list[int] | None:
 
 
 def _next_room(taken: Sequence[tuple[int, int]], wanted: int, size: int, at: int) -> int | None:
-    """The first room from `at` on, around the region, between what is taken: (start, end) in order."""
+    """The first free offset from `at` on, around the region; `taken` lists occupied (start, end) in order."""
     for start in (at, 0):
         for low, high in taken:
             if low >= start + wanted:

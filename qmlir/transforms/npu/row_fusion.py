@@ -1,8 +1,8 @@
-"""Which layers in a row are worked off band by band: where memory binds, those that then take fewer cycles.
+"""Decides which consecutive layers are split into bands of rows (stripes), to save memory traffic.
 
-Looked at are layers of which each is read by the next alone, and between which no tensor stays as a whole. Judged is
-what they take one after the other (tile_costs.py), whole or in bands: in bands, rows that two of them need are computed
-twice, and weights are brought once for each, but what lies between the layers needs neither to go out nor to come in.
+Candidates are consecutive layers of which each is read by the next layer only, and between which no tensor stays as a
+whole. The predicted cycles of the layers (tile_costs.py) are compared whole and in bands. In bands, rows that two bands
+need are computed twice and weights are loaded once for each band, but the tensors between the layers need no transfers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,17 +18,20 @@ from qmlir.transforms.npu.residency import Stays, Tensor
 from qmlir.transforms.npu.tile_costs import Price, in_a_row
 
 LONGEST = 4
-"""So many layers are worked off band by band at most."""
+"""The most consecutive layers that are split into bands together."""
 
 SHARES = (1, 2, 4, 8)
-"""Of the memory, tensors between layers get this part at most: 1/1, 1/2, …"""
+"""Divisors of the memory size: tensors between layers may take at most 1/1, 1/2, … of the memory."""
 
 LEAST = 0.01
-"""Part of their cycles that layers must be able to save before they are looked at."""
+"""The fraction of their cycles that layers must be able to save to become candidates."""
 
 
 def fuse_rows(stays: Stays) -> Stays:
-    """Splits layers where that pays, in the function and in what is known of it: what saves most first."""
+    """Splits layers into bands where that saves cycles, the largest gain first; returns the new schedule.
+
+    The function's block is changed as well.
+    """
     found = [
         (gain, layers, rows)
         for layers in _candidates(stays)
@@ -42,11 +45,11 @@ def fuse_rows(stays: Stays) -> Stays:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What is looked at
+# Candidates
 
 
 def _candidates(stays: Stays) -> Iterator[list[LayerOp]]:
-    """Two and more layers in a row whose tensors between them could be bands, and whose transfers bind."""
+    """Yields runs of two and more consecutive layers that can be split and whose transfers limit their speed."""
     for first in range(len(stays.steps)):
         layers: list[LayerOp] = []
         for layer in stays.steps[first : first + LONGEST]:
@@ -60,7 +63,7 @@ def _candidates(stays: Stays) -> Iterator[list[LayerOp]]:
 
 
 def _could_save(stays: Stays, layers: Sequence[LayerOp]) -> bool:
-    """Whether layers would take less if nothing were transferred."""
+    """Whether layers would take fewer cycles if nothing were transferred."""
     prices = _prices(stays, layers)
     if prices is None:
         return False
@@ -69,7 +72,7 @@ def _could_save(stays: Stays, layers: Sequence[LayerOp]) -> bool:
 
 
 def _heights(stays: Stays, layers: Sequence[LayerOp]) -> list[int]:
-    """Rows of bands such that what lies between layers fits shares of the memory; nearly the same for each band."""
+    """Heights of bands for which the tensors between the layers fit shares of the memory; bands are nearly equal."""
     total = shape_of(layers[-1].outputs[0])[1]
     found: dict[int, None] = {}
     for share in SHARES:
@@ -82,7 +85,7 @@ def _heights(stays: Stays, layers: Sequence[LayerOp]) -> list[int]:
 
 
 def _between(layers: Sequence[LayerOp], rows: int) -> int:
-    """The most bytes at a time between layers, for a band of so many rows from within the last result."""
+    """The most bytes live at once between layers, for a band of `rows` rows from the middle of the last result."""
     total = shape_of(layers[-1].outputs[0])[1]
     first = (total - rows) // 2
     sizes = [
@@ -93,11 +96,11 @@ def _between(layers: Sequence[LayerOp], rows: int) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What it brings
+# Gain
 
 
 def _gain(stays: Stays, layers: Sequence[LayerOp], rows: int) -> float:
-    """Cycles that layers save in bands of so many rows; negative if they take more, or if there is no room."""
+    """The cycles that layers save in bands of `rows` rows; negative if they take more, or if there is no room."""
     bands = split(layers, rows)
     after = _cycles_in_bands(_trial(stays, layers, bands), bands)
     bands.erase()
@@ -105,18 +108,18 @@ def _gain(stays: Stays, layers: Sequence[LayerOp], rows: int) -> float:
 
 
 def _cycles_in_bands(trial: Stays | None, bands: Bands) -> float:
-    """What bands take one after the other; infinitely many if there is no room for them."""
+    """Predicted cycles of bands one after the other; infinity if there is no room for them."""
     return inf if trial is None else _cycles(trial, [layer for band in bands.layers for layer in band])
 
 
 def _cycles(stays: Stays, layers: Sequence[LayerOp]) -> float:
-    """What layers take one after the other; infinitely many if the tiles of one do not fit."""
+    """Predicted cycles of layers one after the other; infinity if the tiles of a layer do not fit."""
     prices = _prices(stays, layers)
     return inf if prices is None else in_a_row(prices)
 
 
 def _prices(stays: Stays, layers: Sequence[LayerOp]) -> list[Price] | None:
-    """Of each layer; None if the tiles of one do not fit."""
+    """The price of each layer; None if the tiles of a layer do not fit."""
     numbers = stays.numbers()
     prices = [stays.price(numbers[layer]) for layer in layers]
     known = [price for price in prices if price is not None]
@@ -124,7 +127,11 @@ def _prices(stays: Stays, layers: Sequence[LayerOp]) -> list[Price] | None:
 
 
 def _trial(stays: Stays, layers: Sequence[LayerOp], bands: Bands) -> Stays | None:
-    """What stays if layers are split: what did, and what lies between them; None if there is no room."""
+    """The schedule if layers are split: its earlier tensors stay, and so do the bands' tensors between the layers.
+
+    Returns:
+        The new schedule; None if there is no room.
+    """
     steps = bands.instead_of(layers, stays.steps)
     trial = Stays(steps, stays.costs)
     numbers, whole = trial.numbers(), layers[-1].outputs[0]
@@ -148,7 +155,7 @@ def _trial(stays: Stays, layers: Sequence[LayerOp], bands: Bands) -> Stays | Non
 
 
 def _with_bands(stays: Stays, layers: Sequence[LayerOp], rows: int) -> Stays:
-    """Puts bands in the place of layers if that still saves cycles beside what was split before."""
+    """Replaces layers by bands if that still saves cycles after the splits before."""
     bands = split(layers, rows)
     trial = _trial(stays, layers, bands)
     if trial is None or not _cycles_in_bands(trial, bands) < _cycles(stays, layers):

@@ -1,9 +1,11 @@
-"""What says which tensors stay inside the device, on layers and, once they are commands, on their module.
+"""The attributes that say which tensors stay inside the device (SRAM-resident tensors).
+
+They lie on layers, and on the module once the layers are commands.
 
     %1 = npu.layer "expand" (…) -> (…) attributes {stays = 65536 : i64, rest = {…}} { … }
 
 The result of a layer with `stays` lies at that address of the memory in which tensors can stay (engines.py), instead of
-in the external one. `rest` is what tensors that stay while the layer runs leave of this memory to its tiles.
+in the external memory. `rest` is the part of this memory that tensors leave to the layer's tiles while it runs.
 """
 
 from collections.abc import Sequence
@@ -18,41 +20,41 @@ from qmlir.errors import LoweringError
 from qmlir.transforms.npu.regions import Region, Rest
 
 STAYS = "stays"
-"""The layer's attribute with the address at which its result stays."""
+"""The layer attribute with the address at which the layer's result stays."""
 
 REST = "rest"
-"""The layer's attribute with what is left to its tiles."""
+"""The layer attribute with the part of the memory that is left to the layer's tiles."""
 
 RESTS = "npu.rests"
-"""The module's attribute with the rest that each layer of `npu.layers` has; unit where that is all."""
+"""The module attribute with the rest of each layer in `npu.layers`; a unit attribute if its tiles have all memory."""
 
 
 def address_of(layer: LayerOp) -> int | None:
-    """Where the result of a layer stays; None if it goes to the external memory."""
+    """The address at which the result of a layer stays; None if the result goes to the external memory."""
     attribute = layer.attributes.get(STAYS)
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 
 def rest_of(layer: LayerOp) -> Rest | None:
-    """What is left to the tiles of a layer; None where no tensor stays meanwhile."""
+    """The memory that is left to the tiles of a layer; None if no tensor stays meanwhile."""
     return _rest(layer.attributes.get(REST))
 
 
 def put(layer: LayerOp, address: int | None, rest: Rest) -> None:
-    """Writes down where the result of a layer stays, and what is left to its tiles."""
+    """Sets the attributes of a layer: where its result stays, and the memory that is left to its tiles."""
     if address is not None:
         layer.attributes[STAYS] = IntegerAttr(address, i64)
     layer.attributes[REST] = _attribute(rest)
 
 
 def rests_of(module: ModuleOp) -> Sequence[Rest | None]:
-    """What is left to the tiles of each layer of a module of commands; nothing where no tensor stays in any."""
+    """For each layer of a module of commands, the memory left to its tiles; empty if no tensor stays in any layer."""
     attribute = module.attributes.get(RESTS)
     return [_rest(each) for each in cast(ArrayAttr[Attribute], attribute)] if isinstance(attribute, ArrayAttr) else []
 
 
 def put_rests(module: ModuleOp, rests: Sequence[Rest | None]) -> None:
-    """Writes down what is left to the tiles of each layer."""
+    """Sets the module attribute with the memory that is left to the tiles of each layer."""
     if any(rests):
         module.attributes[RESTS] = ArrayAttr(UnitAttr() if rest is None else _attribute(rest) for rest in rests)
 

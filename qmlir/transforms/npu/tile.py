@@ -1,7 +1,7 @@
-"""Layers into commands: each in tiles that fit the memories of the device.
+"""The pass `npu-tile`: turns layers into commands, each layer in tiles that fit the memories of the device.
 
 Enters: the network as `npu.layer` and `npu.host` on tensors, and `npu.device` on the module. Leaves: buffers and
-commands, whose order is a valid serial schedule; functions that the host runs; `npu.layers`, the layers' names.
+commands in a valid serial order; functions that the host runs; `npu.layers`, the names of the layers.
 """
 
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ from qmlir.transforms.npu.vector import tile_elementwise, tile_pool, tile_reduct
 ELEMENTS = {"bool": "i1", "float32": "f32", "float64": "f64", "float16": "f16"} | {
     f"{sign}int{bits}": f"{sign}i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-"""Types of a port's elements by their dtypes, as a program has them."""
+"""numpy type of a port's elements → its name in a program."""
 
 
 @dataclass(frozen=True)
 class NPUTilePass(ModulePass):
-    """Writes the commands of every layer, tile by tile."""
+    """Turns every layer into commands, tile by tile."""
 
     name = "npu-tile"
 
@@ -54,7 +54,7 @@ class NPUTilePass(ModulePass):
 
 
 class _Tiling:
-    """One function on its way to commands."""
+    """Rewrites a function of layers to commands."""
 
     def __init__(self, module: ModuleOp, function: func.FuncOp, device: Device):
         self.module, self.function, self.block = module, function, Block()
@@ -62,7 +62,7 @@ class _Tiling:
         self.signature = signature_of(function)
 
     def run(self) -> None:
-        """Replaces the function's body."""
+        """Replaces the function's body by commands."""
         self._inputs()
         for op in self.function.body.block.ops:
             match op:
@@ -75,7 +75,7 @@ class _Tiling:
                     self._begin(op)
                     tile_layer(self.emitter, op)
                 case HostOp():
-                    # A call has no tiles: tensors that stay meanwhile leave to them what they left to the layer before.
+                    # A call has no tiles: its rest is that of the layer before it.
                     self.emitter.begin(op.label.data, self.emitter.rests[-1] if self.emitter.rests else None)
                     self._call(op)
                 case func.ReturnOp():
@@ -108,13 +108,13 @@ class _Tiling:
             spot = self.emitter.tensors.get(value)
             owner = None if spot is None else spot.buffer.owner
             if spot is None or spot.offset or not isinstance(owner, BufferOp) or owner.port is not None:
-                # What is an input, too, or returned twice, or constant: a copy of it.
+                # An output that is also an input, is returned twice, or is constant is copied.
                 self.emitter.begin(f"copy of {spec.name}")
                 spot = copy_tensor(self.emitter, value, spec.name, stored_bytes(value))
             _make_port(spot.buffer, "output", index, spec.name, value)
 
     def _begin(self, layer: LayerOp) -> None:
-        """Says which layer comes, and where its result is to stay."""
+        """Marks the beginning of a layer, and records the address at which its result stays."""
         self.emitter.begin(layer.label.data, rest_of(layer))
         if (address := address_of(layer)) is not None:
             if self.emitter.engines.staying is None:
@@ -123,7 +123,7 @@ class _Tiling:
             self.emitter.stays[layer.outputs[0]] = address
 
     def _call(self, op: HostOp) -> None:
-        """Makes a function of what the host computes, and has it called."""
+        """Moves the host's operations to a function, and emits the call."""
         name = f"host_{len([o for o in self.block.ops if isinstance(o, CallOp)])}"
         for value in op.outputs:
             size = stored_bytes(value)
@@ -146,10 +146,10 @@ class _Tiling:
 
 
 def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
-    """The commands of a layer.
+    """Emits the commands of a layer.
 
     Raises:
-        LoweringError: It has a form that there are no commands for, or does not fit.
+        LoweringError: The layer has a form without commands, or does not fit the device's memories.
     """
     operations = [op for op in layer.operations() if not isinstance(op, ConstantOp)]
     outer: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, layer.inputs, strict=True))
@@ -172,7 +172,7 @@ def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
 
 
 def _make_port(buffer: SSAValue, direction: str, index: int, name: str, value: SSAValue) -> None:
-    """Notes on a buffer that it is an input or output of the network."""
+    """Marks a buffer as an input or output of the network."""
     owner = buffer.owner
     assert isinstance(owner, BufferOp)
     shape = ArrayAttr(IntegerAttr(n, i64) for n in shape_of(value))

@@ -1,4 +1,4 @@
-"""The commands that a tile of a contraction leads to, to be judged by their costs: all addresses are 0."""
+"""Builds the commands of a contraction's tiles for the cost model; all addresses are 0."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -30,7 +30,7 @@ from qmlir.transforms.npu.work import Work
 
 @dataclass(frozen=True)
 class Shape:
-    """How large tiles are: rows, columns and output channels of the result, input channels of a slice."""
+    """The size of a tile: rows, columns and output channels of the result, and input channels of a slice."""
 
     rows: int
     columns: int
@@ -40,13 +40,13 @@ class Shape:
 
 @cache
 def cut(total: int, tile: int) -> tuple[tuple[int, int], ...]:
-    """(size, how many) of the tiles that cover a total: full ones, and perhaps a smaller one."""
+    """(size, count) of the tiles that cover a total: full tiles, and a smaller last tile if there is a remainder."""
     full, rest = divmod(total, tile)
     return tuple((size, count) for size, count in ((tile, full), (rest, 1)) if size and count)
 
 
 class TileCommands:
-    """Commands of tiles of one contraction on one device."""
+    """The commands of a contraction's tiles on a device."""
 
     def __init__(self, work: Work, device: Device, engines: Engines):
         self.work, self.device, self.engines = work, device, engines
@@ -61,11 +61,11 @@ class TileCommands:
         )  # fmt: skip
 
     def touched(self, command: Command) -> Footprint:
-        """What a command reads and writes."""
+        """The bytes that a command reads and writes."""
         return footprint(command, self.device, {0: self._context})
 
     def sums(self, rows: int, columns: int, outputs: int, terms: int) -> Window:
-        """What adds the products of a slice of the input channels."""
+        """The command that adds the products of a slice of the input channels."""
         work = self.work
         seen = work.most_seen(0, rows), work.most_seen(1, columns)
         channels = outputs if work.depthwise else terms
@@ -85,7 +85,7 @@ class TileCommands:
         return ConvolveDepthwise(**fields) if work.depthwise else Convolve(**fields, out_channels=outputs)
 
     def following(self, rows: int, columns: int, outputs: int) -> list[Command]:
-        """What makes results of sums."""
+        """The commands that turn sums into results."""
         work = self.work
         number, pixel = self.engines.index(self.engines.post), outputs * work.result_bits // 8
         pitches = columns * pixel, pixel
@@ -113,12 +113,12 @@ class TileCommands:
         return found
 
     def moved(self, rows: int, columns: int, outputs: int) -> list[Command]:
-        """What brings the other operands of a tile, and takes its results away."""
+        """The commands that load the other operands of a tile and store its results."""
         brought = self.work.operands - self.work.inside.operands
         return brought * self._operand(rows, columns, outputs) + self.stored(rows, columns, outputs)
 
     def data(self, rows: int, columns: int, channels: int) -> list[Command]:
-        """What brings a slice of the data."""
+        """The commands that load a slice of the data."""
         work = self.work
         if work.inside.data:
             return []
@@ -127,7 +127,7 @@ class TileCommands:
         return self._transfer(self._reading, (*seen, channels), whole, work.data_bits)
 
     def weights(self, outputs: int, terms: int) -> list[Command]:
-        """What brings the weights of some output channels and a slice of the input channels."""
+        """The commands that load the weights of some output channels and a slice of the input channels."""
         work = self.work
         if self._staging is None:
             return []
@@ -139,7 +139,7 @@ class TileCommands:
         return [self._move(self.engines.constants("weights"), memory, queue, size, 1)]
 
     def stored(self, rows: int, columns: int, outputs: int) -> list[Command]:
-        """What takes the results of a tile away."""
+        """The commands that store the results of a tile."""
         work = self.work
         if work.inside.result:
             return []
@@ -159,7 +159,15 @@ class TileCommands:
         bits: int,
         leaves: bool = False,
     ) -> list[Command]:
-        """Moves a box [rows, columns, channels] out of, or into, a tensor of so many columns and channels."""
+        """The transfers of a box between the external memory and the device.
+
+        Args:
+            way: The memory inside the device and the queue that moves the box; None emits no command.
+            shape: Rows, columns and channels of the box.
+            whole: Columns and channels of the tensor in external memory.
+            bits: Width of an element.
+            leaves: Whether the box leaves the device; otherwise it enters.
+        """
         if way is None:
             return []
         (memory, queue), outside = way, self.engines.external
@@ -175,7 +183,7 @@ class TileCommands:
         return Move(number, (), 0, self._place(source), self._place(target), size, runs, 1, size, 0, size, 0)
 
     def _constant(self, role: Role) -> Place:
-        """Where commands find constants of a role."""
+        """The place where commands read the constants of a role."""
         source = self.engines.constants(role)
         way = self.engines.staging(role, source)
         return self._place(source if way is None else way[0])

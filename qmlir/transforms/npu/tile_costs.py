@@ -1,4 +1,4 @@
-"""What a tiling of a contraction should take: the cycles of the commands it leads to, queue by queue."""
+"""Predicts the cost of a contraction's tiling: the cycles of its commands, queue by queue."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from qmlir.transforms.npu.tile_room import Kept, Stay
 from qmlir.transforms.npu.work import Work
 
 COMMAND = 4
-"""Cycles that a command is taken to cost besides its own: what queues lose where they wait for each other.
+"""Cycles that each command is assumed to cost besides its own: the time that queues lose by waiting for each other.
 
-The sums below do not see that, and no device file says it. On the six small networks 4 serves best: with 1, nmp and
-gemmini take up to 0.8 % longer, and vta, whose waits cost least, up to 1 % less time with up to 1.8 times the commands;
-with 0, nmp takes up to 2.7 % longer, and mobilenet on vta nine times the commands.
+The sums below do not include that time, and no device file states it. On the six small networks, 4 serves best. With 1,
+nmp and gemmini take up to 0.8 % longer; vta, whose waits cost least, takes up to 1 % less time with up to 1.8 times the
+commands. With 0, nmp takes up to 2.7 % longer, and mobilenet on vta needs nine times the commands.
 """
 
 Usage = npt.NDArray[np.float64]
-"""Cycles of each queue, each bus and each memory."""
+"""Busy cycles of each queue, each bus and each memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Price:
-    """What something should take.
+    """The predicted cost of a piece of work.
 
-    cycles  if nothing runs beside it
-    usage   of that, what each queue, bus and memory has to do
+    cycles  cycles that it takes if nothing runs beside it
+    usage   the part of them in which each queue, bus and memory is busy
     """
 
     cycles: float
@@ -41,22 +41,22 @@ class Price:
 
     @property
     def waits(self) -> float:
-        """Cycles in which what is used most has nothing to do."""
+        """Cycles in which even the busiest resource is idle."""
         return self.cycles - _longest(self.usage)
 
 
 def nothing_used(device: Device) -> Usage:
-    """Of a device that has nothing to do."""
+    """The usage of a device that has nothing to do."""
     return np.zeros(2 * len(device.queue) + len(device.memory))
 
 
 def in_a_row(prices: Sequence[Price]) -> float:
-    """Cycles of things one after the other, whose work on different queues overlaps."""
+    """Cycles of pieces of work one after the other, whose work on different queues overlaps."""
     return _longest(sum((price.usage for price in prices[1:]), prices[0].usage)) + sum(price.waits for price in prices)
 
 
 class Costs:
-    """Cycles of tilings: of the commands they consist of, each judged by device/costs.py."""
+    """Predicts the cycles of tilings from their commands, each of which device/costs.py prices."""
 
     def __init__(self, work: Work, device: Device, engines: Engines):
         self.work, self.device, self.engines = work, device, engines
@@ -65,10 +65,10 @@ class Costs:
         self._known: dict[tuple[object, ...], Usage] = {}
 
     def price(self, shape: Shape, outputs_outside: bool, data: Stay, weights: Stay) -> Price:
-        """What a tiling should take.
+        """The predicted price of a tiling.
 
-        The first data cannot overlap with what is done with them, nor the last results with what they come from;
-        between, whatever is used most decides.
+        The first load cannot overlap with computation, nor the last store with the computation before it. Between them
+        the busiest resource sets the time.
         """
         work = self.work
         positions = -(-work.out_rows // shape.rows) * -(-work.out_columns // shape.columns)
@@ -88,7 +88,7 @@ class Costs:
         return Price(int(steady + head + tail) + COMMAND * (steps + 2 * positions * channels), usage)
 
     def _tiles(self, shape: Shape) -> Usage:
-        """Of all sums, and of what follows them."""
+        """The usage of all sums and of the commands that follow them."""
         work = self.work
         return self._sum(
             count * self._tile(rows, columns, outputs, shape)
@@ -101,7 +101,7 @@ class Costs:
         )
 
     def _tile(self, rows: int, columns: int, outputs: int, shape: Shape) -> Usage:
-        """Of the sums of a tile and what follows them; on a pipelined queue that is done with the last slice."""
+        """The usage of a tile's sums and the commands after them; a pipelined queue overlaps the last slice."""
         terms = shape.terms
         key = ("tile", rows, columns, outputs, terms)
         if key in self._known:
@@ -122,7 +122,7 @@ class Costs:
         return self._known[key]
 
     def _tail(self, shape: Shape) -> Usage:
-        """What follows the last sums."""
+        """The usage after the last sums: finishing them, and storing the last results."""
         commands, box = self.commands, (shape.rows, shape.columns, shape.outputs)
         if (key := ("tail", *box)) not in self._known:
             own = self._sum([]) if self.engines.post is self.engines.array else self._usage(commands.following(*box))
@@ -160,9 +160,9 @@ class Costs:
         return sum(usages, nothing_used(self.device))
 
     def _usage(self, commands: Sequence[Command]) -> Usage:
-        """Of commands one after the other.
+        """The usage of commands one after the other.
 
-        Of a queue, until the next can begin: with several outstanding their setups overlap.
+        A queue counts as busy until its next command can begin; with several outstanding commands, setups overlap.
         """
         queues = len(self.device.queue)
         total = self._sum([])
@@ -177,12 +177,12 @@ class Costs:
         return total
 
     def _bus(self, queue: Queue) -> int:
-        """The number of the first queue on its bus."""
+        """The number of the first queue on a queue's bus."""
         ids = [q.id for q in self.device.queue]
         own = ids.index(queue.id)
         return own if queue.shares_bus_with is None else min(own, ids.index(queue.shares_bus_with))
 
 
 def _longest(usage: Usage) -> float:
-    """Cycles of what is used most."""
+    """Busy cycles of the busiest resource."""
     return float(usage.max())

@@ -1,4 +1,4 @@
-"""Which tiles of a contraction fit the memories of a device, and what can stay there meanwhile."""
+"""Decides which tiles of a contraction fit the memories of a device, and how long data and weights can stay there."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +15,7 @@ from qmlir.transforms.npu.work import Work
 
 
 class Kept(Enum):
-    """How long data or weights stay where the array reads them, once they are there."""
+    """How long loaded data or weights stay in the memory from which the array reads them."""
 
     STEP = "for one command"
     OUTER = "while the outer loop is at one tile"
@@ -24,14 +24,17 @@ class Kept(Enum):
 
 @dataclass(frozen=True)
 class Stay:
-    """How long an operand is kept, and whether what comes next may be loaded meanwhile."""
+    """How long an operand is kept, and whether its successor may be loaded meanwhile (double buffering)."""
 
     kept: Kept
     doubled: bool = True
 
 
 class Room:
-    """Which tiles fit the regions of their roles, some at a time where two queues work on them."""
+    """Checks which tiles fit the regions of their roles.
+
+    `copies` is the number of each tile that must fit at a time: 2 if one queue loads a tile while another works on one.
+    """
 
     def __init__(self, work: Work, device: Device, engines: Engines, copies: int):
         self.work, self.device, self.engines, self.copies = work, device, engines, copies
@@ -51,18 +54,18 @@ class Room:
         self._serial = engines.post is engines.array
 
     def _region(self, memory: Memory, role: Role) -> int | None:
-        """Bytes of a region; None where tiles have none, and so no limit."""
+        """Bytes of a region; None if the role has no tiles there, and therefore no limit."""
         region, rest = self._regions.get((memory.id, role)), self.work.inside.rest
         if region is None:
             return 0 if rest is not None and rest.memory == memory.id else None
         return region.size
 
     def fits(self, shape: Shape) -> bool:
-        """Whether each step of a tile fits."""
+        """Whether a tile fits in every region."""
         return all(size <= room for size, room in self.of_step(shape).values())
 
     def of_step(self, shape: Shape) -> dict[Role, tuple[int, int]]:
-        """Role → bytes that it needs at a time, and bytes that it has."""
+        """Role → bytes that a tile needs at a time, and bytes that its region has."""
         work = self.work
         elements = shape.rows * shape.columns * shape.outputs
         steps = work.posts + work.operands
@@ -95,7 +98,7 @@ class Room:
         return data, self._of_weights(shape, n_tile if outputs_outside else None)
 
     def _of_weights(self, shape: Shape, outer: int | None) -> Stay:
-        """How long weights can be kept; the next layer's are loaded beside those of a whole layer if both fit."""
+        """How long weights can be kept; a whole layer's weights are doubled if as many bytes again fit beside them."""
         whole = self._all_weights(shape)
         stay = self._longest(self._weights, whole, outer)
         if stay.kept is Kept.LAYER and self._weights is not None:
@@ -117,14 +120,14 @@ class Room:
         return seen * channels * self.work.data_bits // 8 + self._slack(slices)
 
     def _operands(self, shape: Shape) -> int:
-        """Bytes of the tensors that what follows brings in beside the data."""
+        """Bytes of the tensors that are loaded besides the data, for the operations after the contraction."""
         if self.engines.reading(self.engines.post) is None:
             return 0
         size = shape.rows * shape.columns * shape.outputs * self.work.result_bits // 8
         return (self.work.operands - self.work.inside.operands) * (size + self._slack(1))
 
     def _tables(self) -> int:
-        """Bytes of the tables that lie beside biases."""
+        """Bytes of the tables that share the region of biases."""
         if self.engines.tables() != "bias":
             return 0
         steps = self.work.posts + self.work.operands
@@ -157,7 +160,7 @@ class Room:
         return sum(count * self._slices_size(n, shape.terms) for n, count in cut(work.out_channels, shape.outputs))
 
     def _slices_size(self, outputs: int, terms: int) -> int:
-        """Bytes of the weights of some output channels, all slices of the input channels, each packed for itself."""
+        """Bytes of the weights of some output channels, with each slice of the input channels packed separately."""
         return sum(count * self._weights_size(outputs, k) for k, count in cut(self.work.channels, terms))
 
     @cached_property
@@ -165,5 +168,5 @@ class Room:
         return max(memory.align for memory in self.device.memory)
 
     def _slack(self, buffers: int) -> int:
-        """What so many buffers may lose to the alignment of the next."""
+        """The most bytes that this many buffers may lose to alignment."""
         return buffers * (self._align - 1)

@@ -1,9 +1,9 @@
-"""How large the tiles of a contraction are, and what stays in the device's memories meanwhile: the cheapest of a grid.
+"""Searches a grid for the cheapest tiling of a contraction: tile sizes, loop order, and what is kept in memory.
 
-A tile is some rows and columns of the result by some output channels; its sums take the input channels slice by slice.
-Tiles are worked off in two nested loops, over positions and over output channels, either one outside. Every
-combination that fits is judged by the cycles of the very commands it leads to (device/costs.py), those of different
-queues at the same time; the judgement is of one image, which begins with nothing in place.
+A tile is a number of rows and columns of the result by a number of output channels; its sums take the input channels
+slice by slice. Tiles run in two nested loops, over positions and over output channels, with either loop outside. Every
+combination that fits is priced by the cycles of the commands that it leads to (device/costs.py); commands of different
+queues overlap. The price is that of one image, which begins with nothing loaded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,14 +22,14 @@ from qmlir.transforms.npu.work import Work
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a contraction is cut up.
+    """A tiling of a contraction.
 
-    rows, columns    of the result in a tile
+    rows, columns    rows and columns of the result in a tile
     outputs          output channels in a tile
-    terms            input channels in a slice; of a depthwise convolution as many as output channels
-    outputs_outside  whether the loop over output channels is the outer one, or that over positions
-    data, weights    how long they are kept
-    price            what it should take, for one image
+    terms            input channels in a slice; for a depthwise convolution, as many as output channels
+    outputs_outside  whether the loop over output channels is the outer loop; otherwise the loop over positions is
+    data, weights    how long data and weights are kept
+    price            the predicted price for one image
     """
 
     rows: int
@@ -44,10 +44,10 @@ class Tiling:
 
 @cache
 def tiling(work: Work, device: Device) -> Tiling | None:
-    """The best tiling of a contraction that fits a device; None if not even the smallest tile does.
+    """The best tiling of a contraction on a device; None if not even the smallest tile fits.
 
-    Where it can, two of every tile fit, so that one is brought in or taken away while the other is worked on. The
-    search is made once for all contractions that are alike.
+    If possible, two of every tile fit, so that one tile is loaded or stored while the other is worked on. The result is
+    cached: equal contractions share one search.
     """
     for copies in (2, 1):
         if (found := _Search(work, device, copies).best()) is not None:
@@ -56,7 +56,7 @@ def tiling(work: Work, device: Device) -> Tiling | None:
 
 
 def smallest(work: Work, device: Device) -> Mapping[Role, tuple[int, int]]:
-    """What the smallest tile of a contraction needs: role → its bytes, and those the device has."""
+    """What the smallest tile of a contraction needs: role → bytes that it needs, and bytes that the device has."""
     search = _Search(work, device, 1)
     return search.room.of_step(search.least())
 
@@ -66,7 +66,7 @@ def smallest(work: Work, device: Device) -> Mapping[Role, tuple[int, int]]:
 
 
 def _shares(total: int, unit: int = 1) -> list[int]:
-    """Sizes of tiles, multiples of a unit, such that 1, 2, 3, … of them cover a total; more and more thinly sown."""
+    """Tile sizes, multiples of a unit, such that 1, 2, 3, … tiles cover a total; the counts grow ever faster."""
     sizes = [total]
     count = 1
     while sizes[-1] > unit:
@@ -78,7 +78,7 @@ def _shares(total: int, unit: int = 1) -> list[int]:
 
 
 class _Search:
-    """The search for one contraction."""
+    """The search for the tiling of one contraction; `copies` of each tile must fit at a time."""
 
     def __init__(self, work: Work, device: Device, copies: int):
         self.work, self.device, self.engines = work, device, Engines.of(device)
@@ -86,32 +86,32 @@ class _Search:
         self.costs = Costs(work, device, self.engines)
 
     def best(self) -> Tiling | None:
-        """The cheapest tiling; of equal ones the first."""
+        """The cheapest tiling; the first one if several cost the same."""
         if not self.room.fits(self.least()):
             return None
         candidates = (t for shape in self._shapes() for t in self._kept(shape))
         return min(candidates, key=lambda t: t.price.cycles, default=None)
 
     def least(self) -> Shape:
-        """The smallest tile: of one position."""
+        """The smallest tile: a single position of the result."""
         outputs = min(self._outputs(), self.work.out_channels)
         return Shape(1, 1, outputs, outputs if self.work.depthwise else 1)
 
     def _outputs(self) -> int:
-        """Output channels that the array computes at a time."""
+        """The output channels that the array computes at a time."""
         if self.work.depthwise and self.device.array.depthwise is not None:
             return self.device.array.depthwise.lanes.c
         return self.device.array.lanes.n
 
     def _slices(self) -> list[int]:
-        """Sizes of slices: multiples of what the array and a transfer take at a time, and then parts of that."""
+        """Slice sizes to try: multiples of what the array and a transfer take at a time, then smaller slices."""
         burst = max(queue.burst for queue in self.device.queue) * 8 // self.work.data_bits
         unit = max(self.device.array.lanes.k, burst)
         sizes = _shares(self.work.channels, unit)
         return [*sizes, *_shares(sizes[-1])[1:]]
 
     def _shapes(self) -> Iterator[Shape]:
-        """The points of the grid that fit: with whole rows, if these do, else with parts of them."""
+        """Yields the tiles that fit: tiles of whole rows if some fit, otherwise tiles of parts of rows."""
         work = self.work
         slices, outputs = self._slices(), _shares(work.out_channels, self._outputs())
         for columns in _shares(work.out_columns):

@@ -1,4 +1,4 @@
-"""Layers without a contraction: chains of operations on single elements, pools, and sums over an image."""
+"""Tiles layers without a contraction: chains of elementwise operations, pools, and sums over an image."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,14 +24,14 @@ def finish(
     target: View,
     channels: range | None = None,
 ) -> None:
-    """Commands of a chain of operations on single elements.
+    """Emits the commands of a chain of elementwise operations.
 
     Args:
-        emitter: Where they go.
-        chain: The operations; the last one's result is written to `target`.
-        values: Where everything lies that the chain reads, of the same rows, columns and channels as `target`.
-        target: Where the result goes.
-        channels: Of the whole tensor, which this is a part of; all unless given.
+        emitter: Receives the commands.
+        chain: The operations; the result of the last operation is written to `target`.
+        values: The tensors that the chain reads, with the same rows, columns and channels as `target`.
+        target: The view that receives the result.
+        channels: The channels of the whole tensor that `target` covers; all by default.
     """
     steps = [op for op in chain if not isinstance(op, qint.MulOp)]
     for op in steps:
@@ -110,7 +110,7 @@ def _arithmetic(
 def tile_elementwise(
     emitter: Emitter, layer: LayerOp, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
 ) -> None:
-    """A chain on single elements, in pieces that fit."""
+    """Emits the commands of a chain of elementwise operations, in pieces that fit."""
     post = emitter.engines.post
     targets = emitter.result(layer.outputs[0], layer.label.data)
     sources = {v: emitter.views(v, outer) for op in chain for v in op.operands if v.owner not in chain}
@@ -129,7 +129,11 @@ def tile_elementwise(
 
 
 def broadcast(view: View, shape: tuple[int, int, int]) -> View:
-    """A tensor repeated to a shape; channels cannot be repeated."""
+    """A view of a tensor broadcast to a shape; rows and columns can be repeated, channels cannot.
+
+    Raises:
+        LoweringError: The tensor does not broadcast to the shape.
+    """
     rows, columns, channels = view.shape
     if channels != shape[2] or rows not in (1, shape[0]) or columns not in (1, shape[1]):
         raise LoweringError(
@@ -154,14 +158,14 @@ def _flat(view: View) -> View:
 def pieces(
     emitter: Emitter, queue: Queue, target: View, inputs: Sequence[View], tiles: int
 ) -> Iterator[tuple[range, range, range]]:
-    """Parts of a tensor [rows, columns, channels] such that two at a time fit the memories where they are brought.
+    """Yields parts of a tensor [rows, columns, channels] of which two at a time fit the memories where they are loaded.
 
     Args:
-        emitter: Knows the device.
-        queue: What works on them.
-        target: The whole.
-        inputs: What is read of each part.
-        tiles: How many tensors of a part are written, those between commands among them.
+        emitter: The emitter, with the device and its regions.
+        queue: The queue that works on the parts.
+        target: The whole tensor.
+        inputs: The tensors that are read for each part.
+        tiles: How many tensors are written for each part, intermediate tensors included.
     """
     limits = [MOST]
     known, reading, writing = emitter.regions, emitter.engines.reading(queue), emitter.engines.writing(queue)
@@ -175,11 +179,11 @@ def pieces(
 
 
 MOST = 1 << 22
-"""A command works on at most so many elements."""
+"""The most elements that a command works on."""
 
 
 def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range, range]]:
-    """Boxes of at most `most` elements that cover a shape: whole rows if one fits, else parts, else of pixels."""
+    """Yields boxes of at most `most` elements that cover a shape: whole rows if possible, else parts of them."""
     rows, columns, channels = shape
     some_channels = min(channels, most)
     some_columns = min(columns, max(most // some_channels, 1)) if some_channels == channels else 1
@@ -194,7 +198,7 @@ def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range
 def tile_pool(
     emitter: Emitter, layer: LayerOp, op: qint.MaxPool2DOp | qint.AveragePool2DOp, outer: dict[SSAValue, SSAValue]
 ) -> None:
-    """A pool, some rows and channels of its result at a time."""
+    """Emits the commands of a pool, for some rows and channels of its result at a time."""
     queue = emitter.engines.pool
     sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
     for source, target in zip(sources, targets, strict=True):
@@ -209,7 +213,7 @@ def tile_pool(
 
 
 def boxes(shape: tuple[int, int, int], tile: tuple[int, int, int]) -> Iterator[tuple[range, range, range]]:
-    """Tiles that cover a shape; the last ones may be smaller."""
+    """Yields the tiles that cover a shape; the last tiles may be smaller."""
     for row in range(0, shape[0], tile[0]):
         for column in range(0, shape[1], tile[1]):
             for channel in range(0, shape[2], tile[2]):
@@ -221,7 +225,7 @@ def boxes(shape: tuple[int, int, int], tile: tuple[int, int, int]) -> Iterator[t
 
 
 def _windows(op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View) -> Work:
-    """The geometry of a pool."""
+    """The geometry of a pool's windows."""
     top, _, left, _ = op.padding_values()
     return Work(
         *source.shape, *target.shape, kernel=op.window_values(), stride=op.stride_values(),
@@ -232,7 +236,11 @@ def _windows(op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: 
 def _pool_tile(
     emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, work: Work, source: View, target: View
 ) -> tuple[int, int, int]:
-    """How much of the result to compute at a time: as many rows as fit, else columns and channels of one."""
+    """The tile of a pool's result: as many rows as fit; if a row does not fit, fewer channels and then fewer columns.
+
+    Raises:
+        LoweringError: Not even a single window fits.
+    """
     queue, known = emitter.engines.pool, emitter.regions
     reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
     inside = MOST if reading is None or reading[0] == source.memory else known[reading[0].id, "ifm"].size // 2
@@ -281,7 +289,7 @@ def tile_reduction(
     chain: Sequence[Operation],
     outer: dict[SSAValue, SSAValue],
 ) -> None:
-    """Sums over an image, some channels and rows at a time, and what follows, on other tensors too."""
+    """Emits the commands that sum an image, some channels and rows at a time, and the operations after them."""
     pool, post = emitter.engines.pool, emitter.engines.post
     sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
     others = {v: emitter.views(v, outer) for step in chain for v in step.operands if v.owner not in (op, *chain)}
@@ -309,7 +317,7 @@ def tile_reduction(
 
 
 def _brought_room(emitter: Emitter, views: Sequence[View]) -> int:
-    """Bytes that tiles of tensors have where pools find them, two of each at a time."""
+    """The most bytes that a tile may have where pools read it, such that two tiles fit at a time."""
     reading = emitter.engines.reading(emitter.engines.pool)
     if reading is None or all(view.memory == reading[0] for view in views):
         return MOST

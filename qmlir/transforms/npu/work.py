@@ -1,4 +1,4 @@
-"""What a contraction computes, as numbers: what the tile search goes by, and what the windows of a tile see."""
+"""The geometry of a contraction as numbers: the input of the tile search, and what the windows of a tile cover."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from qmlir.transforms.npu.regions import Rest
 
 @dataclass(frozen=True)
 class Inside:
-    """Which tensors of a layer stay in a memory inside the device, instead of in the external one.
+    """Which tensors of a layer stay in a memory inside the device, instead of in the external memory.
 
-    rest      what tensors that stay, its own or others, leave to its tiles; None where none stays
-    data      whether what its windows see does
-    result    whether its result does
-    operands  how many of the tensors do that what follows reads beside that
+    rest      the memory that staying tensors, its own or others, leave to its tiles; None if no tensor stays
+    data      whether the data of the contraction stays
+    result    whether the result stays
+    operands  how many of the other tensors stay that the operations after the contraction read
     """
 
     rest: Rest | None = None
@@ -23,18 +23,18 @@ class Inside:
 
 @dataclass(frozen=True)
 class Work:
-    """A contraction on one image, and one group of its channels; of a pool, what its windows see.
+    """A contraction on one image and one group of its channels; also the windows of a pool.
 
-    rows, columns, channels              of the data
-    out_rows, out_columns, out_channels  of the result; a depthwise convolution has as many channels as the data
+    rows, columns, channels              shape of the data
+    out_rows, out_columns, out_channels  shape of the result; a depthwise convolution has as many channels as the data
     kernel, stride, dilation             rows, columns
     before                               padding above the first row and left of the first column
-    data_bits, weight_bits, sum_bits     of an element
-    bias_bits                            of a number of the bias
-    result_bits                          of an element, and of those between the steps that follow
-    posts                                changes of scale and lookups that follow the sums
-    operands                             sums and products with another tensor that follow
-    per_channel                          whether a change of scale has a factor for each channel
+    data_bits, weight_bits, sum_bits     widths of an element
+    bias_bits                            width of a number of the bias
+    result_bits                          width of an element of the result, and of the results between the steps after
+    posts                                requantizations and lookups after the sums
+    operands                             sums and products with another tensor after the sums
+    per_channel                          whether a requantization has a factor for each channel
     inside                               which of its tensors stay inside the device
     """
 
@@ -61,11 +61,19 @@ class Work:
 
     @property
     def taps(self) -> int:
-        """Elements of the window."""
+        """The number of elements of the window."""
         return self.kernel[0] * self.kernel[1]
 
     def seen(self, axis: int, outputs: range) -> tuple[range, int]:
-        """What windows see along an axis: indices of the data, and how far before these the first window starts."""
+        """What windows cover along an axis.
+
+        Args:
+            axis: 0 for rows, 1 for columns.
+            outputs: Indices of the result along the axis.
+
+        Returns:
+            Indices of the data, and how far before the first of them the first window starts (its padding).
+        """
         size = (self.rows, self.columns)[axis]
         first = outputs.start * self.stride[axis] - self.before[axis]
         end = (outputs.stop - 1) * self.stride[axis] - self.before[axis] + self.reach(axis)
@@ -74,9 +82,9 @@ class Work:
         return seen, seen.start - first
 
     def most_seen(self, axis: int, outputs: int) -> int:
-        """How many indices of the data so many windows see at most."""
+        """The most indices of the data that `outputs` windows cover along an axis."""
         return min((outputs - 1) * self.stride[axis] + self.reach(axis), (self.rows, self.columns)[axis])
 
     def reach(self, axis: int) -> int:
-        """From the first to behind the last element of a window."""
+        """The extent of a window along an axis, from its first element to behind its last."""
         return (self.kernel[axis] - 1) * self.dilation[axis] + 1
