@@ -84,7 +84,7 @@ def least_moving(op: Operation, device: Device, reads: bool) -> int:
 
 
 def _on_the_array(op: Operation, device: Device) -> Fraction:
-    """Cycles of the array if it multiplies at full rate with all its lanes."""
+    """Cycles of the array if all its lanes multiply, at the rate of the operation's types."""
     if not isinstance(op, ContractionOp):
         return Fraction(0)
     depthwise, lanes = device.array.depthwise, device.peak_macs

@@ -1,11 +1,12 @@
-"""What a device file may say: every key, its unit, its meaning and its default.
+"""The schema of device files: every key, its unit, its meaning and its default.
 
-A device is a TOML file. These classes are its schema, the reference page of its keys (`unit` and `description` of each
-field) and what the rest of the compiler reads: legality, the quantizer's constraints, tiling, cost model and simulator
-take their numbers from here and from nowhere else.
+A device is a TOML file. These classes are its schema and the reference page of its keys (`unit` and `description` of
+each field). Legality, the quantizer's constraints, tiling, the cost model and the simulator take all their numbers from
+these classes.
 
-One machine serves for all devices: memories, and queues that work through commands in order. A `dma` queue moves data
-between memories, an `array` queue multiplies and adds, a `vector` queue does what follows. Queues wait for each other.
+One machine model serves for all devices: memories, and queues that execute commands in order. A `dma` queue moves data
+between memories, an `array` queue multiplies and adds, a `vector` queue executes the steps after a contraction. Queues
+wait for each other.
 """
 
 from typing import Annotated, Literal, Self
@@ -161,7 +162,7 @@ class Queue(Table):
 
 
 class WeightTile(Table):
-    """The block in which weights are stored."""
+    """The tile in which weights are stored."""
 
     n: Elements = Field(description="output channels")
     k: Elements = Field(description="elements of one sum")

@@ -194,7 +194,7 @@ def operand_types(op: qint.AddOp | qint.MulOp) -> int:
 
 
 def repeats_otherwise(op: qint.AddOp | qint.MulOp) -> bool:
-    """Whether an operand is broadcast along channels or some images only, which pitches cannot express."""
+    """Whether an operand is broadcast along channels, or along part of the images, which pitches cannot express."""
     images, (rows, columns, channels) = as_images(shape_of(op.results[0]))
     found = [as_images(shape_of(operand)) for operand in (op.lhs, op.rhs)]
     return not all(

@@ -26,8 +26,8 @@ class Engines:
     def of(device: Device) -> "Engines":
         """The engines of a device.
 
-        `post` is the array if it has `post` fused or there is no vector engine; otherwise the first vector engine. `pool`
-        is the first vector engine, or the array if there is none.
+        `post` is the array if the array has `post` fused or there is no vector engine; otherwise it is the first vector
+        engine. `pool` is the first vector engine, or the array if there is no vector engine.
         """
         array = next(q for q in device.queue if q.engine == "array")
         vector = [q for q in device.queue if q.engine == "vector"]
