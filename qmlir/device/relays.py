@@ -1,4 +1,4 @@
-"""Token forwarding: replaces waits for queues that are no neighbours, so that tokens.py can turn all waits into tokens.
+"""Token forwarding: replaces waits for queues that are not neighbours, so that all waits can become tokens (tokens.py).
 
 A command that depends on a non-neighbouring queue waits through a relay instead: a command without effect on a queue
 between the two. A relay normally stands at the position that its queue has reached, judged by waits alone, when the

@@ -64,7 +64,7 @@ class NPUCascadePass(ModulePass):
 
 
 def _chosen(block: Block, costs: LayerCosts) -> Stays:
-    """Chooses the tensors that stay: tries candidates, the largest first; keeps each that costs no cycles."""
+    """Chooses the tensors that stay: tries candidates, the largest first; keeps each that adds no predicted cycles."""
     stays = Stays([op for op in block.ops if isinstance(op, LayerOp | HostOp)], costs)
     for tensor in sorted(_candidates(stays), key=lambda t: (-t.size, t.first)):
         trial = stays.placed(tensor)

@@ -77,7 +77,7 @@ class _Lives:
 
 
 class _Fit:
-    """The pass on one function."""
+    """Splits the layers of one function."""
 
     def __init__(self, block: Block, device: Device):
         self.block, self.memory = block, Engines.of(device).external

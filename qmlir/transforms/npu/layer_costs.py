@@ -58,7 +58,7 @@ class LayerCosts:
         return None if found is None else Price(found.price.cycles * times, found.price.usage * times)
 
     def without_transfers(self, price: Price) -> Price:
-        """The price that remains if all transfers were free."""
+        """The price that would remain if all transfers were free."""
         usage = np.zeros_like(price.usage)
         computing = [number for number, queue in enumerate(self.device.queue) if queue.engine != "dma"]
         usage[computing] = price.usage[computing]

@@ -196,7 +196,7 @@ def _divided(
 
 
 NOWHERE = Region(0, 0)
-"""The region of tiles that have no region."""
+"""The empty region, for a role without a region in a phase."""
 
 
 def _check_staying(staying: Sequence[_Life], phases: Sequence[_Phase], memory: Memory) -> None:

@@ -59,7 +59,7 @@ def regions(device: Device, rest: Rest | None = None) -> Mapping[tuple[str, Role
 
     Args:
         device: The device.
-        rest: The part of a memory that the layer's tiles have; by default all. If it is too small, regions are empty.
+        rest: The part of a memory that a layer's tiles have; by default all. If it is too small, regions are empty.
     """
     found: dict[tuple[str, Role], Region] = {}
     for memory in device.memory:

@@ -101,7 +101,7 @@ class Costs:
         )
 
     def _tile(self, rows: int, columns: int, outputs: int, shape: Shape) -> Usage:
-        """The usage of a tile's sums and the commands after them; a pipelined queue overlaps the last slice."""
+        """The usage of a tile's sums and the commands after them; if pipelined, these overlap the last slice."""
         terms = shape.terms
         key = ("tile", rows, columns, outputs, terms)
         if key in self._known:
@@ -177,7 +177,7 @@ class Costs:
         return total
 
     def _bus(self, queue: Queue) -> int:
-        """The number of the first queue on a queue's bus."""
+        """The number of a queue, or of the queue that it names as sharing its bus, whichever is smaller."""
         ids = [q.id for q in self.device.queue]
         own = ids.index(queue.id)
         return own if queue.shares_bus_with is None else min(own, ids.index(queue.shares_bus_with))

@@ -54,7 +54,12 @@ class Room:
         self._serial = engines.post is engines.array
 
     def _region(self, memory: Memory, role: Role) -> int | None:
-        """Bytes of a region; None if the role has no tiles there, and therefore no limit."""
+        """Bytes of a region.
+
+        Returns:
+            0 if the layer's rest of the memory leaves the role no region; None, which is no limit, if the role has no
+            region in the memory at all.
+        """
         region, rest = self._regions.get((memory.id, role)), self.work.inside.rest
         if region is None:
             return 0 if rest is not None and rest.memory == memory.id else None
@@ -98,7 +103,7 @@ class Room:
         return data, self._of_weights(shape, n_tile if outputs_outside else None)
 
     def _of_weights(self, shape: Shape, outer: int | None) -> Stay:
-        """How long weights can be kept; a whole layer's weights are doubled if as many bytes again fit beside them."""
+        """How long weights can be kept; a whole layer's weights are double-buffered if they fit twice."""
         whole = self._all_weights(shape)
         stay = self._longest(self._weights, whole, outer)
         if stay.kept is Kept.LAYER and self._weights is not None:

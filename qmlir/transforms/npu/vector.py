@@ -183,7 +183,7 @@ MOST = 1 << 22
 
 
 def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range, range]]:
-    """Yields boxes of at most `most` elements that cover a shape: whole rows if possible, else parts of them."""
+    """Yields boxes of at most `most` elements that cover a shape: whole rows, else columns of a row, else channels."""
     rows, columns, channels = shape
     some_channels = min(channels, most)
     some_columns = min(columns, max(most // some_channels, 1)) if some_channels == channels else 1
