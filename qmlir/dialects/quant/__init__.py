@@ -1,6 +1,6 @@
 """Upstream MLIR's `quant` dialect: quantized types and the casts around them, and nothing more.
 
-types      `!quant.uniform` of integers              ops      `quant.qcast`, `quant.dcast`, `quant.scast`
+types      `!quant.uniform` with integer storage     ops      `quant.qcast`, `quant.dcast`, `quant.scast`
 foreign    upstream's other types: read and checked  reader   finds the type a `!quant.uniform` text describes
 numerics   fixed point, numpy only                   schemas  from a range to a scale and a zero point, numpy only
 rules      how an operation ties the scales of its operands and results together, as op traits

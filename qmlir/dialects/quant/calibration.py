@@ -1,18 +1,18 @@
-"""From a range and a histogram to a scale and a zero point. numpy only.
+"""Calibrations: choose a scale and a zero point from a range and a histogram. numpy only.
 
-A calibration narrows the range that was observed: values outside it saturate, those inside get a finer step.
+A calibration narrows the observed range: values outside the narrowed range saturate, values inside get a finer step.
 
-    auto            mse where values were counted in enough bins, minmax elsewhere and for inputs of the network
+    auto            mse if the histogram has enough bins; minmax otherwise, and for inputs of the network
     minmax          the whole range
-    moving_average  the mean range of a sample, which profiling takes
-    percentile      all but 0.01 % of the values
+    moving_average  the mean range of a sample, computed while profiling
+    percentile      the range that contains all but 0.01 % of the values
     kl              least Kullback-Leibler divergence, by Glow's search (divergence.py)
-    kl_tvm          the same by TVM's: of windows around zero
-    mse             least mean square error; under powers of two, the exponent that has it
-    aciq            least error of the normal or Laplace distribution that fits the values
+    kl_tvm          least Kullback-Leibler divergence, by TVM's search: over windows around zero
+    mse             least mean square error; with power-of-two scales, the exponent with the least error
+    aciq            least error for the normal or Laplace distribution that fits the values
 
-Each is a pure function of a histogram. One that cannot act refuses, with what it needs: a range that silently stays
-as it was would look like a result.
+Each calibration is a pure function of a histogram. A calibration that cannot act raises an error that says what it
+needs, because an unchanged range would look like a result.
 """
 
 import math
@@ -42,7 +42,7 @@ PERCENTILE = 0.9999
 """The share of values that `percentile` keeps within the range."""
 
 LEAST_BINS = 64
-"""How many bins a range must have for a calibration to narrow it: with fewer, one bin is too large a part of it."""
+"""The least number of bins over a range for a calibration to narrow it: with fewer, a single bin is too coarse."""
 
 
 def choose_quantization(
@@ -56,22 +56,22 @@ def choose_quantization(
     glow_exact: bool = False,
     where: str | None = None,
 ) -> tuple[float, int]:
-    """(scale, zero_point) that store real values of [lo, hi], or of the part of it that a calibration keeps.
+    """Chooses (scale, zero_point) for real values in [lo, hi], or in the part of it that a calibration keeps.
 
     Args:
         lo: The least real value, finite in float32.
-        hi: The greatest.
-        schema: How scale and zero point are tied (schemas.py).
-        precision: The stored integers; uint8 is for schemas with a free zero point.
-        histogram: How often values occurred, for calibrations other than minmax: a `Histogram`, or counts in equal
-            bins that divide [lo, hi].
+        hi: The greatest real value, likewise.
+        schema: How scale and zero point are chosen from the range (schemas.py).
+        precision: The stored integers; uint8 needs a schema with a free zero point.
+        histogram: The distribution of the values, for calibrations other than minmax: a `Histogram`, or counts in
+            equal bins that divide [lo, hi].
         calibration: How to narrow the range; None is minmax.
-        glow_exact: The parameters that Glow chooses, bit for bit, with its corners; calibrations are minmax and kl.
-        where: What the range belongs to, for errors.
+        glow_exact: Whether to reproduce Glow's parameters bit for bit; only the calibrations minmax and kl allow it.
+        where: The name of the tensor or layer that the range belongs to, for error messages.
 
     Raises:
-        QuantizationError: A range that is not finite or not in order, a schema that cannot use the precision, or a
-            calibration that cannot act: without a histogram, or with too few bins.
+        QuantizationError: The range is not finite or not in order, the schema cannot use the precision, or the
+            calibration has no histogram or too few bins.
     """
     if calibration is not None:
         held = None if histogram is None else _histogram(histogram, lo, hi)
@@ -92,7 +92,7 @@ def calibrated_range(
     glow_exact: bool = False,
     where: str | None = None,
 ) -> Bounds:
-    """The part of [lo, hi] that a calibration keeps; arguments as for `choose_quantization`."""
+    """Returns the part of [lo, hi] that a calibration keeps; arguments and errors are as in `choose_quantization`."""
     low, high = representable_range(lo, hi, schema, precision, where=where)
     if calibration == "auto":
         counted = histogram is not None and (high - low) / histogram.width >= LEAST_BINS
@@ -130,12 +130,12 @@ def calibrated_range(
 
 @dataclass(frozen=True)
 class _Search:
-    """What a calibration works on.
+    """The input of a calibration.
 
-    low, high  the range that the integers would cover of themselves
-    histogram  of the values
-    spread     the same in bins of which a moderate number covers the range
-    bins       that a divergence takes of this range
+    low, high  the range that the integers cover without calibration
+    histogram  the histogram of the values
+    spread     the same histogram, in bins wide enough that a moderate number of them covers the range
+    bins       the number of bins over the range that a divergence search uses
     """
 
     low: float
@@ -149,12 +149,12 @@ class _Search:
 
     @property
     def centred(self) -> bool:
-        """Whether the range reaches as far on both sides of 0."""
+        """Whether the schema makes the range symmetric around 0."""
         return is_centred(self.low, self.schema)
 
     @property
     def bits(self) -> int:
-        """Of the integers."""
+        """The number of bits of the stored integers."""
         qmin, qmax = RANGES[self.precision]
         return (qmax - qmin).bit_length()
 
@@ -164,7 +164,10 @@ def _histogram(given: Histogram | npt.ArrayLike, lo: float, hi: float) -> Histog
 
 
 def _needed_bins(calibration: Calibration, precision: StoredPrecision, *, glow_exact: bool) -> int:
-    """A divergence needs a bin for each integer, less one end; Glow takes 255 integers for any precision."""
+    """Returns the least number of bins over the range that a calibration needs.
+
+    A divergence search needs a bin for each stored integer but one; Glow uses 255 quantized bins for any precision.
+    """
     if calibration not in ("kl", "kl_tvm"):
         return LEAST_BINS
     qmin, qmax = RANGES[precision]
@@ -172,7 +175,7 @@ def _needed_bins(calibration: Calibration, precision: StoredPrecision, *, glow_e
 
 
 def _of_narrowed(lo: float, hi: float, schema: Schema, precision: StoredPrecision) -> tuple[float, int]:
-    """Glow's parameters of a range that is final: it is not centred again, float32 rounding or not."""
+    """Returns Glow's parameters of a range narrowed by kl: the range is not made symmetric a second time."""
     scale, zero_point = quantization_of_range(lo, hi, "asymmetric", precision, glow_exact=True)
     return (power_of_two_above(scale) if schema == "symmetric_with_power2_scale" else scale), zero_point
 
@@ -182,7 +185,7 @@ def _of_narrowed(lo: float, hi: float, schema: Schema, precision: StoredPrecisio
 
 
 def _percentile(search: _Search) -> Bounds:
-    """Half of what may saturate goes on each side; where one side has none, all of it on the other."""
+    """Saturates half of the excluded share on each side of the range; all of it on one side if the range ends at 0."""
     histogram, cut = search.histogram, 1 - PERCENTILE
     if search.centred:
         most = search.spread.magnitudes().point_below(PERCENTILE * histogram.total)
@@ -204,14 +207,14 @@ def _tvm(search: _Search) -> Bounds:
     half = int(np.ceil(most / histogram.width))
     edges: Float64s = histogram.width * (np.arange(2 * half + 2, dtype=np.float64) - half - 0.5)
     counts = np.diff(histogram.below(edges)).astype(np.float32)
-    # Where nothing is negative, as after relu, half of the integers of a range around zero would be idle.
+    # If no value is negative, as after relu, a symmetric range would leave half of the integers unused.
     one_sided = search.low == 0 and not search.centred
     threshold = tvm_threshold(counts, histogram.width, 2 * LEVELS + 1 if one_sided else LEVELS)
     return (0.0, threshold) if one_sided else (-threshold, threshold)
 
 
 def _least_square(search: _Search) -> Bounds:
-    """Scales the range down, then each end of it by itself; under powers of two, tries exponents."""
+    """Searches the least square error: scales the whole range down, then each end; or tries power-of-two exponents."""
     error = _SquareError(search)
     if search.schema == "symmetric_with_power2_scale":
         return error.best_exponent()
@@ -230,10 +233,10 @@ _FINER: Float64s = np.exp2(np.linspace(0.125, -0.125, 21))
 
 
 class _SquareError:
-    """The mean square error that quantizing adds, of values spread evenly over their bins.
+    """The square error of quantization, assuming that values are spread evenly over their histogram bins.
 
-    With x = s·(n + r), n the stored integer and s·r the error, the integral of the squared error up to x is
-    s³·(n/12 + r³/3); beyond the range n stays and r grows.
+    Write x = s·(n + r), where s is the scale, n the stored integer and s·r the error. The integral of the squared
+    error from 0 to x is s³·(n/12 + r³/3). Beyond the representable range, n stays constant and r grows.
     """
 
     def __init__(self, search: _Search):
@@ -244,7 +247,7 @@ class _SquareError:
         self.weights = density[:-1] - density[1:]
 
     def least(self, ranges: Float64s) -> Bounds:
-        """Of [n, 2] ranges the one with the least error; none is larger than the whole."""
+        """Returns the range with the least error among `ranges`, [n, 2], each clipped to the search's whole range."""
         ranges = np.unique(np.clip(ranges, self.search.low, self.search.high), axis=0)[::-1]
         qmin, qmax = RANGES[self.search.precision]
         scales = np.maximum((ranges[:, 1] - ranges[:, 0]) / (qmax - qmin), np.finfo(np.float64).tiny)
@@ -253,7 +256,10 @@ class _SquareError:
         return lo, hi
 
     def best_exponent(self) -> Bounds:
-        """The range of the power of two with the least error, from the one that holds all values downwards."""
+        """Returns the range of the power-of-two scale with the least error.
+
+        The candidates are the smallest power of two that covers all values, and the four powers below it.
+        """
         qmin, qmax = RANGES[self.search.precision]
         highest = power_of_two_above((self.search.high - self.search.low) / (qmax - qmin))
         scales: Float64s = np.ldexp(highest, -np.arange(5))
@@ -262,7 +268,13 @@ class _SquareError:
         return scale * qmin, scale * qmax
 
     def of(self, scales: Float64s, lowest: Float64s, highest: Float64s) -> Float64s:
-        """The error for each scale, with the least and the greatest integer, zero at 0."""
+        """Returns the error of each scale.
+
+        Args:
+            scales: The candidate scales, [n].
+            lowest: The least stored integer minus the zero point for each scale, [n].
+            highest: The greatest stored integer minus the zero point for each scale, [n].
+        """
         x = self.edges[:, None] / scales
         n = np.clip(np.rint(x), lowest, highest)
         x -= n
@@ -270,11 +282,13 @@ class _SquareError:
 
 
 def _aciq(search: _Search) -> Bounds:
-    """±α around the mean, with α of the distribution whose mean absolute deviation is nearer to the values'.
+    """Returns mean ± α, where α minimizes the error for the distribution (Laplace or normal) that fits better.
 
-    Clipping and rounding together cost least where the cost of moving α vanishes: with t = α / b for a Laplace
-    distribution, t·exp(t) = 3·4^bits; with t = α / σ for a normal one, t / (6·4^bits) = φ(t) − t·Q(t). What has one
-    sign is half of such a distribution, with all integers on its side: as if there were a bit more.
+    The better fit is the distribution whose ratio of standard deviation to mean absolute deviation is nearer to that
+    of the values. The sum of clipping and rounding error is least where its derivative by α vanishes. For a Laplace
+    distribution and t = α / b, that is t·exp(t) = 3·4^bits; for a normal distribution and t = α / σ, it is
+    t / (6·4^bits) = φ(t) − t·Q(t). Values of one sign form half of such a distribution and use all integers for that
+    half, which is worth one more bit.
     """
     one_sided = search.low == 0 or search.high == 0
     histogram = search.spread.magnitudes() if one_sided and search.low == 0 else search.histogram
@@ -300,7 +314,7 @@ def _normal_clip(bits: int) -> float:
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """Where a rising function of (0, 64) is zero."""
+    """Returns the zero of a rising function in (0, 64), by bisection."""
     low, high = 1e-6, 64.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -315,13 +329,14 @@ CALIBRATIONS: dict[Calibration, Callable[[_Search], Bounds]] = {
     "mse": _least_square,
     "aciq": _aciq,
 }
-"""Those that work on a histogram."""
+"""The calibrations that work on a histogram, by name."""
 
 
 def rescaled(histogram: Histogram, lo: float, hi: float, new_bins: int) -> npt.NDArray[np.float32]:
-    """Counts in `new_bins` over [lo, hi], as Glow moves them to as many: whole numbers, in float32 arithmetic.
+    """Redistributes a histogram to `new_bins` bins over [lo, hi] as Glow does: whole counts, in float32 arithmetic.
 
-    Each new bin takes its share of an old one, rounded half away, while there is some left of it.
+    Each new bin takes its share of the count of each old bin that it overlaps, rounded half away from zero, but no
+    more than is left of that count.
     """
     one = np.float32
     counts, bins = histogram.counts.astype(np.float32), len(histogram.counts)

@@ -1,7 +1,8 @@
-"""What Glow computes besides parameters of ranges: those of biases, and its change of scale. numpy only.
+"""Glow's quantization parameters of biases, and Glow's requantization. numpy only.
 
-Reproduced to the last bit, in float32 where Glow computes in it; qmlir's own rules differ (a bias counts in the
-accumulator's steps, a change of scale has 31 bits), so these serve whoever compares with Glow or goes on from it.
+The results equal Glow's bit for bit, in float32 where Glow uses float32. qmlir's own rules differ: a bias is stored in
+steps of the accumulator, and a requantization multiplier has 31 bits. This module serves comparisons with Glow and
+users who migrate from it. Glow's parameters of ranges are in schemas.py.
 """
 
 import math
@@ -18,7 +19,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class BiasParameters:
-    """The parameters of a bias, and of the weights beside it where they had to give way."""
+    """The scale and zero point of a bias, and the scale of its weights, which Glow may enlarge to fit the bias."""
 
     scale: float
     zero_point: int
@@ -35,19 +36,19 @@ def bias_parameters(
     is_zero: bool = False,
     per_channel: bool = False,
 ) -> BiasParameters:
-    """Glow's parameters of a bias: s_x·s_w where its values fit that, its own scale where they would saturate.
+    """Chooses Glow's parameters of a bias: the scale s_x·s_w, or the bias's own scale if it would saturate under that.
 
-    An int32 bias has the zero point 0. Per channel an int32 bias always counts in steps of s_x·s_w: where its own
-    scale is larger, the weights' grows until the product is that.
+    An int32 bias has the zero point 0. With per-channel weights, the scale of an int32 bias is always s_x·s_w: if the
+    bias needs a larger scale, the weight scale s_w grows until the product is that scale.
 
     Args:
-        scale: The scale that the range of the bias asks for.
-        zero_point: The zero point likewise.
-        input_scale: s_x, a float32 number as all scales here.
-        weight_scale: s_w.
+        scale: The scale that the range of the bias needs.
+        zero_point: The zero point that the range of the bias needs.
+        input_scale: s_x, the scale of the input; all scales here are float32 numbers.
+        weight_scale: s_w, the scale of the weights.
         precision: The stored integers.
         is_zero: Whether the bias is 0 everywhere: then any scale fits.
-        per_channel: Whether the weights have a scale for each channel, and this is one of them.
+        per_channel: Whether `weight_scale` is the scale of one channel of per-channel weights.
     """
     own, data, weight = np.float32(scale), np.float32(input_scale), np.float32(weight_scale)
     point = 0 if precision == "int32" else zero_point
@@ -62,7 +63,7 @@ def bias_parameters(
 
 @dataclass(frozen=True)
 class StoredBias:
-    """A bias in integers: one scale and one zero point, or as many as it has elements."""
+    """A bias as stored integers, with one scale and zero point, or with a scale and zero point for each element."""
 
     integers: npt.NDArray[np.int64]
     scales: list[float]
@@ -78,10 +79,10 @@ def stored_bias(
     *,
     per_channel: bool,
 ) -> StoredBias:
-    """What Glow stores of a bias: by the range of all of it, or of each element beside weights per channel.
+    """Quantizes a bias as Glow does: by the range of the whole bias, or of each element if weights are per channel.
 
-    Weights per channel are symmetric whatever the schema, and so are the biases beside them, but for
-    symmetric_with_uint8.
+    With per-channel weights, Glow treats the schema asymmetric as symmetric for the bias too; symmetric_with_uint8
+    stays as it is.
     """
     if per_channel and schema == "asymmetric":
         schema = "symmetric"
@@ -100,14 +101,14 @@ def stored_bias(
 def quantize(
     x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, precision: StoredPrecision
 ) -> npt.NDArray[np.int64]:
-    """clamp(rint(x / S + Z)): in float32, and the zero point is added before rounding, half to even."""
+    """Returns clamp(rint(x / S + Z)) in float32: the zero point is added before rounding, which is half to even."""
     steps = x.astype(np.float32) / np.asarray(scale, np.float32) + np.asarray(zero_point, np.float32)
     return np.clip(np.rint(steps), *RANGES[precision]).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Requantization:
-    """y = ((x >> pre)·multiplier + (1 << (post − 1))) >> post, plus the zero point."""
+    """Glow's requantization: y = (((x >> pre)·multiplier + (1 << (post − 1))) >> post) + zero_point."""
 
     pre: int
     post: int
@@ -116,14 +117,14 @@ class Requantization:
 
 
 def requantization(scale: float, zero_point: int) -> Requantization:
-    """Glow's change of scale of 32-bit integers to 8 bits, in 32-bit arithmetic.
+    """Returns Glow's requantization of 32-bit integers to 8 bits, in 32-bit arithmetic.
 
-    Powers of two are shifts. Any other factor is scaled up until it has about eight bits before the point: first
-    against the shift after the product, then against one before it, which drops low bits of the integer.
+    A power of two becomes a shift. Any other factor is scaled up to a multiplier of about eight bits. The shift after
+    the product compensates first; then a shift before the product, which drops low bits of the integer.
 
     Args:
         scale: The factor, a float32 number > 0.
-        zero_point: Of the result.
+        zero_point: The zero point of the result.
     """
     fraction, exponent = math.frexp(scale)
     if fraction == 0.5:

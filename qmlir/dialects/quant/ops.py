@@ -4,10 +4,10 @@
     %y = quant.dcast %q : tensor<4x!quant.uniform<i8:f32, 0.1:3>> to tensor<4xf32>     dequantize
     %i = quant.scast %q : tensor<4x!quant.uniform<i8:f32, 0.1:3>> to tensor<4xi8>      the stored integers, or back
 
-As upstream, a cast takes a scalar or a tensor, also one of dynamic or unknown shape. Two things differ on purpose.
-Upstream's own lowering of `qcast` truncates; ours rounds (numerics.quantize). Upstream folds a `dcast` of a `qcast`
-away, and the other way round; here such a pair is how a graph says "this value is quantized" until `quantize-ops`
-consumes it, so of the casts only `scast` folds.
+As upstream, a cast takes a scalar or a tensor, including tensors of dynamic or unknown shape. Two things differ on
+purpose. Upstream's lowering of `qcast` truncates; here `qcast` rounds (numerics.quantize). Upstream folds a `dcast`
+of a `qcast`, and a `qcast` of a `dcast`; here such a pair marks a value as quantized until the pass `quantize-ops`
+consumes it, so only `scast` folds.
 """
 
 import abc
@@ -41,21 +41,21 @@ from qmlir.errors import QmlirError
 Array = npt.NDArray[Any]
 
 QUANTIZATION = "qmlir.quantization"
-"""The attribute key, on a `quant.qcast`, of how it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
+"""Attribute of a `quant.qcast` that selects how it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
 
 MATCHING_SHAPES = "input and result are both scalars or both tensors with matching shape"
 
 
 class CastOp(IRDLOperation, abc.ABC):
-    """A cast of each element: one input, one result.
+    """Base of the elementwise casts between float, quantized and stored values: one input, one result.
 
-    (Q1) each side is a scalar or a tensor of the element kind its position calls for
+    (Q1) each side is a scalar or a tensor of the element kind that the cast requires there
     (Q2) input and result are both scalars, or both tensors with the same shape
-    (Q3) a per-axis type is used on a tensor, its axis is within the rank, and the dimension there is as long as it
-         has scales, where rank and dimension are known
+    (Q3) a per-axis type is used on a tensor, its axis is within the rank if the rank is known, and the size of that
+         dimension, if known, is the number of scales
     (Q4) the float or integer type on one side is the expressed or storage type of the quantized type on the other
-    (Q5) a sub-channel type is used on a tensor of the rank of its scales and without empty dimensions; where a
-         dimension is known, it is as many blocks long as it has scales there
+    (Q5) a sub-channel type is used on a tensor that has the rank of its scales and no empty dimensions; each
+         dimension whose size is known has as many blocks as the type has scales along it
     """
 
     input = operand_def(Attribute)
@@ -70,14 +70,14 @@ class CastOp(IRDLOperation, abc.ABC):
     @property
     @abc.abstractmethod
     def quantized_type(self) -> QuantizedType:
-        """The quantized element type, on whichever side it is."""
+        """The quantized element type, of the input or of the result."""
 
     @property
     def quantized(self) -> UniformType:
-        """The quantized element type of a cast that the compiler can compute.
+        """The quantized element type, for casts that the compiler can compute.
 
         Raises:
-            QmlirError: It is one of the types that are only read and printed.
+            QmlirError: The type is not a `UniformType`: the compiler only reads and prints the others (foreign.py).
         """
         type = self.quantized_type
         if isinstance(type, UniformType):
@@ -91,7 +91,7 @@ class CastOp(IRDLOperation, abc.ABC):
 
     @abc.abstractmethod
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        """The result on numpy arrays; quantized values are their stored integers in `numpy_dtype`."""
+        """Computes the result on numpy arrays; quantized values are given as stored integers in `numpy_dtype`."""
 
     @abc.abstractmethod
     def verify_elements(self) -> None:
@@ -112,7 +112,7 @@ class CastOp(IRDLOperation, abc.ABC):
                 pass
 
     def _verify_axis(self, quantized: LayerOrAxisType, shape: Shape) -> None:
-        """Q3."""
+        """Checks Q3."""
         axis = quantized.axis
         assert axis is not None
         if shape is None:
@@ -132,12 +132,12 @@ class CastOp(IRDLOperation, abc.ABC):
             )
 
     def _require(self, value: SSAValue, position: str, kind: str, holds: Callable[[Attribute], bool]) -> None:
-        """Q1 for one side."""
+        """Checks Q1 for the input or the result."""
         if not holds(element_type(value.type)):
             raise VerifyException(f"'{self.name}' {position} #0 must be scalar or tensor of {kind}, got {value.type}")
 
     def _require_expressed(self, value: SSAValue) -> None:
-        """Q4 for the float side."""
+        """Checks Q4 for the float side of the cast."""
         if element_type(value.type) != self.quantized_type.expressed:
             raise VerifyException(
                 f"'{self.name}' expressed type in quantized type expected to match float type: "
@@ -147,12 +147,12 @@ class CastOp(IRDLOperation, abc.ABC):
 
 @irdl_op_definition
 class QuantizeCastOp(CastOp):
-    """q = clamp(rint(x / scale) + zero_point, storage_min, storage_max), in float64, half to even.
+    """Quantizes: q = clamp(rint(x / scale) + zero_point, storage_min, storage_max), in float64, half to even.
 
-    NaN gives the zero point. The attribute `qmlir.quantization` may name another way to divide and to round, of
+    NaN gives the zero point. The attribute `qmlir.quantization` may select another way to divide and round from
     `numerics.QUANTIZATIONS`.
 
-    (Q6) it is one of them
+    (Q6) `qmlir.quantization`, if present, is a name in `numerics.QUANTIZATIONS`
     """
 
     name = "quant.qcast"
@@ -177,14 +177,14 @@ class QuantizeCastOp(CastOp):
 
     @property
     def quantization(self) -> str:
-        """How it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
+        """How the cast divides and rounds: a name in `numerics.QUANTIZATIONS`, "exact" by default."""
         name = self.attributes.get(QUANTIZATION)
         return name.data if isinstance(name, StringAttr) else "exact" if name is None else str(name)
 
 
 @irdl_op_definition
 class DequantizeCastOp(CastOp):
-    """x = (q − zero_point) · scale, in float64, rounded once to the expressed type."""
+    """Dequantizes: x = (q − zero_point) · scale, in float64, rounded once to the expressed type."""
 
     name = "quant.dcast"
 
@@ -205,16 +205,17 @@ class DequantizeCastOp(CastOp):
 
 @irdl_op_definition
 class StorageCastOp(CastOp, HasFolderInterface):
-    """The same bits as integers, or integers as a quantized type; nothing is computed.
+    """Reinterprets quantized values as their stored integers, or integers as quantized values, without computation.
 
-    Integers are signless, as upstream has it: the stored 200 of a `u8` type is −56 as an `i8`. A cast back folds.
+    Integers are signless, as upstream: the stored 200 of a `u8` type becomes −56 as an `i8`. An `scast` followed by
+    the inverse `scast` folds.
     """
 
     name = "quant.scast"
 
     @property
     def to_storage(self) -> bool:
-        """Whether it casts from the quantized to the integer type."""
+        """Whether the cast goes from the quantized to the integer type."""
         return _is_quantized(element_type(self.input.type))
 
     @property
@@ -255,7 +256,7 @@ class StorageCastOp(CastOp, HasFolderInterface):
 
 
 def _float_dtype(expressed: Attribute) -> np.dtype[Any]:
-    """The numpy type of an expressed type."""
+    """Returns the numpy type of an expressed type; raises QmlirError if numpy has no such type."""
     known: dict[type[Attribute], str] = {Float16Type: "float16", Float32Type: "float32", Float64Type: "float64"}
     if type(expressed) not in known:
         raise QmlirError("numpy has no type for it", where=f"quant.dcast to {expressed}", remedy="express it as f32")

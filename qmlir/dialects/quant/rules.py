@@ -1,14 +1,15 @@
-"""How an operation ties together the scales of its operands and results: the rules of TFLite's specification, closed.
+"""Scale rules: op traits that say how the scales of an operation's operands and results depend on each other.
 
-Each operation carries its rule as a trait. The quantizer asks it for parameters; the verifier checks quantized
-types against it; nothing else in the compiler knows which operation has which rule.
+The rules are those of TFLite's quantization specification. Each operation carries its rule as a trait. The quantizer
+takes quantization parameters from the trait, and the verifier checks quantized types against it. No other part of the
+compiler knows which operation has which rule.
 
     SameScale           data movement, max: operands and results share one type
-    FixedScale          sigmoid, softmax, …: the function's own range decides, unless what was observed is far from it
-    FreeScale           all others: the result has a range of its own
-    AccumulatorScale    beside one of the above: the bias counts in the accumulator's steps, s_x · s_w
+    FixedScale          sigmoid, softmax, …: the function's own range decides, unless the observed range is far from it
+    FreeScale           all other operations: the result's own range decides
+    AccumulatorScale    in addition to another rule: the bias is stored in the accumulator's steps, s_x · s_w
 
-Rules judge quantized types only; a float tensor satisfies them all.
+Rules check quantized types only; float tensors satisfy every rule.
 """
 
 from collections.abc import Iterator
@@ -26,24 +27,24 @@ from qmlir.dialects.quant.types import UniformType, element_type, quantized_elem
 
 @dataclass(frozen=True)
 class ScaleRule(OpTrait):
-    """How the quantized types of an operation's operands and results depend on each other."""
+    """Base of the scale rules: how the quantized types of an operation's operands and results depend on each other."""
 
 
 @dataclass(frozen=True)
 class FreeScale(ScaleRule):
-    """The result's parameters come from the result's range, whatever the operands' are."""
+    """The result's scale and zero point come from the result's range, independent of the operands' parameters."""
 
 
 @dataclass(frozen=True)
 class SameScale(ScaleRule):
-    """All float or quantized operands and results share one type: values are moved or chosen, never computed.
+    """All float or quantized operands and results share one type: the operation moves or selects values.
 
-    Per-axis types are refused: moving elements across the quantized axis would change their meaning, and whether an
-    operation does is not for a trait to know. Quantized weights are moved before they are quantized.
+    Per-axis types are rejected: elements that move across the quantized axis would change their value, and a trait
+    cannot know whether an operation moves them so. Weights are therefore moved before they are quantized.
     """
 
     def tied(self, op: Operation) -> Iterator[SSAValue]:
-        """The operands and results that must share one type: all but indices and the like."""
+        """Yields the operands and results that must share one type: all with float or quantized elements."""
         for value in (*op.operands, *op.results):
             if isinstance(element_type(value.type), UniformType | AnyFloat):
                 yield value
@@ -75,19 +76,19 @@ def keeps_scale(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class FixedScale(ScaleRule):
-    """The function's range is known, so the quantizer gives the result the same parameters without a profile.
+    """The function's range is known, so the quantizer gives the result fixed parameters without a profile.
 
-    Where something was observed, two kinds of results lose by that, and have the observed range instead (`suits`):
-    those of a function that may leave the parameters' range, as logarithms do, and those so small that hardly a step is
-    left to them, as the softmax of a thousand equals.
+    Two kinds of results lose accuracy under the fixed parameters and use an observed range instead, if there is one
+    (`suits`): results of a function that may leave the parameters' range, such as a logarithm, and results so small
+    that they span only a few steps, such as the softmax of a thousand equal elements.
 
-    scale, zero_point   for int8 where the schema admits that zero point (TFLite's choice)
-    symmetric_scale     for int8 with zero point 0
-    int16_scale         for int16, whose zero point is 0
-    bounded             whether no result of the function leaves the range of these parameters
-    least_scale         the smallest that integers compute the function with
+    scale, zero_point   parameters for int8 if the schema admits that zero point (TFLite's choice)
+    symmetric_scale     the scale for int8 with zero point 0
+    int16_scale         the scale for int16, whose zero point is 0
+    bounded             whether all results of the function lie within the range of these parameters
+    least_scale         the smallest scale for which the function has an integer form
 
-    Imported graphs may use other parameters: the verifier accepts them and tables are made for any.
+    Imported graphs may use other parameters: the verifier accepts them, and lookup tables are generated for any.
     """
 
     scale: float
@@ -101,10 +102,10 @@ class FixedScale(ScaleRule):
     LOWEST: ClassVar[int] = -128
 
     def result_parameters(self, schema: Schema, precision: Precision) -> tuple[float, int]:
-        """(scale, zero_point) of the result.
+        """Returns (scale, zero_point) of the result for a schema and a precision.
 
         Raises:
-            QuantizationError: The schema has no unsigned storage.
+            QuantizationError: The precision is uint8, but the schema allows signed integers only.
         """
         if precision == "int16":
             return self.int16_scale, 0
@@ -116,9 +117,10 @@ class FixedScale(ScaleRule):
         return self.scale, self.zero_point + (self.UNSIGNED_OFFSET if precision == "uint8" else 0)
 
     def suits(self, lo: float, hi: float, schema: Schema, precision: Precision) -> bool:
-        """Whether the parameters lose nothing of results that were seen to be in [lo, hi].
+        """Whether the fixed parameters are accurate enough for results observed in [lo, hi].
 
-        Results lose that fill less than half of the bits, 16 steps of 8 bits and 256 of 16; only 0 does not.
+        They are not if the function is unbounded, or if the results span fewer steps than half of the storage bits
+        count: 16 steps for 8 bits, 256 steps for 16 bits. Results that are all 0 always fit a bounded function.
         """
         scale, _ = self.result_parameters(schema, precision)
         steps = max(abs(lo), abs(hi)) / scale
@@ -127,20 +129,20 @@ class FixedScale(ScaleRule):
 
 @dataclass(frozen=True)
 class AccumulatorScale(ScaleRule):
-    """The bias is a constant of the accumulator, whose steps are s_x · s_w[c] in channel c.
+    """The bias is stored in the steps of the accumulator: s_x · s_w[c] in channel c.
 
-    data, weights, bias   indices among the operands; the bias may be absent, float, or a plain integer tensor whose
-                          scale is then implied
+    data, weights, bias   operand indices; the bias may be absent, float, or a plain integer tensor with the implied
+                          scale s_x · s_w
 
-    A bias of 32 bits counts in these steps, and is added for nothing. A narrower one has a scale and a zero point of
-    its own: s_x · s_w would leave nothing of it in 8 or 16 bits. What it adds is rounded to the accumulator's steps
-    once, when the network is lowered (legality.py).
+    A 32-bit bias is stored in these steps and added to the accumulator as it is. A bias of 8 or 16 bits has its own
+    scale and zero point, because in steps of s_x · s_w it would saturate. Its values are rounded to the accumulator's
+    steps once, when the network is lowered (legality.py).
 
     (A1) with a quantized bias, data and weights are quantized, the data per tensor
-    (A2) a bias of 32 bits has one scale if the weights have one, else as many, along its own axis 0; its zero points
-         are 0
-    (A3) each of its scales is the float64 product of the data's and the weight's, exactly
-    (A4) a narrower bias has one scale, or one for each element
+    (A2) a 32-bit bias has one scale if the weights have one scale, else as many scales as the weights, along the
+         bias's axis 0; its zero points are 0
+    (A3) each scale of a 32-bit bias is exactly the float64 product of the data's scale and the weights' scale
+    (A4) a narrower bias has one scale, or one scale for each element
     """
 
     data: int
@@ -148,7 +150,7 @@ class AccumulatorScale(ScaleRule):
     bias: int
 
     def bias_type(self, data: UniformType, weights: UniformType) -> UniformType:
-        """The quantized type of an i32 bias beside quantized data and weights."""
+        """Returns the quantized type of an i32 bias for given quantized data and weights."""
         scales = [data.scale * scale for scale in weights.scales]
         if weights.is_per_axis:
             return UniformType.per_axis(i32, 0, scales, expressed=data.expressed)
@@ -190,7 +192,7 @@ class AccumulatorScale(ScaleRule):
 
 
 def _short(type: Attribute) -> str:
-    """A type as text, a per-axis one without its thousands of scales."""
+    """Prints a type; for a per-axis type only the number of scales and the axis."""
     if isinstance(type, UniformType) and type.is_per_axis:
         return f"{len(type.scales)} scales along axis {type.axis}"
     return str(type)

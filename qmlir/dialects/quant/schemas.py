@@ -1,14 +1,15 @@
-"""From a range of real values to a scale and a zero point, by Glow's four schemas. numpy only.
+"""Schemas: choose a scale and a zero point from a range of real values, by Glow's four rules. numpy only.
 
-    asymmetric                    scale and zero point free: the integer range covers [lo, hi] exactly
+    asymmetric                    scale and zero point are free: the integer range covers [lo, hi] exactly
     symmetric                     zero point 0; int8 uses −128 too: scale = max(|lo| / 128, hi / 127)
-    symmetric_with_uint8          symmetric, but a range that is never negative gets all integers: zero point qmin
-    symmetric_with_power2_scale   symmetric, the scale rounded up to a power of two: rescaling is a shift; a function
-                                  so quantized says it, and is held to it (dialects/scales.py)
+    symmetric_with_uint8          as symmetric, but a range without negative values uses all integers: zero point qmin
+    symmetric_with_power2_scale   as symmetric, with the scale rounded up to a power of two: rescaling is a shift; an
+                                  attribute marks functions quantized so, and they are verified (dialects/scales.py)
 
-Ranges first widen to contain 0, which is always represented exactly. Scales are float32 values, held as Python
-floats. Weights have rules of their own: symmetric whatever the schema, so that kernels never subtract a weight's
-zero point, and the narrow range [−127, 127], so that a product of two weights' pairs fits 16 bits.
+Each range is first widened to contain 0, which is always represented exactly. Scales are float32 values, stored as
+Python floats. Weights have separate rules: they are symmetric under every schema, so that kernels never subtract a
+weight's zero point. They use the narrow range [−127, 127], so that the sum of two products of an int8 activation and
+a weight fits 16 bits.
 """
 
 import math
@@ -35,30 +36,30 @@ STORAGE_RANGES: dict[Precision, tuple[int, int]] = {
     "uint8": (0, 255),
     "int16": (-32768, 32767),
 }
-"""The integers of each precision."""
+"""The least and the greatest integer of each precision."""
 
 RANGES: dict[StoredPrecision, tuple[int, int]] = {**STORAGE_RANGES, "int32": (-(2**29), 2**29 - 1)}
-"""Those, and Glow's of int32: a quarter, so that an integer minus its zero point always fits 32 bits."""
+"""`STORAGE_RANGES` and Glow's range of int32: a quarter, so that an integer minus its zero point fits 32 bits."""
 
 ZERO_RANGE_SCALE = float(np.float32(0.1))
-"""The scale of a range that is only 0, unless a bias beside it needs a smaller one: any would do; this is Glow's."""
+"""The scale of a range that holds only 0, as in Glow, unless the layer's bias needs a smaller scale; any is exact."""
 
 ZERO_WEIGHTS_SCALE = 2.0**-7
-"""The scale of a layer whose weights are all 0, unless its bias needs a smaller one; a power of two."""
+"""The weight scale of a layer whose weights are all 0, unless its bias needs a smaller scale; a power of two."""
 
 SMALLEST_SCALE = 2.0**-126
-"""The least scale that is chosen: float32's smallest normal number."""
+"""The least scale that the schemas choose: float32's smallest normal number."""
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
 
 
 class QuantizationError(QmlirError):
-    """A range, schema or precision from which no quantization parameters follow."""
+    """Raised when no quantization parameters exist for a range, a schema and a precision."""
 
 
 def is_symmetric(schema: Schema) -> bool:
-    """Whether a schema forces the zero point 0 on every tensor."""
+    """Whether a schema forces the zero point of every tensor to 0."""
     return schema in ("symmetric", "symmetric_with_power2_scale")
 
 
@@ -71,9 +72,9 @@ def quantization_of_range(
     glow_exact: bool = False,
     where: str | None = None,
 ) -> tuple[float, int]:
-    """(scale, zero_point) that store real values of [lo, hi].
+    """Chooses (scale, zero_point) for real values in [lo, hi].
 
-    With qmin, qmax the integers of the precision, lo ≤ 0 ≤ hi after widening, and lo, hi in float32:
+    qmin and qmax are the bounds of the precision's integers. lo and hi are float32 and widened so that lo ≤ 0 ≤ hi:
 
         symmetric:  r = max(lo / qmin, hi / qmax);  lo, hi = r · qmin, r · qmax
         scale = (hi − lo) / (qmax − qmin) in float64;  0.1 if that is 0
@@ -81,23 +82,25 @@ def quantization_of_range(
                      within [qmin, qmax]
         power of two:  scale = 2^ceil(log2 scale)
 
-    This is Glow's chooseQuantizationParams bit for bit with `glow_exact`. Without it four corners differ:
-    Glow sets the zero point to 0 wherever |lo + hi| ≤ 2^-23, which makes a small one-sided range such as [0, 1e-8]
-    saturate at half its height: here the tolerance is relative to the larger bound; Glow does so for unsigned
-    integers too, of which 0 is the least: here only for signed ones; scales are at least 2^-126, where
-    Glow yields denormal and zero scales; symmetric schemas and power-of-two scales hold their promise on extreme
-    ranges too, where Glow's assertions fail.
+    With `glow_exact`, this is Glow's chooseQuantizationParams bit for bit. Without it, four corner cases differ:
+
+    - Glow sets the zero point to 0 if |lo + hi| ≤ 2^-23, so a small one-sided range such as [0, 1e-8] saturates at
+      half its height. Here the tolerance is relative to the larger bound.
+    - Glow applies that rule to unsigned integers too, whose least value is 0. Here it applies to signed integers only.
+    - Scales are at least 2^-126, where Glow yields denormal and zero scales.
+    - Symmetric schemas give the zero point 0, and power-of-two schemas a power of two, for extreme ranges too, where
+      Glow's assertions fail.
 
     Args:
         lo: The least real value, finite in float32.
-        hi: The greatest.
-        schema: How scale and zero point are tied.
-        precision: The stored integers; uint8 is for schemas with a free zero point.
-        glow_exact: Glow's corners too.
-        where: What the range belongs to, for errors.
+        hi: The greatest real value, likewise.
+        schema: How scale and zero point are chosen from the range.
+        precision: The stored integers; uint8 needs a schema with a free zero point.
+        glow_exact: Whether to reproduce Glow's corner cases too.
+        where: The name of the tensor or layer that the range belongs to, for error messages.
 
     Raises:
-        QuantizationError: A range that is not finite or not in order, or a schema that cannot use the precision.
+        QuantizationError: The range is not finite or not in order, or the schema cannot use the precision.
     """
     low, high = representable_range(lo, hi, schema, precision, where=where)
     qmin, qmax = RANGES[precision]
@@ -120,10 +123,12 @@ def quantization_of_range(
 def representable_range(
     lo: float, hi: float, schema: Schema, precision: StoredPrecision, *, where: str | None = None
 ) -> tuple[float, float]:
-    """The float32 range that the integers of a precision cover for [lo, hi]: with 0, and centred if the schema is.
+    """Returns the float32 range that the integers of a precision cover for the real range [lo, hi].
+
+    The result contains 0. If the schema is symmetric, the result is widened to the ratio qmin : qmax.
 
     Raises:
-        QuantizationError: A range that is not finite or not in order, or a schema that cannot use the precision.
+        QuantizationError: The range is not finite or not in order, or the schema cannot use the precision.
     """
     if is_symmetric(schema) and precision == "uint8":
         raise QuantizationError(
@@ -148,12 +153,12 @@ def representable_range(
 
 
 def is_centred(low: float, schema: Schema) -> bool:
-    """Whether a schema centres a range that begins at `low`, 0 or less."""
+    """Whether a schema makes a range with the lower bound `low` (0 or less) symmetric around 0."""
     return is_symmetric(schema) or (schema == "symmetric_with_uint8" and low < 0)
 
 
 def _checked_range(lo: float, hi: float, where: str | None) -> tuple[float, float]:
-    """The bounds as float32 values; they must be finite and in order."""
+    """Returns the bounds as float32 values; raises QuantizationError unless they are finite and in order."""
     if not (abs(lo) <= _FLOAT32_MAX and abs(hi) <= _FLOAT32_MAX):  # false for NaN too
         raise QuantizationError(
             "a range must be two finite float32 numbers",
@@ -167,7 +172,7 @@ def _checked_range(lo: float, hi: float, where: str | None) -> tuple[float, floa
 
 
 def _zero_point(low: float, high: float, scale: float, limits: tuple[int, int], glow_exact: bool) -> int:
-    """The integer nearest to where 0.0 falls."""
+    """Returns the integer nearest to the position of 0.0."""
     qmin, qmax = limits
     from_low, from_high = qmin - low / scale, qmax - high / scale
     smaller_low = abs(qmin) + abs(low / scale) < abs(qmax) + abs(high / scale)
@@ -180,31 +185,31 @@ def _zero_point(low: float, high: float, scale: float, limits: tuple[int, int], 
 
 
 def power_of_two_above(scale: float) -> float:
-    """2^ceil(log2 scale), exactly."""
+    """Returns the smallest power of two that is at least `scale`: 2^ceil(log2 scale), exactly."""
     fraction, exponent = math.frexp(scale)
     return math.ldexp(1.0, exponent - 1 if fraction == 0.5 else exponent)
 
 
 def exponent_of(scale: float) -> int | None:
-    """The e of scale = 2^e, exactly; None where a scale, positive and finite, is no power of two."""
+    """Returns the exponent e if a positive, finite scale is exactly 2^e; else None."""
     fraction, exponent = math.frexp(scale)
     return exponent - 1 if fraction == 0.5 else None
 
 
 def nearest_exponent(scale: float) -> int:
-    """The e for which |scale − 2^e| is least; the larger of two."""
+    """Returns the exponent e for which |scale − 2^e| is least; of two equally near ones, the larger."""
     fraction, exponent = math.frexp(scale)
     return exponent if fraction >= 0.75 else exponent - 1
 
 
 def scale_text(scale: float) -> str:
-    """A scale for people: `2^-7` for a power of two, six digits for any other."""
+    """Formats a scale for people: `2^-7` for a power of two, six digits for any other scale."""
     exponent = exponent_of(scale)
     return f"{scale:.6g}" if exponent is None else f"2^{exponent}"
 
 
 def _float32(value: float) -> float:
-    """The nearest float32, saturated at the largest finite one, as a Python float."""
+    """Rounds to the nearest float32, saturated at the largest finite float32; returns a Python float."""
     return float(np.float32(min(max(value, -_FLOAT32_MAX), _FLOAT32_MAX)))
 
 
@@ -212,17 +217,17 @@ def _float32(value: float) -> float:
 
 
 def weight_precision_beside(precision: Precision) -> WeightPrecision:
-    """The storage of weights beside activations: always signed, so uint8 activations go with int8 weights."""
+    """Returns the default precision of weights for a precision of activations: always signed, so int8 for uint8."""
     return "int16" if precision == "int16" else "int8"
 
 
 def weight_bits(precision: WeightPrecision | Precision) -> int:
-    """The bits that weights are stored in."""
+    """Returns the number of bits of a weight precision."""
     return int(precision.removeprefix("u").removeprefix("int"))
 
 
 def weight_range(precision: WeightPrecision | Precision, *, narrow: bool = True) -> tuple[int, int]:
-    """The integers of weights, always signed; narrow leaves out −2^(n−1)."""
+    """Returns the least and the greatest stored weight, always signed; `narrow` excludes −2^(n−1)."""
     qmax = (1 << weight_bits(precision) - 1) - 1
     return (-qmax if narrow else -qmax - 1), qmax
 
@@ -237,22 +242,26 @@ def choose_weight_quantization(
     searched: bool = False,
     where: str | None = None,
 ) -> npt.NDArray[np.float64]:
-    """The scales of weights; the zero point is 0 for every schema.
+    """Chooses the scales of weights; the zero point is 0 for every schema.
 
-        scale = max |w| / 127, over the tensor or each index of `axis`                     narrow
+    For int8 and the whole tensor, or each index of `axis`:
+
+        scale = max |w| / 127                                                              narrow
         scale = max(−min w / 128, max w / 127)                                             not narrow, Glow's
 
-    rounded to float32, or up to a power of two. A channel whose weights are all 0 takes the largest scale of the
-    others: any stores it exactly. A bias beside it, stored in steps of s_x · scale, may need a smaller one.
+    The scale is rounded to float32, or up to a power of two. A channel whose weights are all 0 takes the largest
+    scale of the other channels, since any scale stores it exactly. The layer's bias, which is stored in steps of
+    s_x · scale, may need a smaller scale.
 
-    Scales that are `searched` have the least square error among smaller ones too, under which the largest weights
-    saturate: powers of two, which may waste a bit otherwise, and those of less than 8 bits.
+    With `searched`, power-of-two scales and scales of less than 8 bits are searched: smaller scales, under which the
+    largest weights saturate, are tried too, and the scale with the least square error wins. A power of two may waste
+    a bit otherwise.
 
     Returns:
         float64, shape [1] per tensor or [size of `axis`].
 
     Raises:
-        QuantizationError: Weights that are empty or not finite.
+        QuantizationError: The weights are empty or not finite.
     """
     if not weights.size or not np.isfinite(weights).all():
         got = "none" if not weights.size else f"{int((~np.isfinite(weights)).sum())} NaN or infinite values"
@@ -278,7 +287,7 @@ def choose_weight_quantization(
 
 
 def _square_errors(rows: Array, candidates: Array, limits: tuple[int, int]) -> npt.NDArray[np.float64]:
-    """The square error of each row under each of its scales: [candidates, rows]."""
+    """Returns the square error of each row of weights under each of its candidate scales: [candidates, rows]."""
     real = rows.astype(np.float64)
     return np.array(
         [((np.clip(np.rint(real / s), *limits) * s - real) ** 2).sum(axis=1) for s in candidates[..., None]]

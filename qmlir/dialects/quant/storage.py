@@ -1,10 +1,10 @@
-"""What a quantized value is stored in: its types, their widths and ranges, and how they are written and read.
+"""Storage types of quantized values: their widths and ranges, and how they are printed and parsed.
 
-    i8   u8   i4<-7:7>        integers of 1 to 32 bits, signed or unsigned, with the range that is used
-    f8E5M2  f8E4M3FN  f4E2M1FN    the small floats; their range is in integers too
+    i8   u8   i4<-7:7>        integers of 1 to 32 bits, signed or unsigned; angle brackets give a narrower range
+    f8E5M2  f8E4M3FN  f4E2M1FN    the small floats; the bounds of their range are integers too
 
-`si8` and `ui8` are read as `i8` and `u8`, which is how upstream prints them. A range that is all the type has is not
-printed.
+`si8` and `ui8` are read as `i8` and `u8`, which is how upstream prints them. A range that covers the whole storage
+type is not printed.
 """
 
 import re
@@ -45,13 +45,13 @@ def _integer(storage: Attribute) -> IntegerType | None:
 
 
 def canonical(storage: IntegerType) -> IntegerType:
-    """The one spelling of an integer storage type: signless for signed, or unsigned."""
+    """Returns the canonical form of an integer storage type: signed types become signless, unsigned ones stay."""
     unsigned = storage.signedness.data == Signedness.UNSIGNED
     return IntegerType(storage.width.data, Signedness.UNSIGNED if unsigned else Signedness.SIGNLESS)
 
 
 def default_range(storage: Attribute) -> tuple[int, int]:
-    """The range of a storage type when none is written: all its values."""
+    """Returns the default range of a storage type: all its values."""
     integer = _integer(storage)
     if integer is None:
         return _FLOAT_RANGES[storage]
@@ -62,7 +62,7 @@ def default_range(storage: Attribute) -> tuple[int, int]:
 
 
 def storage_text(storage: Attribute, low: int, high: int) -> str:
-    """A storage type and its range, the range only where it is not the default one."""
+    """Prints a storage type, followed by its range unless that is the default range."""
     integer = _integer(storage)
     name = storage.name
     if integer is not None:
@@ -71,7 +71,11 @@ def storage_text(storage: Attribute, low: int, high: int) -> str:
 
 
 def verify_storage(storage: Attribute, low: int, high: int) -> None:
-    """Checks that a storage type is one of those above, and that its range is not empty and lies within it."""
+    """Checks that a storage type is supported, and that its range is not empty and lies within the type.
+
+    Raises:
+        VerifyException: The storage type or its range is illegal.
+    """
     integer = _integer(storage)
     if integer is not None:
         bits = integer.width.data
@@ -87,7 +91,7 @@ def verify_storage(storage: Attribute, low: int, high: int) -> None:
 
 
 def parse_storage(parser: AttrParser) -> tuple[IntegerType | StoredFloat, int, int]:
-    """A storage type and its range."""
+    """Parses a storage type and its range; returns the type, the least and the greatest stored value."""
     storage = _parse_type(parser)
     least, greatest = default_range(storage)
     if parser.parse_optional_punctuation("<") is None:

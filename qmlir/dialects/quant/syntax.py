@@ -1,6 +1,6 @@
-"""The text of scales and zero points: how they are written and read, exactly as upstream has it.
+"""Printing and parsing of scales and zero points, exactly in upstream MLIR's syntax.
 
-The types put the parts together; what a wrong text gets is an error at its place.
+The quantized types assemble these parts. The parsing functions report an error at the position of the wrong text.
 """
 
 import struct
@@ -19,15 +19,17 @@ Pair = tuple[float, int]
 
 
 def pair_text(scale: float, zero_point: int, format: FloatFormat = F64) -> str:
-    """A scale, and its zero point where that is not 0."""
+    """Prints a scale, followed by its zero point unless that is 0."""
     text = float_text(scale, format)
     if not text.startswith("0x") and not format.smallest <= float(text) <= format.largest:
-        text = float_text(scale)  # few digits of an extreme scale may lie beyond it, where no reader takes them
+        text = float_text(
+            scale
+        )  # rounding an extreme scale to few digits may leave the format's range, which readers reject
     return f"{text}:{zero_point}" if zero_point else text
 
 
 def nested_text(parts: Sequence[str], shape: Sequence[int]) -> str:
-    """Texts in nested braces: `{{a, b}, {c, d}}` for shape 2x2."""
+    """Joins texts in nested braces: `{{a, b}, {c, d}}` for shape 2x2."""
     level = list(parts)
     for size in reversed(shape):
         level = [f"{{{', '.join(level[i : i + size])}}}" for i in range(0, len(level), size)]
@@ -35,10 +37,10 @@ def nested_text(parts: Sequence[str], shape: Sequence[int]) -> str:
 
 
 def expressed_format(expressed: Attribute) -> FloatFormat:
-    """What an expressed type holds.
+    """Returns the format of an expressed type: its precision and range.
 
     Raises:
-        VerifyException: It is no float, or one that holds more than a scale does.
+        VerifyException: The type is not a float, or it is wider than the 64 bits of a scale.
     """
     format = float_format(expressed)
     if format is None:
@@ -48,7 +50,7 @@ def expressed_format(expressed: Attribute) -> FloatFormat:
 
 
 def verify_scales(expressed: Attribute, scales: Sequence[float]) -> None:
-    """Checks that scales are positive, finite and within the expressed type's range; NaN is in no range."""
+    """Checks that scales are positive, finite and within the expressed type's range; NaN is rejected."""
     format = expressed_format(expressed)
     for scale in scales:
         if not format.smallest <= scale <= format.largest:
@@ -59,13 +61,13 @@ def verify_scales(expressed: Attribute, scales: Sequence[float]) -> None:
 
 
 def expect(parser: AttrParser, punctuation: Any) -> None:
-    """Reads a punctuation that must be there."""
+    """Parses a required punctuation."""
     if parser.parse_optional_punctuation(punctuation) is None:
         parser.raise_error(f"expected '{punctuation}'")
 
 
 def parse_axis(parser: AttrParser) -> int:
-    """The axis of per-axis parameters."""
+    """Parses the axis of a per-axis type, or of a block size: an integer of at least 0."""
     start = parser.pos
     axis = parse_integer(parser)
     if axis < 0:
@@ -74,7 +76,7 @@ def parse_axis(parser: AttrParser) -> int:
 
 
 def parse_block_sizes(parser: AttrParser) -> list[tuple[int, int]]:
-    """`{0:1, 1:2}`: axes and the lengths of the blocks along them."""
+    """Parses `{0:1, 1:2}`: axes and the lengths of the blocks along them."""
 
     def parse_block() -> tuple[int, int]:
         axis = parse_axis(parser)
@@ -89,7 +91,7 @@ def parse_block_sizes(parser: AttrParser) -> list[tuple[int, int]]:
 
 
 def parse_pair(parser: AttrParser, expressed: Attribute) -> Pair:
-    """`scale` or `scale:zero_point`."""
+    """Parses `scale` or `scale:zero_point`."""
     start = parser.pos
     scale = parse_float(parser)
     try:
@@ -100,7 +102,7 @@ def parse_pair(parser: AttrParser, expressed: Attribute) -> Pair:
 
 
 def parse_nested_pairs(parser: AttrParser, expressed: Attribute) -> tuple[list[Pair], tuple[int, ...]]:
-    """Pairs in nested braces, in row-major order, and their shape."""
+    """Parses scales and zero points in nested braces; returns the pairs in row-major order, and their shape."""
     expect(parser, "{")
     pairs: list[Pair] = []
     inner: tuple[int, ...] | None = None
@@ -127,7 +129,7 @@ def _at_brace(parser: AttrParser) -> bool:
 
 
 def parse_float(parser: AttrParser) -> float:
-    """A float literal, or up to 16 hexadecimal digits that are the bits of one; a plain integer is no float."""
+    """Parses a float literal, or the bits of a float64 as up to 16 hexadecimal digits; rejects a plain integer."""
     start = parser.pos
     value = parser.parse_optional_float()
     if value is not None:
@@ -140,7 +142,7 @@ def parse_float(parser: AttrParser) -> float:
 
 
 def parse_integer(parser: AttrParser) -> int:
-    """An integer of 64 bits with its sign."""
+    """Parses a signed integer that fits 64 bits."""
     start = parser.pos
     value = parser.parse_optional_integer(allow_boolean=False)
     if value is None:

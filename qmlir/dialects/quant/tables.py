@@ -1,4 +1,8 @@
-"""Functions of one stored integer as tables: of all results, or of knots with lines between them. numpy only."""
+"""Lookup tables for functions of one stored integer. numpy only.
+
+A table holds either the results for all inputs (8 bits), or the breakpoints ("knots") of a piecewise linear function
+(16 bits).
+"""
 
 from collections.abc import Callable
 
@@ -20,11 +24,14 @@ def lookup_table(
     out_range: tuple[int, int] = (-128, 127),
     dtype: npt.DTypeLike = np.int8,
 ) -> Array:
-    """The values of a function at every stored integer of `in_range`, in order, as stored integers.
+    """Tabulates a function at every stored integer of `in_range`, in order; entries are stored integers.
 
-    Entry for q = quantize(function(S_in · (q − Z_in))): the argument, the function and the division by S_out are in
-    float64 with no float32 between, rounding is half to even. For a function exact in float64 the table is correctly
-    rounded; a real tie after an inexact one may fall either way. Shape [in_range's length], 256 for int8.
+    The entry for q is quantize(function(S_in · (q − Z_in))). The argument, the function and the division by S_out are
+    computed in float64, without float32 in between; rounding is half to even. If the function is exact in float64,
+    the table is correctly rounded; otherwise a real tie may round either way.
+
+    Returns:
+        [number of integers in `in_range`], 256 for int8, of type `dtype`.
     """
     q = np.arange(in_range[0], in_range[1] + 1)
     x = (q - in_zero_point).astype(np.float64) * in_scale
@@ -32,19 +39,21 @@ def lookup_table(
 
 
 KNOTS = 513
-"""Entries of a table from which a function of 16 bits is interpolated: one for every 128th integer, and the last."""
+"""Entries of an interpolation table for 16-bit inputs: a knot at every 128th integer, and one for the upper end."""
 
 SEGMENT_BITS = 7
 
 
 def interpolated(table: Array, x: Array, *, wraps: bool = False) -> Array:
-    """t[k] + ((t[k+1] − t[k])·f + 2^6 >> 7) for x + 2^15 = 2^7·k + f: lines between the knots of a table, half up.
+    """Interpolates linearly between the knots of a table; products are rounded half up.
+
+    The result is t[k] + ((t[k+1] − t[k])·f + 2^6 >> 7), where x + 2^15 = 2^7·k + f.
 
     Args:
-        table: [KNOTS], int16.
-        x: int16 of any shape.
-        wraps: Whether the difference of two knots is taken modulo 2^16, as LiteRT does: where it does not fit 16 bits,
-            its line leads the other way.
+        table: The knots t, [KNOTS], int16.
+        x: The inputs, int16 of any shape.
+        wraps: Whether the difference of two knots is taken modulo 2^16, as LiteRT does: a difference that does not fit
+            16 bits changes its sign, so the line has the opposite slope.
     """
     place = x.astype(np.int64) + (1 << 15)
     knot, offset = place >> SEGMENT_BITS, place & (1 << SEGMENT_BITS) - 1
@@ -56,10 +65,12 @@ def interpolated(table: Array, x: Array, *, wraps: bool = False) -> Array:
 
 
 def interpolation_table(exact: Array) -> Array:
-    """The knots from which a function is interpolated; each moved against half the errors in the middles beside it.
+    """Computes the knots of an interpolation table for a function of 16-bit integers.
+
+    Each knot is corrected by half of the mean interpolation error at the middles of its two neighbouring segments.
 
     Args:
-        exact: Its stored results at every integer of 16 bits, in order, [65536].
+        exact: The function's stored results at every 16-bit integer, in order, [65536].
 
     Returns:
         [KNOTS], int16.

@@ -1,16 +1,17 @@
-"""`!quant.uniform` of integers, per tensor or per axis: what the compiler computes with.
+"""`!quant.uniform` with integer storage, per tensor or per axis: the quantized types that the compiler computes with.
 
-Text enters and leaves in upstream MLIR's exact syntax, so that mlir-opt reads what we print and we read what it does:
+Types are read and printed in upstream MLIR's exact syntax: mlir-opt reads what this module prints, and vice versa.
 
     !quant.uniform<i8:f32, 3.906250e-03:-128>                    per tensor: one scale and zero point
     !quant.uniform<i8<-127:127>:f32:0, {2.000000e-02,1.5e-02:3}>   per axis: one pair for each index of dimension 0
 
-`i8` is signed storage and `u8` unsigned; the range in angle brackets, the zero point 0 and the storage's default
-range are not printed. Rejections happen where upstream rejects. What else upstream writes as `!quant.uniform` is in
-foreign.py: types that can be read, checked, cast and printed, and that nothing else in the compiler accepts.
+`i8` is signed storage and `u8` unsigned. The range stands in angle brackets; a zero point of 0 and the storage type's
+default range are not printed. The verifiers reject the same types as upstream. The other types that upstream writes
+as `!quant.uniform` are in foreign.py: they can be read, checked, cast and printed, but no other code accepts them.
 
-A per-axis type on a wide layer holds thousands of scales and is compared for each operation that touches it, so the
-parameters are packed into bytes: equality is one memcmp, the hash is computed once, and unpacking is cached.
+A per-axis type on a wide layer holds thousands of scales and is compared for each operation that uses it. The scales
+and zero points are therefore packed into bytes: equality is one memcmp, the hash is computed once, and unpacking is
+cached.
 """
 
 import struct
@@ -41,19 +42,19 @@ from qmlir.dialects.quant.storage import canonical, default_range, storage_text,
 from qmlir.dialects.quant.syntax import pair_text, verify_scales
 
 PER_TENSOR = -1
-"""The stored dimension of a type with a single scale."""
+"""The value of `LayerOrAxisType.dimension` for a type with a single scale."""
 
 
 @dataclass(frozen=True, init=False)
 class ScaledType(ParametrizedAttribute, TypeAttribute, ABC):
-    """What every `!quant.uniform` has: storage with its range, an expressed type, scales and zero points.
+    """Base of every `!quant.uniform` type: a storage type with its range, an expressed type, scales and zero points.
 
     (T1) storage is an integer of 1 to 32 bits, or one of the small floats
-    (T2) its range is not empty and lies within the storage type
+    (T2) the storage range is not empty and lies within the storage type
     (T3) the expressed type is a float of at most 64 bits
     (T4) scales are positive, finite and within the expressed type's range
 
-    A zero point may lie outside the storage range, as upstream has it.
+    A zero point may lie outside the storage range, as in upstream MLIR.
     """
 
     storage: Attribute  # a signless integer means signed; unsigned prints as `u8`
@@ -65,17 +66,17 @@ class ScaledType(ParametrizedAttribute, TypeAttribute, ABC):
 
     @property
     def storage_min(self) -> int:
-        """The least value that is stored."""
+        """The least stored value."""
         return self.low.data
 
     @property
     def storage_max(self) -> int:
-        """The greatest value that is stored."""
+        """The greatest stored value."""
         return self.high.data
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """All scales: one per tensor, one for each index per axis, one for each block."""
+        """All scales: one for a per-tensor type, one for each index of the axis, or one for each block."""
         return _unpacked_floats(self.packed_scales.data)
 
     @property
@@ -85,12 +86,12 @@ class ScaledType(ParametrizedAttribute, TypeAttribute, ABC):
 
     @property
     def exponents(self) -> tuple[int | None, ...]:
-        """The e of each scale that is 2^e exactly, in the order of `scales`; None for one that is not."""
+        """The exponent e of each scale in the order of `scales`; None for a scale that is not exactly 2^e."""
         return _exponents(self.packed_scales.data)
 
     @abstractmethod
     def parameters_text(self) -> str:
-        """What follows the expressed type."""
+        """The text of the scales and zero points, which follows the expressed type."""
 
     def verify(self) -> None:
         verify_storage(self.storage, self.low.data, self.high.data)  # T1, T2
@@ -105,7 +106,7 @@ class ScaledType(ParametrizedAttribute, TypeAttribute, ABC):
 
 @dataclass(frozen=True, init=False)
 class LayerOrAxisType(ScaledType, ABC):
-    """One scale for the tensor, or one for each index of an axis.
+    """Base of the types with one scale for the tensor (layer), or one scale for each index of an axis.
 
     (T5) there are as many zero points as scales: one per tensor, one or more per axis; the axis is not negative
     """
@@ -119,7 +120,7 @@ class LayerOrAxisType(ScaledType, ABC):
 
     @property
     def axis(self) -> int | None:
-        """The dimension with parameters of its own, or None per tensor."""
+        """The dimension whose indices have their own scales, or None for a per-tensor type."""
         return self.dimension.data if self.is_per_axis else None
 
     def verify(self) -> None:
@@ -137,7 +138,7 @@ class LayerOrAxisType(ScaledType, ABC):
 
 @irdl_attr_definition
 class UniformType(LayerOrAxisType):
-    """A uniform quantized type of integers; build it with `per_tensor` or `per_axis`."""
+    """A uniform quantized type with integer storage; build it with `per_tensor` or `per_axis`."""
 
     name = "quant.uniform"
 
@@ -174,15 +175,15 @@ class UniformType(LayerOrAxisType):
         qmax: int | None = None,
         expressed: Attribute = f32,
     ) -> "UniformType":
-        """One scale and zero point for all elements.
+        """Builds a type with one scale and one zero point for all elements.
 
         Args:
             storage: The integer type; signless or signed means signed, unsigned means unsigned.
             scale: The real value of one step.
             zero_point: The integer that stands for 0.0.
-            qmin: The least stored integer, where the range is narrower than the storage type.
-            qmax: The greatest.
-            expressed: The float type it stands for.
+            qmin: The least stored integer, if the range is narrower than the storage type.
+            qmax: The greatest stored integer, likewise.
+            expressed: The float type that the quantized values represent.
         """
         return cls._build(storage, PER_TENSOR, [float(scale)], [int(zero_point)], (qmin, qmax), expressed)
 
@@ -197,13 +198,13 @@ class UniformType(LayerOrAxisType):
         qmax: int | None = None,
         expressed: Attribute = f32,
     ) -> "UniformType":
-        """One scale and zero point for each index of dimension `axis`; zero points default to 0."""
+        """Builds a type with a scale and a zero point for each index of dimension `axis`; zero points default to 0."""
         if axis < 0:
             raise VerifyException(f"illegal quantized dimension: {axis}")
         points = [0] * len(scales) if zero_points is None else [int(z) for z in zero_points]
         return cls._build(storage, axis, [float(s) for s in scales], points, (qmin, qmax), expressed)
 
-    # What it says.
+    # Properties of the type.
 
     @property
     def storage_width(self) -> int:
@@ -229,7 +230,7 @@ class UniformType(LayerOrAxisType):
 
     @property
     def storage_type(self) -> IntegerType:
-        """The builtin type of the stored integers: always signless, as upstream's `quant.scast` has it."""
+        """The builtin type of the stored integers: always signless, as upstream's `quant.scast` requires."""
         return IntegerType(self.storage_width)
 
     @property
@@ -239,7 +240,7 @@ class UniformType(LayerOrAxisType):
         return np.dtype(f"{'' if self.is_signed else 'u'}int{bits}")
 
     def parameters_along(self, rank: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """Scales and zero points as arrays that broadcast against a tensor of this type and rank."""
+        """Returns scales and zero points as arrays that broadcast against a tensor of this type and rank."""
         shape = [1] * rank
         if self.is_per_axis:
             shape[self.dimension.data] = len(self.scales)
@@ -252,12 +253,12 @@ class UniformType(LayerOrAxisType):
 
 
 def packed_scales(scales: Sequence[float]) -> BytesAttr:
-    """Scales as a type holds them."""
+    """Packs scales into the bytes that a type stores: little-endian float64."""
     return BytesAttr(struct.pack(f"<{len(scales)}d", *scales))
 
 
 def packed_zero_points(zero_points: Sequence[int]) -> BytesAttr:
-    """Zero points as a type holds them."""
+    """Packs zero points into the bytes that a type stores: little-endian int64."""
     return BytesAttr(struct.pack(f"<{len(zero_points)}q", *zero_points))
 
 
@@ -280,27 +281,27 @@ def _unpacked_ints(packed: bytes) -> tuple[int, ...]:
 
 
 def element_type(type: Attribute) -> Attribute:
-    """A tensor's element type, or the scalar type itself."""
+    """Returns a tensor's element type, or a scalar type itself."""
     if isinstance(type, TensorType | UnrankedTensorType):
         return cast(TensorType[Attribute], type).element_type
     return type
 
 
 def quantized_element(type: Attribute) -> UniformType | None:
-    """The quantized type of a tensor's elements, or of a scalar; None where it is not quantized."""
+    """Returns a tensor's element type, or the scalar type itself, if it is a `UniformType`; else None."""
     element = element_type(type)
     return element if isinstance(element, UniformType) else None
 
 
 def storage_tensor(tensor: TensorType[Attribute]) -> TensorType[IntegerType]:
-    """The same shape with the integers that a quantized tensor stores."""
+    """Returns the tensor type with the same shape and the integers that a quantized tensor stores as elements."""
     element = quantized_element(tensor)
     assert element is not None, f"{tensor} is no quantized tensor"
     return TensorType(element.storage_type, tensor.get_shape(), tensor.encoding)
 
 
 def expressed_tensor(tensor: TensorType[Attribute]) -> TensorType[Attribute]:
-    """The same shape with the floats that a quantized tensor stands for."""
+    """Returns the tensor type with the same shape and a quantized tensor's expressed floats as elements."""
     element = quantized_element(tensor)
     assert element is not None, f"{tensor} is no quantized tensor"
     return TensorType(element.expressed, tensor.get_shape(), tensor.encoding)
