@@ -1,10 +1,13 @@
-"""Elementary functions in f64 from IEEE operations in a fixed order, for arrays and for kernels alike.
+"""Elementary functions in f64, built from IEEE operations in a fixed order, for numpy arrays and for CPU kernels.
 
-    lanes.py               what formulas may use; numpy arrays as such numbers
-    exponential.py         exp, log and what is made of them: powers, hyperbolic functions, sigmoid, softplus
+    lanes.py               the operations that formulas may use, and their implementation on numpy arrays
+    exponential.py         exp, log and functions built from them: powers, hyperbolic functions, sigmoid, softplus
     trigonometric.py       sin, cos, tan and their inverses
     error_function.py      erf, erfc
+    remainder.py           the exact remainder of two f32
+    fixed_point.py         gemmlowp's functions on fixed-point integers
 
-No library's version can change a bit of them. Each is accurate to a relative error below 2^-40, far under the last bit
-of an f32, so that rounding a result to f32 gives the nearest f32 or, rarely, its neighbour.
+The results do not depend on the version of any math library. Each function in f64 has a relative error below 2^-40,
+unless its docstring says otherwise. That is far below the last bit of an f32: a result rounded to f32 is the nearest
+f32 or, rarely, its neighbour.
 """

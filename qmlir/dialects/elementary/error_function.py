@@ -1,4 +1,4 @@
-"""erf and erfc, for scalars."""
+"""The error functions erf and erfc, for arrays and for scalar kernels."""
 
 import math
 
@@ -20,24 +20,24 @@ ERFC_COEFFICIENTS: tuple[float, ...] = tuple(
         ),
     )
 )  # fmt: skip
-"""(1 + 2·z) · e^(z²) · erfc(z) in u = (z − 3.75)/(z + 3.75), z ≥ 0, highest power first.
+"""Coefficients of (1 + 2·z) · e^(z²) · erfc(z), z ≥ 0, in u = (z − 3.75)/(z + 3.75), highest power first.
 
-Chebyshev interpolation at 80 points in 60 digits, cut at degree 22; relative error < 2^-52.
+They come from Chebyshev interpolation at 80 points in 60 digits, truncated at degree 22; relative error < 2^-52.
 """
 
 FARTHEST = 30.0
-"""Beyond, erfc is no float64."""
+"""The argument beyond which erfc is below the least float64."""
 
 ERF_SMALL = 0.5
 
 ERF_COEFFICIENTS: tuple[float, ...] = tuple(
     2 / math.sqrt(math.pi) * (-1.0) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(13, -1, -1)
 )
-"""Taylor's for erf(x)/x in x², |x| < 1/2; truncation < 2^-60."""
+"""Taylor coefficients of erf(x)/x in x², highest power first, for |x| < 1/2; truncation error < 2^-60."""
 
 
 def _upper(z: N) -> N:
-    """erfc of z ≥ 0; NaN stays NaN."""
+    """Returns erfc(z) for z ≥ 0; NaN stays NaN."""
     z = z.minimum(FARTHEST)
     u = (z - CENTRE) / (z + CENTRE)
     return exp(0.0 - z * z) * horner(ERFC_COEFFICIENTS, u) / (1.0 + 2.0 * z)
@@ -51,6 +51,6 @@ def erf(x: N) -> N:
 
 
 def erfc(x: N) -> N:
-    """1 − erf(x), relative error < 2^-42 also where that is tiny."""
+    """The complementary error function 1 − erf(x), relative error < 2^-42, for tiny results too."""
     y = _upper(x.magnitude())
     return x.less(0.0).choose(2.0 - y, y)

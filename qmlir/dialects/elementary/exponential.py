@@ -1,7 +1,7 @@
-"""exp, log and what is made of them.
+"""exp, log and functions built from them: powers, hyperbolic functions, sigmoid, softplus.
 
-exp, sigmoid and tanh use neither comparisons nor choices, so that they also serve kernels on vectors; the others are
-for scalars.
+exp, sigmoid and tanh use neither comparisons nor `choose`, so vector kernels can use them; the other functions are for
+arrays and for scalar kernels.
 """
 
 import math
@@ -23,14 +23,14 @@ LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 """ln 2 − LN2_HIGH."""
 
 EXP_LOWEST, EXP_HIGHEST = -708.0, 709.0
-"""Arguments are clamped to these: 2^n and the result stay normal numbers."""
+"""The range to which `exp` clamps its argument, so that 2^n and the result stay normal numbers."""
 
 EXP_COEFFICIENTS: tuple[float, ...] = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
-"""1/13!, …, 1/2!, 1, 1: Taylor's for exp(r), |r| ≤ ln 2 / 2, in the order of Horner's scheme; truncation < 2^-57."""
+"""Taylor coefficients of exp(r), |r| ≤ ln 2 / 2, highest power first: 1/13!, …, 1/2!, 1, 1; truncation < 2^-57."""
 
 
 def horner(coefficients: tuple[float, ...], x: N) -> N:
-    """The polynomial with these coefficients, highest power first; products and sums rounded separately."""
+    """Evaluates a polynomial by Horner's scheme, highest power first; products and sums are rounded separately."""
     total = x.same(coefficients[0])
     for coefficient in coefficients[1:]:
         total = total * x + coefficient
@@ -56,32 +56,32 @@ def exp(x: N) -> N:
 
 
 def exp_unbounded(x: N) -> N:
-    """e^x with 0 and ∞ beyond float64's range, within 3.5 ulp: the square of e^(x/2)."""
+    """e^x as the square of e^(x/2), within 3.5 ulp; 0 and ∞ beyond float64's range."""
     half = exp(x * 0.5)
     return half * half
 
 
 EXPM1_SMALL = 0.5
 EXPM1_COEFFICIENTS: tuple[float, ...] = tuple(1.0 / math.factorial(k) for k in range(15, 1, -1))
-"""Taylor's for (exp(x) − 1 − x) / x², |x| < 1/2; truncation < 2^-60."""
+"""Taylor coefficients of (exp(x) − 1 − x) / x², highest power first, for |x| < 1/2; truncation error < 2^-60."""
 
 
 def expm1(x: N) -> N:
-    """e^x − 1, also where that is small: within 4 ulp."""
+    """e^x − 1, within 4 ulp, for small x too."""
     series = x + x * x * horner(EXPM1_COEFFICIENTS, x)
     return x.magnitude().less(EXPM1_SMALL).choose(series, exp_unbounded(x) - 1.0)
 
 
 def sigmoid(x: N) -> N:
-    """1 / (1 + exp(0 − x)): within 2.5 ulp, also where the result is tiny; NaN stays NaN."""
+    """The logistic function 1 / (1 + exp(0 − x)), within 2.5 ulp, for tiny results too; NaN stays NaN."""
     return 1.0 / (1.0 + exp(0.0 - x))
 
 
 TANH_SMALL = 2.0**-12
-"""Below this square of the argument tanh is its series: (e − 1) would lose the leading bits."""
+"""The square of the argument below which `tanh` uses its series, because e − 1 would lose the leading bits."""
 
 TANH_COEFFICIENTS: tuple[float, ...] = (62 / 2835, -17 / 315, 2 / 15, -1 / 3)
-"""Taylor's for tanh(x)/x − 1 in t = x², highest power first, in the order of Horner's scheme."""
+"""Taylor coefficients of (tanh(x)/x − 1) / t in t = x², highest power first."""
 
 
 def tanh(x: N) -> N:
@@ -103,14 +103,17 @@ def tanh(x: N) -> N:
 
 
 LOG_COEFFICIENTS: tuple[float, ...] = tuple(2.0 / (2 * k + 1) for k in range(12, 0, -1))
-"""2/25, …, 2/5, 2/3: log((1 + s)/(1 − s)) = 2·s + s·t·(2/3 + 2/5·t + …), t = s² < 0.0295; truncation < 2^-60."""
+"""Coefficients 2/25, …, 2/5, 2/3 of log((1 + s)/(1 − s)) = 2·s + s·t·(2/3 + 2/5·t + …); highest power first.
+
+t = s² < 0.0295; truncation error < 2^-60.
+"""
 
 SMALLEST_NORMAL = 2.0**-1022
 SUBNORMAL_SHIFT = 54
 
 
 def log(x: N) -> N:
-    """The natural logarithm, within 2 ulp; −∞ of 0, NaN below.
+    """The natural logarithm, within 2 ulp; −∞ for 0, NaN for negative numbers.
 
     x = 2^n · m, m in (√½, √2];  s = (m − 1)/(m + 1);  t = s²
     result = n · LN2_HIGH + (2·s + (s·t·P(t) + n · LN2_LOW))
@@ -132,15 +135,15 @@ def log(x: N) -> N:
 
 
 def log1p(x: N) -> N:
-    """log(1 + x), also where x is small: within 4 ulp."""
+    """log(1 + x), within 4 ulp, for small x too."""
     u = 1.0 + x
-    lost = (x - (u - 1.0)) / u  # NaN at −1 and ∞, where nothing is lost
+    lost = (x - (u - 1.0)) / u  # NaN for x = −1 and x = ∞, where u is exact
     y = log(u)
     return lost.is_nan().choose(y, y + lost)
 
 
 def softplus(x: N) -> N:
-    """log(1 + e^x)."""
+    """softplus: log(1 + e^x)."""
     return x.maximum(0.0) + log1p(exp(0.0 - x.magnitude()))
 
 
@@ -148,9 +151,10 @@ POWER_ERROR = 2.0**-42
 
 
 def power(x: N, y: N) -> N:
-    """x^y as C has it: NaN for a negative base unless the exponent is a whole number; relative error < 2^-41.
+    """x^y as in C: NaN for a negative base unless the exponent is a whole number; relative error < 2^-41.
 
-    A result as near as that to a whole number below 2^40 is that number, so that whole powers of whole numbers are.
+    If a result is within a relative 2^-42 of a whole number below 2^40, the result is that number, so that whole
+    powers of whole numbers are exact.
     """
     result = exp_unbounded(y * log(x.magnitude()))
     nearest = result.minimum_number(2.0**40).round_even()
@@ -183,7 +187,7 @@ def cosh(x: N) -> N:
 
 
 HUGE = 2.0**28
-"""Above, 1 is nothing beside the square."""
+"""The argument above which 1 is negligible beside its square."""
 
 
 def asinh(x: N) -> N:

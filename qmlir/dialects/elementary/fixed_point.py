@@ -1,46 +1,46 @@
-"""Fractions as integers, the way gemmlowp computes with them: on i64, for arrays and for kernels (lanes.py).
+"""gemmlowp's fixed-point functions: fractions as integers on i64, for arrays and for kernels (lanes.py).
 
-Q(n) is a number with n bits before the point and 31 − n behind it, beside its sign: 1 is 2^(31 − n).
+A number in Q(n) has a sign, n integer bits and 31 − n fractional bits: 1 is stored as 2^(31 − n).
 """
 
 from qmlir.dialects.elementary.lanes import N
 
 ONE = (1 << 31) - 1
-"""1 in Q(0), as near as there is."""
+"""The largest number in Q(0), which stands for 1."""
 
 ROOT_OF_HALF = 1518500250
 """√½ in Q(0)."""
 
 
 def product(a: N, b: N | int) -> N:
-    """a · b / 2^31, half up: of Q(m) and Q(n) a Q(m + n)."""
+    """Returns a · b / 2^31, rounded half up: the product of a Q(m) and a Q(n) in Q(m + n)."""
     return (a * b + (1 << 30)) >> 31
 
 
 def half_away(x: N, bits: N | int) -> N:
-    """x · 2^−bits, half away from zero, for bits ≥ 0; below zero halves go down."""
+    """Returns x · 2^−bits, rounded half away from zero, for bits ≥ 0."""
     mask = (x.same(1) << bits) - 1
     rest, threshold = x & mask, mask.logical_shift(1) - (x >> 63)
     return (x >> bits) + (threshold - rest).logical_shift(63)
 
 
 def half_away_by_processor(x: N, bits: N) -> N:
-    """`half_away` of 32 bits as compiled code has it, which shifts by `bits` modulo 32, whatever their sign.
+    """Returns `half_away` of a 32-bit x as compiled code computes it, with shifts by `bits` modulo 32, of any sign.
 
-    Where the sixth bit of `bits` is set, the mask of the bits that are shifted out is −1. What is left of x is then one
-    more for x ≥ 0. C++ leaves shifts by 32 and more open; processors of x86-64 and AArch64 shift so.
+    C++ leaves shifts by 32 and more undefined; x86-64 and AArch64 processors shift modulo 32. If bit 5 of `bits` is
+    set, the mask of the dropped bits is −1, and the result for x ≥ 0 is the shifted x plus 1.
     """
     near = bits & 31
     return (bits & 32).equals(0).choose(half_away(x, near), (x >> near) + ((x >> 63) + 1))
 
 
 def saturated(x: N) -> N:
-    """x as 32 bits hold it."""
+    """Returns x saturated to 32 bits."""
     return x.maximum(-(1 << 31)).minimum(ONE)
 
 
 def leading_zeros(x: N) -> N:
-    """How many of 32 bits are 0 before the first 1, for x in [1, 2^32)."""
+    """Returns the number of leading zeros in 32 bits, for x in [1, 2^32)."""
     zeros, shifted = x.same(0), x
     for bits in (16, 8, 4, 2, 1):
         none = shifted.logical_shift(32 - bits).equals(0)
@@ -50,7 +50,7 @@ def leading_zeros(x: N) -> N:
 
 
 def reciprocal_of_one_plus(x: N) -> N:
-    """1 / (1 + x) in Q(0) for an x in [0, 1), Q(0): three steps of Newton's method on half the divisor."""
+    """Returns 1 / (1 + x) in Q(0) for an x of Q(0) in [0, 1), by three steps of Newton's method on half the divisor."""
     half_divisor = (x + ONE + 1) >> 1
     y = product(half_divisor, -1010580540) + 1515870810  # 48/17 − 32/17 · d, Q(2)
     for _ in range(3):
@@ -60,19 +60,21 @@ def reciprocal_of_one_plus(x: N) -> N:
 
 
 def reciprocal_of_sum(total: N, integer_bits: int) -> tuple[N, N]:
-    """(r, b) with 1 / total = r · 2^−b, r in Q(0), for a total of at least 1 in Q(`integer_bits`)."""
+    """Returns (r, b) with 1 / total = r · 2^−b, r in Q(0), for a total ≥ 1 in Q(`integer_bits`)."""
     zeros = leading_zeros(total)
     fraction = (total << zeros) - (1 << 31)
     return reciprocal_of_one_plus(fraction), integer_bits - zeros
 
 
 def quotient(x: N, y: N, multiplier: int, shift: int, *, wraps: bool = False) -> N:
-    """x / y · M for 32-bit integers and M = multiplier · 2^(shift − 31): 1 / y by three steps of Newton's method.
+    """Returns x / y · M for 32-bit integers and M = multiplier · 2^(shift − 31).
 
-    x is moved left as far as it goes; its product with 1 / y is rounded half up, and so is that one's with the
-    multiplier; what is left of the shifts rounds half away from zero. By 0 it is ±2^31 with the sign of x, and 0 of 0.
+    1 / y is computed by three steps of Newton's method. x is shifted left as far as 32 bits allow. Its product with
+    1 / y is rounded half up, and so is the product of that with the multiplier. The remaining shift rounds half away
+    from zero. For y = 0 the result is ±2^31 with the sign of x, or 0 if x = 0.
 
-    With `wraps` the last shift is a processor's: quotients below a half may then be anything, 0 among them.
+    With `wraps`, the last shift is modulo 32 as a processor's (`half_away_by_processor`): results whose magnitude is
+    below a half may then be wrong.
     """
     dividend = y.less(0).choose(x.negative(), x)
     inverse, bits = reciprocal_of_sum(y.magnitude().maximum(1), 31)
@@ -87,9 +89,9 @@ def quotient(x: N, y: N, multiplier: int, shift: int, *, wraps: bool = False) ->
 
 
 def inverse_root(x: N) -> tuple[N, N]:
-    """(r, b) with 1 / √x = r · 2^(−31 − b), b ≥ 0, for an x in [1, 2^31): five steps of Newton's method from 1.
+    """Returns (r, b) with 1 / √x = r · 2^(−31 − b), b ≥ 0, for an x in [1, 2^31).
 
-    They run on x · 4^n in [1/2, 2), Q(3).
+    The function takes five steps of Newton's method from the start 1, on x · 4^n in [1/2, 2), Q(3).
     """
     far = x.same((1 << 29) - 1).less(x)
     near = far.choose(x >> 2, x)
@@ -106,11 +108,14 @@ def inverse_root(x: N) -> tuple[N, N]:
 
 
 BARREL = ((-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401), (4, 242))
-"""(k, exp(−2^k) in Q(0))."""
+"""Pairs of k and exp(−2^k) in Q(0): the factors by which `exponential` multiplies for each set bit of its argument."""
 
 
 def exponential(x: N, integer_bits: int) -> N:
-    """e^x in Q(0) for x ≤ 0 in Q(`integer_bits`): a polynomial on the last quarter below 0, times e^(−2^k)."""
+    """Returns e^x in Q(0) for x ≤ 0 in Q(`integer_bits`).
+
+    The result is a polynomial on [−1/4, 0), multiplied by e^(−2^k) for each bit k of the remaining argument.
+    """
     behind = 31 - integer_bits
     quarter = 1 << behind - 2
     rest = (x & (quarter - 1)) - quarter
@@ -124,7 +129,7 @@ def exponential(x: N, integer_bits: int) -> N:
 
 
 def _near_zero(x: N) -> N:
-    """e^x for x in [−1/4, 0), Q(0): e^(−1/8) times the series of e^(x + 1/8) up to the fourth power."""
+    """Returns e^x for x in [−1/4, 0), Q(0): e^(−1/8) times the series of e^(x + 1/8) up to the fourth power."""
     z = x + (1 << 28)
     square = product(z, z)
     cube, fourth = product(square, z), product(square, square)
@@ -135,10 +140,10 @@ def _near_zero(x: N) -> N:
 
 
 def logarithm(x: N, integer_bits: N | int) -> N:
-    """ln x in Q(5) for an x of at least 1 in Q(`integer_bits`): e · ln 2 + ln(r · 2^(1/4)), r in [√½, 1].
+    """Returns ln x in Q(5) for an x ≥ 1 in Q(`integer_bits`), as e · ln 2 + ln(r · 2^(1/4)) with r in [√½, 1].
 
-    r is x · 2^n or x · 2^n · √½, whichever is less, and e accordingly a quarter more or less than an integer. The
-    second logarithm is a quotient of polynomials in r − 2^(−1/4). Computed in Q(6).
+    r is the lesser of x · 2^n and x · 2^n · √½; e is accordingly an integer plus or minus a quarter. The second
+    logarithm is a quotient of polynomials in r − 2^(−1/4). The exponent e is computed in Q(6).
     """
     behind, quarter = 25, 1 << 23
     zeros, upper = leading_zeros(x), leading_zeros(product(x, ROOT_OF_HALF)) - 1

@@ -1,16 +1,17 @@
-"""Arithmetic written once: for numpy arrays here, and for the values of the CPU's kernels in lowering/value.py.
+"""The arithmetic in which formulas are written once: on numpy arrays here, on values of CPU kernels elsewhere.
 
 A formula such as
 
     def softplus(x: N) -> N:
         return x.maximum(0.0) + log1p(exp(0.0 - x.magnitude()))
 
-takes anything with the operators of `Arithmetic`. On `Lanes`, a thin shell around an array, it is what `evaluate`
-computes; on `Value` it writes the operations of a kernel. Both are IEEE operations in the same order, so both give the
-same bits, whoever's library is installed.
+takes any type with the operators of `Arithmetic`. On `Lanes`, a thin wrapper around a numpy array, the formula computes
+the result of `evaluate`. On `Value` (lowering/value.py), it emits the operations of a CPU kernel. Both are the same
+IEEE operations in the same order, so both give the same bits, independent of the installed math libraries.
 
-Integers are signless, as on the loops level: where signedness matters the operation is told. They wrap around; a
-quotient or a remainder by zero is 0. Comparisons yield i1, floats compared as IEEE has it: false beside NaN.
+Integers are signless, as on the loops level: operations for which signedness matters take an `unsigned` argument.
+Integers wrap around; a quotient or a remainder by zero is 0. Comparisons yield i1; float comparisons follow IEEE and
+are false if an operand is NaN.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 class Arithmetic(Protocol):
-    """What formulas may do with a number; the other operand is another one or a Python number of the same type."""
+    """The operations that formulas may use; the other operand is a value of the same type or a Python number."""
 
     @property
     def element(self) -> Attribute:
@@ -71,11 +72,11 @@ class Arithmetic(Protocol):
 
 
 N = TypeVar("N", bound=Arithmetic)
-"""`Lanes`, or the `Value` of the loops level."""
+"""The type of numbers in a formula: `Lanes`, or `Value` of lowering/value.py."""
 
 
 class Lanes:
-    """An array of one of the loops level's element types: a float, a signless integer, or i1."""
+    """A numpy array with an element type of the loops level: a float, a signless integer, or i1."""
 
     __slots__ = ("array",)
 
@@ -96,7 +97,7 @@ class Lanes:
         return self.array.view(bits_dtype(self.array.dtype))
 
     def same(self, other: "Lanes | float") -> "Lanes":
-        """`other` in the type of this value."""
+        """Returns `other` itself if it is `Lanes`; a Python number becomes a scalar of this value's element type."""
         return other if isinstance(other, Lanes) else Lanes(np.array(other, self.array.dtype))
 
     # -- arithmetic --------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ class Lanes:
         return self._with(np.left_shift, other)
 
     def __rshift__(self, other: "Lanes | int") -> "Lanes":
-        """Arithmetic shift."""
+        """Arithmetic right shift."""
         return self._with(np.right_shift, other)
 
     def logical_shift(self, other: "Lanes | int") -> "Lanes":
@@ -146,7 +147,7 @@ class Lanes:
         return Lanes(self._unsigned() >> self.same(other)._unsigned())
 
     def quotient(self, other: "Lanes", *, unsigned: bool = False) -> "Lanes":
-        """Integer quotient rounded toward zero; 0 for a divisor of 0, and the least integer by −1 is itself."""
+        """Integer quotient rounded toward zero; 0 for a divisor of 0. The least integer divided by −1 is itself."""
         a, b, safe = self._division(other, unsigned)
         floor = a // safe
         toward_zero = floor + ((a % safe != 0) & ((a < 0) != (safe < 0))).astype(a.dtype)
@@ -154,51 +155,51 @@ class Lanes:
         return Lanes(np.where(b == 0, a.dtype.type(0), whole))
 
     def remainder(self, other: "Lanes", *, unsigned: bool = False) -> "Lanes":
-        """What `quotient` leaves, with the dividend's sign; 0 for a divisor of 0."""
+        """The remainder of `quotient`, with the dividend's sign; 0 for a divisor of 0."""
         a, _, safe = self._division(other, unsigned)
         return Lanes(np.fmod(a, safe))  # by 1 where the divisor is 0 or −1
 
     def _division(self, other: "Lanes", unsigned: bool) -> tuple[Array, Array, Array]:
-        """Dividend, divisor, and the divisor with 1 in place of 0 and −1, which machines cannot always divide by."""
+        """Returns dividend, divisor, and a safe divisor: 1 in place of 0 and −1, which can trap on some machines."""
         a, b = (self._unsigned(), other._unsigned()) if unsigned else (self.array, other.array)
         unsafe = (b == 0) if unsigned else (b == 0) | (b == -1)
         return a, b, np.where(unsafe, b.dtype.type(1), b)
 
     def maximum(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
-        """The greater one; NaN where either is NaN, and 0 of 0 and −0."""
+        """The greater operand; NaN if either is NaN, and 0 for the operands 0 and −0."""
         rhs = self.same(other)
         if unsigned:
             return Lanes(np.maximum(self._unsigned(), rhs._unsigned()))
         greater = np.maximum(self.array, rhs.array)
         if greater.dtype.kind == "f" and rhs.array.ndim == 0 and rhs.array == 0 and not np.signbit(rhs.array):
-            return Lanes(greater + rhs.array)  # of relu, most often: one addition makes each −0 a 0
+            return Lanes(greater + rhs.array)  # the common case, relu: the addition of 0 turns each −0 into 0
         return Lanes(_of_zeros(self.array, rhs.array, greater, np.add))
 
     def minimum(self, other: "Lanes | float", *, unsigned: bool = False) -> "Lanes":
-        """The lesser one; NaN where either is NaN, and −0 of 0 and −0."""
+        """The lesser operand; NaN if either is NaN, and −0 for the operands 0 and −0."""
         rhs = self.same(other)
         if unsigned:
             return Lanes(np.minimum(self._unsigned(), rhs._unsigned()))
         return Lanes(_of_zeros(self.array, rhs.array, np.minimum(self.array, rhs.array), lambda a, b: -(-a - b)))
 
     def maximum_number(self, other: "Lanes | float") -> "Lanes":
-        """The greater float; `other`, which is no NaN, where self is NaN."""
+        """The greater float; `other` if self is NaN. `other` must not be NaN."""
         return self._with(np.fmax, other)
 
     def minimum_number(self, other: "Lanes | float") -> "Lanes":
-        """The lesser float; `other`, which is no NaN, where self is NaN."""
+        """The lesser float; `other` if self is NaN. `other` must not be NaN."""
         return self._with(np.fmin, other)
 
     def negative(self) -> "Lanes":
-        """−self: of a float the sign turned, of an integer 0 − self."""
+        """−self: for a float, the sign bit is flipped; for an integer, 0 − self."""
         return Lanes(np.negative(self.array))
 
     def magnitude(self) -> "Lanes":
-        """|self|; the least integer is itself."""
+        """|self|; the magnitude of the least integer is that integer itself."""
         return Lanes(np.abs(self.array))
 
     def with_sign_of(self, other: "Lanes") -> "Lanes":
-        """The float's magnitude with the sign of another."""
+        """The magnitude of this float with the sign of `other`."""
         return self._with(np.copysign, other)
 
     def round_even(self) -> "Lanes":
@@ -206,15 +207,15 @@ class Lanes:
         return Lanes(np.rint(self.array))
 
     def floor(self) -> "Lanes":
-        """The greatest integer not above, as a float."""
+        """The greatest integer not above self, as a float."""
         return Lanes(np.floor(self.array))
 
     def ceiling(self) -> "Lanes":
-        """The least integer not below, as a float."""
+        """The least integer not below self, as a float."""
         return Lanes(np.ceil(self.array))
 
     def square_root(self) -> "Lanes":
-        """Correctly rounded; NaN below zero."""
+        """The correctly rounded square root; NaN for negative numbers."""
         with np.errstate(invalid="ignore"):
             return Lanes(np.sqrt(self.array))
 
@@ -244,9 +245,11 @@ class Lanes:
     # -- types -------------------------------------------------------------------------------------------------
 
     def to(self, element: Attribute, *, unsigned: bool = False) -> "Lanes":
-        """The same number in another type: integers extended or truncated, floats rounded to nearest even.
+        """Converts to another element type: integers are extended or truncated, floats rounded to nearest even.
 
-        A float that becomes an integer must fit it; `unsigned` says how the integer, old or new, counts.
+        Args:
+            element: The new element type; a float that is converted to an integer must fit it.
+            unsigned: Whether the integer, source or result, is unsigned.
         """
         source, dtype = self.array, dtype_of(element)
         if unsigned and source.dtype.kind == "i":
@@ -257,12 +260,12 @@ class Lanes:
             return Lanes(source.astype(dtype))
 
     def bits(self, element: Attribute) -> "Lanes":
-        """The same bits under another type of the same width."""
+        """Reinterprets the bits as another type of the same width."""
         return Lanes(self.array.view(dtype_of(element)))
 
 
 def _of_zeros(a: Array, b: Array, result: Array, function: Callable[[Array, Array], Any]) -> Array:
-    """The result, but that of a function where both operands are zeros of a float, whose order numpy leaves open."""
+    """Returns `result`, with `function(a, b)` where both float operands are zeros, which numpy does not order."""
     if result.dtype.kind != "f" or (b.ndim == 0 and b != 0):
         return result
     return np.where((a == 0) & (b == 0), function(a, b), result)

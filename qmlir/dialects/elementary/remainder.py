@@ -1,21 +1,21 @@
-"""The remainder of two floats, exact, for scalars."""
+"""The exact remainder of two f32, for arrays and for scalar kernels."""
 
 import math
 
 from qmlir.dialects.elementary.lanes import N
 
 STEP = 28
-"""Bits of the quotient found at a time: times the 24 bits of an f32 they are exact in f64."""
+"""Bits of the quotient found in each step: their product with the 24 bits of an f32 is exact in f64."""
 
 STEPS = 10
-"""Two f32 are at most 277 powers of two apart, the subnormal ones among them."""
+"""The number of steps: two f32, subnormal ones included, are at most 277 powers of two apart."""
 
 
 def float_remainder(a: N, b: N) -> N:
-    """What a division of two f32, given as f64, leaves when its quotient is rounded toward zero; a's sign.
+    """Returns the remainder of two f32, given as f64, for a quotient rounded toward zero; it has the sign of a.
 
-    NaN for a divisor of 0 and a dividend of ∞. Long division with digits of 28 bits: each product and each difference
-    is exact, and a digit that is one too large or too small is put right.
+    The result is NaN for a divisor of 0 and for a dividend of ∞. The function is a long division with digits of 28
+    bits: each product and each difference is exact, and a digit that is off by 1 is corrected.
     """
     rest, divisor = a.magnitude(), b.magnitude()
     finite = divisor.minimum_number(2.0**128)
@@ -30,6 +30,6 @@ def float_remainder(a: N, b: N) -> N:
 
 
 def floored_remainder(rest: N, b: N) -> N:
-    """The remainder with the divisor's sign: that of a quotient rounded down."""
+    """Turns a result of `float_remainder` into the remainder of a quotient rounded down, with the divisor's sign."""
     moved = (rest.less(0.0) ^ b.less(0.0)).choose(rest + b, rest)
     return rest.equals(0.0).choose(rest.with_sign_of(b), moved)

@@ -1,4 +1,4 @@
-"""How the blocks of a sub-channel type must fit the tensor they quantize: upstream's rules, in upstream's words."""
+"""Checks that the blocks of a sub-channel type fit the tensor they quantize: upstream's rules and error messages."""
 
 from typing import TypeAlias, cast
 
@@ -9,14 +9,14 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.quant.foreign import SubChannelType
 
 Shape: TypeAlias = tuple[int | None, ...] | None
-"""A tensor's shape, `UNRANKED`, or None for a scalar."""
+"""The shape of a ranked tensor, `UNRANKED`, or None for a scalar."""
 
 UNRANKED: tuple[None] = (None,)
 """The shape of a tensor of unknown rank."""
 
 
 def shape_of(type: Attribute) -> Shape:
-    """The shape of a tensor or a scalar."""
+    """Returns the shape of a tensor or a scalar type."""
     if isinstance(type, TensorType):
         return cast(TensorType[Attribute], type).get_shape()
     return UNRANKED if isinstance(type, UnrankedTensorType) else None
@@ -26,7 +26,7 @@ def verify_blocks(op_name: str, blocks: SubChannelType, shape: Shape) -> None:
     """Checks that a sub-channel type can be the element type of a tensor of this shape.
 
     Raises:
-        VerifyException: It cannot; the message names the operation.
+        VerifyException: The type does not fit the tensor; the message names the operation.
     """
     if shape is None:
         raise VerifyException(f"'{op_name}' scalar types may not use sub-channel quantization: got {blocks}")

@@ -1,14 +1,16 @@
-"""Ranges of least information lost: the Kullback-Leibler searches of Glow and of TVM. numpy only.
+"""Kullback-Leibler calibration: Glow's and TVM's searches for the range that loses the least information. numpy only.
 
-Both try windows of a histogram, from all of it to as few bins as there are quantized ones. P is what the window
-holds, the tails added to its end bins; Q is what is left of it after merging its bins into the quantized ones: a
-merged bin's mass, spread evenly over those of its bins that are not empty. Both get a little mass in empty bins,
-taken from the others; the window of the least D(P‖Q) = Σ p·ln(p / q) wins.
+Both searches try windows of a histogram, from the whole histogram down to as many bins as there are quantized bins.
+Distribution P is the histogram inside the window, with the counts outside (the tails) added to its end bins.
+Distribution Q is the window after quantization: its bins are merged into the quantized bins, and the mass of each
+merged bin is spread evenly over its bins that are not empty. In both, empty bins get a little mass, taken from the
+other bins. The window with the least D(P‖Q) = Σ p·ln(p / q) wins.
 
-Glow computes in float32, one after another; its result is reproduced to the last bit, so here the sums are too: numpy
+Glow sums in float32, sequentially, and its result is reproduced bit for bit. The sums here have the same order: numpy
 adds the rows of a [bins, windows] array one after another. Logarithms are correctly rounded, as the C library's are
-in all but very few cases. That takes a logarithm for each bin of each window, so only windows that come near the
-least divergence by a formula over merged bins, with sums of the histogram taken once, are computed so.
+in all but very few cases. The exact divergence takes a logarithm for each bin of each window. It is therefore computed
+only for windows whose estimate is near the least one; the estimate is a formula over merged bins that uses prefix
+sums of the histogram.
 """
 
 import numpy as np
@@ -19,32 +21,32 @@ Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 
 LEVELS = 255
-"""Quantized bins, whatever the precision: int8's without one end, as Glow and TVM have it."""
+"""The number of quantized bins for every precision: that of int8 less one, as in Glow and TVM."""
 
 _EMPTY = np.float32(0.0001)
 _RELATIVE, _ABSOLUTE = 4e-4, 2e-5
-"""How far an estimate and its divergence may be apart: half as much again as is seen near the least."""
+"""The assumed error of an estimate: 1.5 times the largest error seen near the least divergence."""
 
 _LARGEST_LOSS = 0.04
-"""The largest share of a count that filled bins may lose to empty ones for an estimate to be `_ABSOLUTE`ly right."""
+"""The largest share of a count that filled bins may lose to empty bins for an estimate to be within `_ABSOLUTE`."""
 
 _CHUNK = 64
-"""Windows computed together: enough to fill vectors, few enough to stay in cache and near one width."""
+"""The number of windows computed together: enough to fill vectors, few enough for the cache and for similar widths."""
 
 
 def glow_range(
     counts: Float32s, lo: float, hi: float, *, symmetric: bool, glow_exact: bool = False
 ) -> tuple[float, float]:
-    """Glow's optimizeKL: the window of least divergence of a histogram over [lo, hi].
+    """Returns the range of the window with the least divergence, by Glow's optimizeKL.
 
     Args:
-        counts: [bins], bins ≥ 255; whole numbers.
-        lo: A float32 number.
-        hi: Another, larger; for a symmetric window lo < 0 < hi.
-        symmetric: Take a bin from each side at each step, and extend the result to the ratio of lo and hi. If not, two
-            bins go that hold least: one from each side, or two from one.
-        glow_exact: Whether a window that holds nothing has no divergence, so that values far from zero all saturate;
-            here it has an infinite one.
+        counts: The histogram over [lo, hi]: whole numbers, [bins] with bins ≥ 255.
+        lo: The lower end of the histogram, a float32 number.
+        hi: The upper end, a larger float32 number; a symmetric window needs lo < 0 < hi.
+        symmetric: Whether each step drops one bin from each side, and the result is widened to the ratio lo : hi.
+            Otherwise each step drops the two bins with the least count: one from each side, or both from one side.
+        glow_exact: Whether a window without values has the divergence 0, as in Glow, so that values far from zero all
+            saturate; otherwise its divergence is infinite.
     """
     low, high = np.float32(lo), np.float32(hi)
     width = (high - low) / np.float32(len(counts))
@@ -62,14 +64,14 @@ def glow_range(
 
 
 def tvm_threshold(counts: Float32s, width: float, levels: int = LEVELS) -> float:
-    """TVM's threshold for a symmetric range: the end of the window around zero of least divergence.
+    """Returns TVM's threshold for a symmetric range: the upper end of the window around zero with the least divergence.
 
-    Unlike Glow's, the mass of a merged bin is spread over the bins that are not empty with the tails.
+    Unlike in Glow's search, a bin that only a tail fills counts as filled when the mass of a merged bin is spread.
 
     Args:
-        counts: [2·n + 1], the middle bin around zero; 2·n + 1 ≥ levels.
-        width: Of a bin.
-        levels: Quantized bins, an odd number.
+        counts: The histogram, [2·n + 1] with the middle bin around zero; 2·n + 1 ≥ levels.
+        width: The width of a bin.
+        levels: The number of quantized bins, odd.
     """
     middle = len(counts) // 2
     halves = np.arange(levels // 2, middle + 1)
@@ -86,15 +88,17 @@ def least_divergence(
     spread_tails: bool = False,
     of_nothing: float = np.inf,
 ) -> int:
-    """The first window of least divergence; one that holds no value has the divergence `of_nothing`.
+    """Returns the index of the first window with the least divergence.
 
-    Other arguments are those of `divergences`.
+    A window without values has the divergence `of_nothing`. The other arguments are those of `divergences`.
     """
     held = np.concatenate([[0.0], np.cumsum(counts, dtype=np.float64)])
     empty = held[stops + 1] == held[starts]
     guess = np.where(empty, of_nothing, _estimates(counts, starts, stops, levels, spread_tails))
     least = np.fmin.reduce(guess, initial=np.inf)
-    near = np.nonzero(~(guess > least * (1 + _RELATIVE) + _ABSOLUTE))[0]  # NaN, which nobody knows, may be the least
+    near = np.nonzero(~(guess > least * (1 + _RELATIVE) + _ABSOLUTE))[
+        0
+    ]  # a NaN estimate is unknown, so it may be the least
     found = divergences(counts, starts[near], stops[near], levels, spread_tails=spread_tails)
     return int(near[np.where(empty[near], of_nothing, found).argmin()])
 
@@ -105,7 +109,7 @@ def _symmetric_windows(bins: int) -> tuple[Int64s, Int64s]:
 
 
 def _least_loss_windows(counts: Float32s) -> tuple[Int64s, Int64s]:
-    """(first, last) bins of Glow's asymmetric windows, which lose what counts least at each step."""
+    """Returns (first, last) bins of Glow's asymmetric windows; each step drops the two bins with the least count."""
     held: list[float] = counts.tolist()
     start, stop = 0, len(held) - 1
     windows: list[tuple[int, int]] = []
@@ -132,14 +136,14 @@ def _least_loss_windows(counts: Float32s) -> tuple[Int64s, Int64s]:
 def divergences(
     counts: Float32s, starts: Int64s, stops: Int64s, levels: int = LEVELS, *, spread_tails: bool = False
 ) -> Float32s:
-    """D(P‖Q) of each window, float32.
+    """Returns the divergence D(P‖Q) of each window, float32.
 
     Args:
-        counts: [bins].
-        starts: First bin of each window.
-        stops: Last bin of each.
-        levels: Quantized bins.
-        spread_tails: Whether an end bin that only a tail fills shares in its merged bin's mass.
+        counts: The histogram, [bins].
+        starts: The first bin of each window, [windows].
+        stops: The last bin of each window, [windows].
+        levels: The number of quantized bins.
+        spread_tails: Whether an end bin that only a tail fills takes a share of its merged bin's mass.
     """
     pieces = [
         _divergences(counts, starts[i : i + _CHUNK], stops[i : i + _CHUNK], levels, spread_tails)
@@ -149,15 +153,15 @@ def divergences(
 
 
 def _estimates(counts: Float32s, starts: Int64s, stops: Int64s, levels: int, spread_tails: bool) -> Float64s:
-    """The divergences within `_RELATIVE` and `_ABSOLUTE`, by a formula over merged bins; NaN where it does not hold.
+    """Estimates the divergences within `_RELATIVE` and `_ABSOLUTE`, by a formula over merged bins; NaN if invalid.
 
-    With h the counts of a window's filled bins, its tails on the end ones, e what each loses to empty bins, and Q the
-    same in all filled bins of a merged bin,
+    h are the counts of a window's filled bins, with the tails added to the end bins. e is the mass that each filled
+    bin loses to empty bins. Q is equal in all filled bins of a merged bin. Then
 
         Σ p·ln(p/q) = (Σ (h − e)·ln(h − e) − Σ_merged ln Q · Σ (h − e)) / ΣP + ln(ΣQ / ΣP)
 
-    where the first sum, for e « h, is Σ h·ln h − e·Σ (1 + ln h) + e²/2 · Σ 1/h: sums of the histogram from its start.
-    A window with very few filled bins takes so much from each that e is no longer small: the formula does not hold.
+    For e « h, the first sum is Σ h·ln h − e·Σ (1 + ln h) + e²/2 · Σ 1/h, which needs prefix sums of the histogram only.
+    In a window with very few filled bins e is not small, and the formula does not hold: the estimate is NaN.
     """
     h = counts.astype(np.float64)
     filled = h > 0
@@ -167,7 +171,7 @@ def _estimates(counts: Float32s, starts: Int64s, stops: Int64s, levels: int, spr
         np.concatenate([[0.0], np.cumsum(each)]) for each in (h, filled, h * log, log, inverse)
     )
     total, sizes = mass[-1], stops - starts + 1
-    # P: the bins between the ends by sums, the ends by themselves.
+    # P: prefix sums give the bins between the end bins; the end bins are added separately.
     left, right = mass[starts + 1], total - mass[stops]
     holes = sizes - (number[stops] - number[starts + 1]) - (left > 0) - (right > 0)
     lost = _lost(holes, sizes)
@@ -175,7 +179,7 @@ def _estimates(counts: Float32s, starts: Int64s, stops: Int64s, levels: int, spr
     first -= lost * (logs[stops] - logs[starts + 1] + number[stops] - number[starts + 1])
     first += lost**2 / 2 * (inverses[stops] - inverses[starts + 1])
     first += _times_log(left - lost) + _times_log(right - lost)
-    # Q: its end bins by themselves, those between by sums.
+    # Q: the first and the last merged bin are computed separately; prefix sums give the merged bins between them.
     merged = sizes // levels
     second, last = starts + merged, starts + merged * (levels - 1)
     in_q, spread_over = mass[last] - mass[second], number[last] - number[second]
@@ -204,20 +208,20 @@ def _between_ends(
     lost: Float64s,
     q_lost: Float64s,
 ) -> Float64s:
-    """Σ (m − lost · n) · ln(m / n − q_lost) of each window, over all merged bins but the first and the last.
+    """Returns Σ (m − lost · n) · ln(m / n − q_lost) of each window, over all merged bins but the first and the last.
 
-    Here m is the mass of a merged bin, and n how many of its bins are filled. Those of one width are a list of the
-    histogram, by where they begin, of which a window sums every width-th: a difference of two such sums. What a
-    filled bin of Q loses to empty ones, `q_lost` « m / n, enters by its powers up to the third.
+    m is the mass of a merged bin, and n the number of its filled bins. For each width of a merged bin, the terms are
+    computed for every start in the histogram. A window sums every width-th term: a difference of two strided prefix
+    sums. The loss `q_lost` « m / n enters by its powers up to the third.
 
     Args:
-        mass: Counts below the start of each bin, and of all.
-        number: Filled bins below it.
-        starts: First bin of each window.
-        merged: How many bins each merges.
-        levels: To how many.
-        lost: What a filled bin of P loses.
-        q_lost: What one of Q loses.
+        mass: Prefix sums of the counts, [bins + 1].
+        number: Prefix sums of the number of filled bins, [bins + 1].
+        starts: The first bin of each window, [windows].
+        merged: The number of bins in each merged bin, [windows].
+        levels: The number of merged bins.
+        lost: The mass that a filled bin of P loses to empty bins, [windows].
+        q_lost: The mass that a filled bin of Q loses to empty bins, [windows].
     """
     result = np.zeros(len(starts))
     for width in np.unique(merged).tolist():
@@ -234,7 +238,7 @@ def _between_ends(
 
 
 def _every(terms: Float64s, step: int) -> Float64s:
-    """Sums of every `step`-th term before each place: [rows, n] → [rows, n + step or more]."""
+    """Returns strided prefix sums, at i the sum of terms i − step, i − 2·step, …: [rows, n] → [rows, ≥ n + step]."""
     rows, n = terms.shape
     padded = np.zeros((rows, -(-n // step) + 1, step))
     padded[:, 1:].reshape(rows, -1)[:, :n] = terms
@@ -242,7 +246,7 @@ def _every(terms: Float64s, step: int) -> Float64s:
 
 
 def _lost(holes: Float64s, sizes: Int64s) -> Float64s:
-    """What each filled bin loses to the empty ones."""
+    """Returns the mass that each filled bin of a window loses to the empty bins; 0 if it would be 1 or more."""
     lost = float(_EMPTY) * holes / np.maximum(sizes - holes, 1)
     return np.where(lost < 1, lost, 0.0)
 
@@ -283,7 +287,7 @@ def _divergences(counts: Float32s, starts: Int64s, stops: Int64s, levels: int, s
 
 
 def _fill_empty(mass: Float32s, inside: npt.NDArray[np.bool_], sizes: Int64s) -> None:
-    """Gives empty bins a little, taken evenly from the others; not if these would lose a whole count each."""
+    """Gives empty bins a little mass in place, taken evenly from the others, unless these would lose 1 or more each."""
     empty = inside & (mass == 0)
     holes = empty.sum(axis=0)
     others = np.maximum(sizes - holes, 1)

@@ -1,4 +1,4 @@
-"""Types of one shape with other elements: a scalar, a tensor or a tensor of unknown rank, before and after a cast."""
+"""Types with the same shape but other elements, as before and after a cast: scalars, ranked and unranked tensors."""
 
 from typing import cast
 
@@ -9,7 +9,7 @@ from qmlir.dialects.quant.foreign import any_quantized_element
 
 
 def with_element(type: Attribute, element: Attribute) -> Attribute:
-    """The type of `type`'s shape whose elements are `element`s; of a scalar, `element` itself."""
+    """Returns a type with the shape of `type` and elements of type `element`; for a scalar, `element` itself."""
     if isinstance(type, TensorType):
         tensor = cast(TensorType[Attribute], type)
         return TensorType(element, tensor.get_shape(), tensor.encoding)
@@ -17,9 +17,9 @@ def with_element(type: Attribute, element: Attribute) -> Attribute:
 
 
 def stored_type(type: Attribute) -> Attribute:
-    """The type of what a quantized scalar or tensor stores; one that is not quantized stays as it is.
+    """Returns a quantized scalar or tensor type with its storage type as elements; other types unchanged.
 
-    The elements are `NoneAttr` where the quantized type says nothing of storage.
+    The elements are `NoneAttr` if the quantized type has no storage type (`!quant.calibrated`).
     """
     quantized = any_quantized_element(type)
     return type if quantized is None else with_element(type, quantized.storage_type)

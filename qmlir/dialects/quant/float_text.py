@@ -1,12 +1,12 @@
-"""Floats as MLIR prints them: digit for digit what upstream writes, and exact when read back.
+"""Prints floats as MLIR does: the same digits as upstream, and the exact value when parsed again.
 
-Upstream prints a float in the first of three forms that gives the same float again: six significant digits
-(`1.000000e-01`), as many digits as the format needs without trailing zeros (`0.0039215686274509803`, or
-`3.9215686274509803E-6` below 0.001), and the bits in hexadecimal where those digits have no point.
+Upstream prints a float in the first of three forms that parses to the same float: six significant digits
+(`1.000000e-01`); as many digits as the format needs, without trailing zeros (`0.0039215686274509803`, or
+`3.9215686274509803E-6` below 0.001); or its bits in hexadecimal, if those digits have no decimal point.
 
-The digits come from LLVM's own conversion. It first cuts the exact value to little more than the wanted digits, then
-rounds half up, so the last digit is not always the nearest one and Python's formatting cannot stand in: 0.998 cut to
-six digits is 0.997999, which is another number, and prints as `0.998`.
+The digits follow LLVM's conversion. It first truncates the exact value to slightly more than the wanted digits, then
+rounds half up. The last digit is therefore not always the nearest one, and Python's formatting cannot replace it: 0.998
+becomes 0.997999 in six digits, which is another number, and prints as `0.998`.
 """
 
 import math
@@ -26,15 +26,15 @@ from xdsl.ir import Attribute
 
 SHORT_DIGITS = 6
 MAX_PADDING = 3
-"""Zeros next to the point up to which a number is written out and not in scientific form."""
+"""The largest number of zeros next to the decimal point for which a number is not printed in scientific form."""
 
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """What a float type can hold.
+    """The precision and range of a float type.
 
-    precision  bits of the significand, the hidden one among them
-    lowest     exponent of the smallest positive value, 2 ** lowest
+    precision  number of significand bits, including the hidden bit
+    lowest     exponent of the smallest positive value, which is 2 ** lowest
     largest    the largest finite value
     """
 
@@ -48,7 +48,7 @@ class FloatFormat:
         return math.ldexp(1.0, self.lowest)
 
     def rounded(self, value: float) -> float:
-        """The nearest value the format holds, half to even; `value` is finite."""
+        """Rounds a finite value to the nearest value of the format, half to even; infinity beyond its range."""
         if self == F64 or value == 0:
             return value
         step = max(math.frexp(value)[1] - self.precision, self.lowest)
@@ -67,7 +67,7 @@ _FORMATS: dict[type[Attribute], FloatFormat] = {
 
 
 def float_format(type: Attribute) -> FloatFormat | None:
-    """What a float type holds; None for f80 and f128, which hold more than a Python float does, and for other types."""
+    """Returns the format of a float type; None for f80 and f128, which exceed a Python float, and for other types."""
     if not isinstance(type, ReducedPrecisionFloatType):
         return _FORMATS.get(type.__class__)
     semantics = type.SEMANTICS
@@ -80,15 +80,15 @@ def float_format(type: Attribute) -> FloatFormat | None:
         semantics.nan_encoding == FloatNanEncoding.ALL_ONES
         and semantics.nonfinite != FloatNonfiniteBehavior.FINITE_ONLY
     ):
-        top, fraction = (top, fraction - 1) if mantissa else (top - 1, 0)  # the very last one is NaN
+        top, fraction = (top, fraction - 1) if mantissa else (top - 1, 0)  # the last encoding is NaN
     return FloatFormat(mantissa + 1, lowest, math.ldexp((1 << mantissa) + fraction, top - bias - mantissa))
 
 
 def float_text(value: float, format: FloatFormat = F64) -> str:
-    """A float as upstream prints one of that format.
+    """Prints a float as upstream prints a value of that format.
 
-    Where upstream falls back on the bits, these are always the 64 of the value: upstream writes a narrower format's
-    own bits, which it then reads back as another number.
+    The hexadecimal form always has the 64 bits of the float64 value. Upstream prints the bits of a narrower format,
+    which it then parses as another number.
     """
     if not math.isfinite(value):
         return _bits(value)
@@ -120,7 +120,7 @@ def _bits(value: float) -> str:
 
 
 def _digits(value: float, most: int) -> tuple[str, int]:
-    """Up to `most` decimal digits of a positive value, without trailing zeros, and the power of ten of the last one."""
+    """Returns up to `most` digits of a positive value, without trailing zeros, and the last digit's power of ten."""
     fraction, power = math.frexp(value)
     whole, power = int(math.ldexp(fraction, 53)), power - 53
     zeros = (whole & -whole).bit_length() - 1

@@ -1,12 +1,12 @@
-"""The rest of upstream's quantized types: read, checked, cast and printed, and refused by all who compute.
+"""Upstream's other ("foreign") quantized types: they are parsed, verified, cast and printed, but never computed with.
 
-    !quant.uniform<u8:f32:{0:1, 1:2}, {{2.0:120, 3.0:127}, {4.0, 5.0}}>   sub-channel: one pair for each block
+    !quant.uniform<u8:f32:{0:1, 1:2}, {{2.0:120, 3.0:127}, {4.0, 5.0}}>   sub-channel: a scale for each block
     !quant.uniform<f8E5M2:f32, 2.0>                                       small floats as storage
-    !quant.any<i8<-8:7>:f32>                                              storage, and nothing about its meaning
-    !quant.calibrated<f32<-0.998:1.2321>>                                 a range, and no storage yet
+    !quant.any<i8<-8:7>:f32>                                              storage without scale and zero point
+    !quant.calibrated<f32<-0.998:1.2321>>                                 a range, no storage yet
 
-`QuantizedType` is any of them or a `UniformType`; the casts accept it. The compiler asks for `UniformType`, so a
-foreign type is to it like any element type that it has no rule for.
+`QuantizedType` is any of these types or a `UniformType`; the casts accept all of them. The rest of the compiler asks
+for `UniformType` and treats a foreign type like any element type that it has no rule for.
 """
 
 from collections.abc import Sequence
@@ -54,15 +54,15 @@ def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
 
 
 def _cast_type(storage: Attribute) -> Attribute:
-    """What `quant.scast` has on the other side: integers are signless there."""
+    """Returns the type that `quant.scast` has on its storage side: integers are signless there."""
     return IntegerType(cast(IntegerType, storage).width.data) if isinstance(storage, IntegerType) else storage
 
 
 @irdl_attr_definition
 class SubChannelType(ScaledType):
-    """Blocks of a tensor with a scale and a zero point each; build it with `of`.
+    """A quantized type with a scale and a zero point for each block of a tensor; build it with `of`.
 
-    (S1) scales and zero points are as many as the shape of the blocks says
+    (S1) the numbers of scales and zero points are the product of the shape of the blocks
     (S2) quantized dimensions are not negative and block sizes are positive
     (S3) scales are values of the expressed type, zero points of the storage type, as upstream holds them
 
@@ -88,18 +88,18 @@ class SubChannelType(ScaledType):
         qmax: int | None = None,
         expressed: Attribute = f32,
     ) -> "SubChannelType":
-        """Blocks with parameters of their own.
+        """Builds a type with a scale and a zero point for each block.
 
         Args:
             storage: The integer type; signless or signed means signed, unsigned means unsigned.
             block_sizes: Quantized dimensions, each with the length of its blocks.
             shape: How many blocks there are along each dimension of the tensor.
-            scales: The scale of each block in row-major order; they are rounded to the expressed type.
-            zero_points: The zero point of each block, 0 by default. Those that only fit the storage type of the other
-                signedness are taken bit for bit, as upstream prints them so.
-            qmin: The least stored integer, where the range is narrower than the storage type.
-            qmax: The greatest.
-            expressed: The float type it stands for.
+            scales: The scale of each block in row-major order; scales are rounded to the expressed type.
+            zero_points: The zero point of each block, 0 by default. Zero points that only fit the storage type of the
+                other signedness are reinterpreted bit for bit, because upstream prints them that way.
+            qmin: The least stored integer, if the range is narrower than the storage type.
+            qmax: The greatest stored integer, likewise.
+            expressed: The float type that the quantized values represent.
         """
         low, high = default_range(storage)
         format = expressed_format(expressed)
@@ -118,12 +118,12 @@ class SubChannelType(ScaledType):
 
     @property
     def block_sizes(self) -> tuple[tuple[int, int], ...]:
-        """Quantized dimensions, each with the length of its blocks."""
+        """The quantized dimensions, each with the length of its blocks."""
         return tuple((d.data, s.data) for d, s in zip(self.dimensions, self.sizes, strict=True))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many blocks there are along each dimension: the shape of the scales."""
+        """The number of blocks along each dimension, which is the shape of the scales."""
         return tuple(d.data for d in self.dims)
 
     @property
@@ -156,7 +156,7 @@ class SubChannelType(ScaledType):
 
 
 def _wrapped(zero_point: int, storage: IntegerType) -> int:
-    """The value of a storage type with the bits of `zero_point`, where its bits suffice."""
+    """Reinterprets a zero point that fits the storage type's bits but not its signedness; returns others unchanged."""
     least, greatest = default_range(storage)
     bits = storage.width.data
     if -(1 << bits - 1) <= zero_point < 1 << bits and not least <= zero_point <= greatest:
@@ -174,13 +174,13 @@ class FloatStorageType(LayerOrAxisType):
 
     @property
     def storage_type(self) -> Attribute:
-        """The builtin type of what is stored."""
+        """The type of the stored floats."""
         return self.storage
 
 
 @irdl_attr_definition
 class AnyType(ParametrizedAttribute, TypeAttribute):
-    """A quantized type of unknown parameters: its storage, and what it stands for if that is known.
+    """A quantized type with unknown scale and zero point: only a storage type and, if known, an expressed type.
 
     (Y1) storage and range are those of a `!quant.uniform` (T1, T2)
     (Y2) the expressed type is a float, or absent
@@ -195,7 +195,7 @@ class AnyType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def storage_type(self) -> Attribute:
-        """The builtin type of what is stored; integers are signless."""
+        """The builtin type of the stored values; integers are signless."""
         return _cast_type(self.storage)
 
     def verify(self) -> None:
@@ -221,7 +221,7 @@ class AnyType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class CalibratedType(ParametrizedAttribute, TypeAttribute):
-    """A float type with the range its values were seen in.
+    """A float type with the observed range of its values.
 
     (C1) the expressed type is a float
     (C2) the range is not empty
@@ -235,7 +235,7 @@ class CalibratedType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def storage_type(self) -> Attribute:
-        """No type: nothing is stored yet."""
+        """`NoneAttr`: the type has no storage yet."""
         return NoneAttr()
 
     def verify(self) -> None:
@@ -277,6 +277,6 @@ QuantizedType: TypeAlias = UniformType | SubChannelType | FloatStorageType | Any
 
 
 def any_quantized_element(type: Attribute) -> QuantizedType | None:
-    """The quantized type of a tensor's elements, or of a scalar, upstream's foreign ones included."""
+    """Returns a tensor's element type, or the scalar type itself, if it is quantized (foreign or not); else None."""
     element = element_type(type)
     return element if isinstance(element, QuantizedType) else None

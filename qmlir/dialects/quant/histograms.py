@@ -1,4 +1,4 @@
-"""Histograms: how often values of a tensor fell into bins of one width. numpy only."""
+"""Histograms of tensor values, with bins of equal width. numpy only."""
 
 import math
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ import numpy.typing as npt
 Float64s = npt.NDArray[np.float64]
 
 MOST_BINS = 1 << 12
-"""The most bins in which a histogram is spread over a wider range, unless twice its own are more.
+"""The most bins after a histogram is spread over a wider range, unless twice its own number of bins is more.
 
-The values of a tensor that hardly varies lie in very narrow bins, of which billions would reach from there to zero, or
-to the values of another tensor.
+The values of a nearly constant tensor lie in very narrow bins. Billions of such bins would be needed to reach zero, or
+the values of another tensor.
 """
 
 
@@ -22,9 +22,9 @@ to the values of another tensor.
 class Histogram:
     """Counts of values in bins [lo + i·width, lo + (i+1)·width).
 
-    lo      where the first bin begins
-    width   of each bin, > 0
-    counts  float64, [bins]: whole numbers of 0 or more
+    lo      the start of the first bin
+    width   the width of each bin, > 0
+    counts  the count of each bin, [bins], float64: whole numbers, 0 or more
     """
 
     lo: float
@@ -33,13 +33,13 @@ class Histogram:
 
     @classmethod
     def over(cls, lo: float, hi: float, counts: npt.ArrayLike) -> "Histogram":
-        """Bins that divide [lo, hi] evenly, as Glow has them."""
+        """Builds a histogram from counts in bins that divide [lo, hi] evenly, as Glow's do."""
         array: npt.NDArray[Any] = np.asarray(counts, np.float64).reshape(-1)
         return cls(lo, (hi - lo) / max(len(array), 1), array)
 
     @classmethod
     def together(cls, histograms: Sequence["Histogram"]) -> "Histogram":
-        """All values of several histograms, in bins of the widest width among theirs, or wider where they lie apart."""
+        """Merges histograms into bins as wide as the widest of their bins, or wider if the histograms lie far apart."""
         if len(histograms) == 1:
             return histograms[0]
         lo, hi = min(h.lo for h in histograms), max(h.hi for h in histograms)
@@ -51,9 +51,9 @@ class Histogram:
         return cls(lo, width, counts)
 
     def spread_over(self, lo: float, hi: float) -> "Histogram":
-        """The histogram itself, or, where too many of its bins would cover [lo, hi], bins that divide that evenly.
+        """Returns the histogram itself, or coarser bins that divide [lo, hi] if too many of its bins would cover it.
 
-        Each bin goes whole into the one that its middle lies in, so counts stay whole numbers.
+        The whole count of a bin goes to the new bin that contains its middle, so counts stay whole numbers.
         """
         most = _most_bins(len(self.counts))
         if (hi - lo) / self.width <= most:
@@ -64,47 +64,47 @@ class Histogram:
 
     @property
     def hi(self) -> float:
-        """Where the last bin ends."""
+        """The end of the last bin."""
         return self.lo + len(self.counts) * self.width
 
     @property
     def edges(self) -> Float64s:
-        """Where bins begin and end, [bins + 1]."""
+        """The bounds of the bins, [bins + 1]."""
         return self.lo + self.width * np.arange(len(self.counts) + 1, dtype=np.float64)
 
     @property
     def centers(self) -> Float64s:
-        """The middle of each bin."""
+        """The middle of each bin, [bins]."""
         return self.lo + self.width * (np.arange(len(self.counts), dtype=np.float64) + 0.5)
 
     @property
     def total(self) -> float:
-        """How many values there are."""
+        """The number of values."""
         return float(self.counts.sum())
 
     def magnitudes(self) -> "Histogram":
-        """The histogram of absolute values: what lies below zero is folded over, spread over the bins it meets."""
+        """Returns the histogram of absolute values: negative values are mirrored and spread over the bins they meet."""
         if self.lo >= 0:
             return self
         bins = max(1, int(np.ceil(max(-self.lo, self.hi) / self.width)))
         return Histogram(0.0, self.width, self.folded(bins))
 
     def folded(self, bins: int) -> Float64s:
-        """Counts of absolute values in `bins` bins of this width from zero on."""
+        """Returns the counts of absolute values in `bins` bins of this histogram's width that start at zero."""
         edges: Float64s = self.width * np.arange(bins + 1, dtype=np.float64)
         return np.diff(self.below(edges)) + np.diff(-self.below(-edges))
 
     def below(self, points: Float64s) -> Float64s:
-        """How many values lie below each point, those of a bin spread evenly over it."""
+        """Returns the number of values below each point, assuming that values are spread evenly over their bin."""
         return np.interp(points, self.edges, np.concatenate([[0.0], np.cumsum(self.counts)]))
 
     def point_below(self, count: float) -> float:
-        """The point below which `count` values lie."""
-        # A run of empty bins has one count: its middle would do, its ends are what interp is not sure about.
+        """Returns the point below which `count` values lie."""
+        # At a run of empty bins the cumulative count is constant; interp may return either end of the run.
         sums = np.concatenate([[0.0], np.cumsum(self.counts)])
         return float(np.interp(count, sums, self.edges))
 
 
 def _most_bins(given: int) -> int:
-    """The most bins for what `given` bins hold, spread over a wider range."""
+    """Returns the most bins that a histogram of `given` bins may have after it is spread over a wider range."""
     return max(MOST_BINS, 2 * given)

@@ -1,15 +1,15 @@
-"""Fixed-point arithmetic: the one place where the numbers are true. numpy only.
+"""Fixed-point arithmetic: the reference definition of quantization, dequantization and requantization. numpy only.
 
-Everything here is bit for bit what the CPU's code and the simulators compute; a back end that cannot honour an
-equation below refuses. q are stored integers, S scales and Z zero points (gemmlowp's letters):
+The CPU code and the simulators compute the same bits as this module; a back end that cannot follow an equation below
+raises an error. q is a stored integer, S a scale and Z a zero point (gemmlowp's letters):
 
     real = S · (q − Z)                                                            (1)
 
-A change of scale multiplies an integer by a real M > 0, which is kept as two integers:
+Requantization multiplies an integer by a real M > 0, which is stored as two integers:
 
     M ≈ multiplier · 2^(shift − 31),   multiplier in [2^29, 2^31) or 0            (2)
 
-and how the product is rounded is a *named contract*, because runtimes differ (see `CONTRACTS`).
+A *named contract* (see `CONTRACTS`) says how the product is rounded, because runtimes round differently.
 """
 
 import math
@@ -41,7 +41,7 @@ Float64s = npt.NDArray[np.float64]
 
 
 class NumericsError(QmlirError):
-    """A number outside the limits of fixed-point arithmetic: a scale ratio too large, an accumulator too wide."""
+    """Raised for numbers beyond fixed-point arithmetic, such as too large a scale ratio or too wide an accumulator."""
 
 
 # Between real values and stored integers.
@@ -70,8 +70,12 @@ QUANTIZATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
     "float32_away": _divided_away,
     "float32_reciprocal": _multiplied,
 }
-"""How a quantization divides x by S and rounds: in float64, or in float32, half to even or half away from zero; or
-x · (1 / S) in float32, half to even. ONNX, TFLite's reference and XNNPACK, in this order, are those in float32."""
+"""The ways to divide x by S and round to an integer, by name.
+
+`exact` divides in float64 and rounds half to even. `float32` (ONNX) divides in float32 and rounds half to even.
+`float32_away` (TFLite's reference) divides in float32 and rounds half away from zero. `float32_reciprocal` (XNNPACK)
+computes x · (1 / S) in float32 and rounds half to even.
+"""
 
 
 def quantize(
@@ -80,9 +84,9 @@ def quantize(
 ) -> Array:  # fmt: skip
     """q = clamp(rint(x / S) + Z, qmin, qmax)                                      (3)
 
-    Division and rint (half to even) in float64, or as `by`, a name in `QUANTIZATIONS`, says; Z is added after rounding,
-    as ONNX has it. NaN gives Z, clamped; infinities saturate. S and Z broadcast against x: per-axis callers reshape
-    them (`UniformType.parameters_along`).
+    Division and rint (half to even) are in float64, or as `by`, a name in `QUANTIZATIONS`, says. Z is added after
+    rounding, as in ONNX. NaN gives Z, clamped; infinities saturate. S and Z broadcast against x: callers with per-axis
+    parameters reshape them (`UniformType.parameters_along`).
     """
     points = np.asarray(zero_point, np.float64)
     with np.errstate(all="ignore"):
@@ -94,12 +98,12 @@ def quantize(
 def quantize_in_float32(
     x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, qmin: int, qmax: int, dtype: npt.DTypeLike
 ) -> Array:
-    """(3) with the quotient rounded to float32 before rint, as ONNX's QuantizeLinear has it; S is a float32."""
+    """Computes (3) with the quotient rounded to float32 before rint, as ONNX's QuantizeLinear does; S is a float32."""
     return quantize(x, scale, zero_point, qmin, qmax, dtype, "float32")
 
 
 def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> Array:
-    """x = dtype(S · (q − Z)): exact integer difference, one product in float64, one rounding to `dtype`.   (4)"""
+    """x = dtype(S · (q − Z)): an exact integer difference, a product in float64, a single rounding to `dtype`.   (4)"""
     difference = np.asarray(q, np.int64) - np.asarray(zero_point, np.int64)
     with np.errstate(over="ignore"):
         return (difference.astype(np.float64) * np.asarray(scale, np.float64)).astype(dtype)
@@ -108,25 +112,28 @@ def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype:
 # A real multiplier as integers.
 
 LEAST_MULTIPLIER, MOST_MULTIPLIER = 1 << 29, (1 << 31) - 1
-"""The multipliers of (2) but 0. Those of a real number are 2^30 and more; one that was divided may have a bit less."""
+"""Bounds of a nonzero multiplier of (2): at least 2^30 from `quantize_multiplier`, 2^29 from `divided_multiplier`."""
 
 MAX_SHIFT = 30
-"""Largest shift of (2): multipliers below 2^30."""
+"""Largest shift of (2), for real multipliers below 2^30."""
 
 MIN_SHIFT = -31
-"""Smallest shift of (2); smaller multipliers are flushed to zero."""
+"""Smallest shift of (2); smaller real multipliers are flushed to zero."""
 
 
 def quantize_multiplier(real: float, step: int = 1) -> tuple[int, int]:
-    """(multiplier, shift) of (2) for one real multiplier, in [0, 2^30); multiplier = round(frac · 2^31), half up.
+    """Returns (multiplier, shift) of (2) for a real multiplier in [0, 2^30).
 
-    The multiplier is rounded to a multiple of `step`, a power of two, where the contract has narrower ones.
+    frexp gives real = frac · 2^shift with frac in [1/2, 1); the multiplier is round(frac · 2^31), half up. If it rounds
+    up to 2^31, the carry goes into the shift. Below 2^-32 the result is (0, 0). This is TFLite's and TVM's
+    decomposition; for step 1 the relative error is at most 2^-31.
 
-    With frexp, real = frac · 2^shift and frac in [1/2, 1). A rounding up to 2^31 carries into the shift; below 2^-32
-    the result is (0, 0). TFLite's and TVM's decomposition; the relative error is at most 2^-31.
+    Args:
+        real: The real multiplier.
+        step: A power of two; the multiplier is rounded to a multiple of it, for contracts with narrower multipliers.
 
     Raises:
-        NumericsError: The multiplier is negative, not finite, or at least 2^30.
+        NumericsError: The real multiplier is negative, not finite, or at least 2^30.
     """
     if not 0.0 <= real < math.inf:  # false for NaN too
         raise NumericsError("a requantization multiplier must be a finite number ≥ 0", got=str(real))
@@ -146,20 +153,32 @@ def quantize_multiplier(real: float, step: int = 1) -> tuple[int, int]:
 
 
 def divided_multiplier(multiplier: int, shift: int, count: int) -> tuple[int, int]:
-    """(2) of M / count as TFLite's means have it: the integer's quotient, truncated; [2^29, 2^31) or 0.
+    """Returns (multiplier, shift) of (2) for M / count as TFLite's means compute it, by a truncated integer division.
 
-    The multiplier is moved left by one bit less than the count has, so that the quotient keeps its precision. Below
-    2^-32 the result is (0, 0).
+    The multiplier is first shifted left by the bit length of `count` less 1, so that the quotient keeps its precision:
+    it lies in [2^29, 2^31) or is 0. If the shift would be below `MIN_SHIFT`, the result is (0, 0).
+
+    Args:
+        multiplier: The multiplier of M.
+        shift: The shift of M.
+        count: The number of elements in the mean.
     """
     bits = count.bit_length() - 1
     return ((multiplier << bits) // count, shift - bits) if shift - bits >= MIN_SHIFT else (0, 0)
 
 
 def fixed_point_rows(weights: npt.ArrayLike, bits: int) -> npt.NDArray[np.int32]:
-    """Rows of weights as multiples of 2^−bits, rounded to nearest (half to even), each row's sum rounded likewise.
+    """Rounds rows of weights to multiples of 2^−bits (half to even) such that each row's sum is rounded likewise.
 
-    What the rounded weights of a row miss of its rounded sum goes to the row's largest one. `bits` is at most 15, the
-    weights are below 2^15 in magnitude.
+    The difference between the rounded sum of a row and the sum of its rounded weights is added to the weight with the
+    largest magnitude.
+
+    Args:
+        weights: The weights, [rows, columns], below 2^15 in magnitude.
+        bits: The number of fractional bits, at most 15.
+
+    Returns:
+        The weights times 2^bits, int32, [rows, columns].
     """
     array = np.asarray(weights, np.float64)
     scaled = array * (1 << bits)
@@ -171,7 +190,7 @@ def fixed_point_rows(weights: npt.ArrayLike, bits: int) -> npt.NDArray[np.int32]
 
 
 def quantize_multipliers(reals: npt.ArrayLike, step: int = 1) -> tuple[Int64s, Int64s]:
-    """`quantize_multiplier` of each element: (multipliers, shifts) of the same shape."""
+    """Applies `quantize_multiplier` to each element; returns (multipliers, shifts) of the same shape."""
     array = np.asarray(reals, np.float64)
     pairs = [quantize_multiplier(float(real), step) for real in array.reshape(-1)]
     both = np.array(pairs, np.int64).reshape(*array.shape, 2)
@@ -179,7 +198,7 @@ def quantize_multipliers(reals: npt.ArrayLike, step: int = 1) -> tuple[Int64s, I
 
 
 def float_multiplier(real: float) -> tuple[int, int]:
-    """(multiplier, shift) of float32(real), exactly: what the contract `float_even` takes.
+    """Returns (multiplier, shift) of exactly float32(real), for the contracts `float_even` and `float_sum`.
 
     A float32 has a 24-bit significand, so the multiplier is a multiple of 2^7.
     """
@@ -188,7 +207,7 @@ def float_multiplier(real: float) -> tuple[int, int]:
 
 
 def shift_multiplier(exponent: int) -> tuple[int, int]:
-    """(multiplier, shift) of 2^exponent, exactly: what the contract `shift` takes."""
+    """Returns (multiplier, shift) of exactly 2^exponent, for the contract `shift`."""
     return quantize_multiplier(math.ldexp(1.0, exponent))
 
 
@@ -197,15 +216,15 @@ def shift_multiplier(exponent: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Contract:
-    """One way to round a · M.
+    """A way to round a · M, where a is an accumulator and M a multiplier and a shift as in (2).
 
     compute     (a, multiplier, shift), int64 arrays of one shape → int64 array
-    sums        whether it rounds a · M plus a float32 that it is given, in place of a · M
+    sums        whether the contract rounds a · M + C for a given float32 C, instead of a · M
     limit       the largest |a| for which no step overflows int64, at any multiplier and shift
     step        each multiplier is a multiple of this; 2^30 admits powers of two only
     meaning     the equation, for reports
-    max_shift   the largest shift it takes
-    wide        the contract of sums that 32 bits may not hold, where this one is for those that they do
+    max_shift   the largest shift that the contract takes
+    wide        the contract that replaces this one for accumulators that 32 bits may not hold, if there is one
     """
 
     compute: Callable[[Int64s, Int64s, Int64s], Int64s]
@@ -218,7 +237,7 @@ class Contract:
 
 
 WIDE_LIMIT = (1 << 47) - 1
-"""The largest |a| of contracts for 64-bit sums: 48 bits, which hold 2^16 products of 16 bits by 16."""
+"""The largest |a| of contracts for 64-bit accumulators: 48 bits, which hold 2^16 products of 16 by 16 bits."""
 
 CONTRACTS: Mapping[str, Contract] = {
     "single": Contract(single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up", wide="single64"),
@@ -275,31 +294,31 @@ CONTRACTS: Mapping[str, Contract] = {
         "a·(q / 2^16) / 2^(15−s), one rounding, half away from zero: NVDLA, multipliers of 16 bits",
     ),
 }
-"""The contracts by name; a is the accumulator, q the multiplier, s the shift of (2).
+"""The contracts by name; in their equations a is the accumulator, q the multiplier and s the shift of (2).
 
-The limits: 3·2^30 · (2^31 − 1) + 2^61 < 2^63 for `single`; the two steps take an int32; 2^32 · 2^24 · 2^6 = 2^62 for
-`float_even`; 2^31 · 2^31 + 2^47 < 2^63 for `single64` and `away64`, whose shift leaves no fewer than 16 bits; 2^47 ·
-2^15 for `reduced16`, which runtimes define up to a shift of 7.
+The limits follow from int64. For `single`, 3·2^30 · (2^31 − 1) + 2^61 < 2^63. The two-step contracts take an int32.
+For `float_even`, 2^32 · 2^24 · 2^6 = 2^62. For `single64` and `away64`, 2^31 · 2^31 + 2^47 < 2^63, and the shift right
+is at least 16 bits. For `reduced16`, 2^47 · 2^15; runtimes define it up to a shift of 7.
 """
 
 
 def requantize(
     acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, contract: str = "single", *, constant: float = 0.0
 ) -> Int64s:
-    """acc · M, rounded to integers by a contract; neither zero point nor clamp is applied here.
+    """Returns acc · M, rounded to integers by a contract; the caller adds the zero point and clamps.
 
     Args:
-        acc: Integers; any shape.
-        multiplier: As (2); a scalar or an array that broadcasts, such as one entry per channel of the last axis.
-        shift: As (2), likewise.
+        acc: The accumulators, integers of any shape.
+        multiplier: As in (2); a scalar or an array that broadcasts, such as one entry per channel of the last axis.
+        shift: As in (2), likewise.
         contract: A name in `CONTRACTS`.
-        constant: Of a contract that sums, the float32 C that is added before rounding.
+        constant: For a contract with `sums`, the float32 C that is added before rounding.
 
     Returns:
         int64, the shape of acc and multiplier broadcast together.
 
     Raises:
-        NumericsError: An accumulator beyond the contract's limit, or a multiplier or shift outside (2).
+        NumericsError: An accumulator is beyond the contract's limit, or a multiplier or shift is outside (2).
     """
     rule = CONTRACTS[contract]
     m, s = np.broadcast_arrays(np.asarray(multiplier, np.int64), np.asarray(shift, np.int64))
@@ -319,10 +338,17 @@ def requantize(
 
 
 def float_addition(lhs: Array, rhs: Array, ratios: tuple[float, float], constant: float) -> Int64s:
-    """rint(f32(lhs · r_l + f32(rhs · r_r + c))): a sum of two fused multiply-adds, half to even. Any shapes; int64.
+    """Returns rint(f32(lhs · r_l + f32(rhs · r_r + c))), two fused multiply-adds, half to even; any shapes, int64.
 
-    lhs and rhs are integers below 2^16, r_l, r_r and c are float32. Each inner sum is taken in float64 and rounded to
-    float32: the product is exact there, and so is the sum unless its terms are more than 2^13 apart in their last bits.
+    lhs and rhs are integers below 2^16; r_l, r_r and c are float32. Each multiply-add is computed in float64 and
+    rounded to float32. The product is exact in float64, and so is the sum unless the last bits of its terms are more
+    than 2^13 apart.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand.
+        ratios: (r_l, r_r), the factors of the operands.
+        constant: c, the added constant.
     """
     inner = (rhs.astype(np.float64) * ratios[1] + constant).astype(np.float32)
     outer = (lhs.astype(np.float64) * ratios[0] + inner.astype(np.float64)).astype(np.float32)

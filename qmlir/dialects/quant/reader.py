@@ -1,7 +1,7 @@
-"""The reader of `!quant.uniform<…>`: three classes share the name, and xDSL finds one by its name.
+"""The parser of `!quant.uniform<…>`, a name that three classes share although xDSL looks up a single class by name.
 
-`UniformSyntax` is what the dialect registers. It reads the text and hands back the type that stands there, which
-prints itself under the same name. No value ever has `UniformSyntax` as its type.
+The dialect registers `UniformSyntax`. It parses the text and returns an instance of the class that the text describes,
+which prints itself under the same name. No value ever has `UniformSyntax` as its type.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from qmlir.dialects.quant.types import PER_TENSOR, UniformType, packed_scales, p
 
 @irdl_attr_definition
 class UniformSyntax(ParametrizedAttribute, TypeAttribute):
-    """Stands for the name `quant.uniform`; see the module docstring."""
+    """Parses the name `quant.uniform` for the three classes that share it; see the module docstring."""
 
     name = "quant.uniform"
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """The one type that is read."""
+        """Parses the type; returns it as the single parameter."""
         start = parser.pos
         try:
             return [_parse_uniform(parser)]
@@ -43,7 +43,7 @@ class UniformSyntax(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def new(cls, params: Sequence[Attribute]) -> Any:
-        """The type that was read, whatever its class."""
+        """Returns the parsed type, whatever its class."""
         (read,) = params
         return read
 

@@ -1,4 +1,4 @@
-"""simd: the few vector operations that a processor has and LLVM has no portable name for."""
+"""simd: the few vector operations that processors have but for which LLVM has no portable name."""
 
 from xdsl.ir import Dialect
 

@@ -1,7 +1,7 @@
-"""Vector operations named after what they compute, not after a processor.
+"""Vector operations named after their computation, independent of a processor.
 
-Each says in `evaluate` what it means to the last bit; lowering/loops_to_llvm/simd.py chooses instructions for it,
-late, from the processor's features, or spells it in portable vector code. Vectors are 1-D; arrays stand for them.
+`evaluate` defines each operation bit for bit on numpy arrays. lowering/loops_to_llvm/simd.py lowers the operation late:
+to an instruction that the processor's features offer, or to portable vector code. Vectors are 1-D.
 """
 
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 
 
 def _lanes(type: Attribute) -> int | None:
-    """Lanes of a static 1-D vector, else None."""
+    """Returns the number of lanes of a static 1-D vector type, None for other types."""
     if not isinstance(type, VectorType) or type.get_num_dims() != 1 or type.get_num_scalable_dims():
         return None
     return type.get_shape()[0]
@@ -32,7 +32,7 @@ def _lanes(type: Attribute) -> int | None:
 
 @irdl_op_definition
 class DotI16PairsOp(IRDLOperation):
-    """Dot products of neighbouring pairs, added to an accumulator: acc[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1] mod 2^32.
+    """Adds dot products of neighbouring pairs: acc[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1] mod 2^32.
 
         %r = simd.dot_i16_pairs %acc, %a, %b : vector<8xi32>, vector<16xi16>
 
@@ -40,7 +40,7 @@ class DotI16PairsOp(IRDLOperation):
     (C2) `a` and `b` are one type, a 1-D vector of i16;
     (C3) `a` has twice as many lanes as `acc`.
 
-    x86 has it as vpmaddwd + vpaddd, or as vpdpwssd.
+    On x86 the operation is vpmaddwd + vpaddd, or vpdpwssd.
     """
 
     name = "simd.dot_i16_pairs"
@@ -70,22 +70,22 @@ class DotI16PairsOp(IRDLOperation):
 
     @staticmethod
     def evaluate(acc: Array, a: Array, b: Array) -> Array:
-        """acc: int32 (n,); a, b: int16 (2n,) → int32 (n,)."""
+        """Computes the result: acc int32 [n], a and b int16 [2n] → int32 [n]."""
         products = a.astype("i8") * b.astype("i8")
         return (acc + products[0::2] + products[1::2]).astype("i4")
 
 
 @irdl_op_definition
 class MulShiftRoundOp(IRDLOperation):
-    """Requantization under the contract `single`, lane by lane: (a·multiplier + 2^(30−shift)) >> (31−shift) mod 2^32.
+    """Requantizes each lane by the contract `single`: (a·multiplier + 2^(30−shift)) >> (31−shift) mod 2^32.
 
         %r = simd.mul_shift_round %a, %multiplier, %shift : vector<8xi32>
 
-    The product is exact in 64 bits, the shift arithmetic: one rounding, half up.
+    The product is exact in 64 bits, and the shift is arithmetic: a single rounding, half up.
 
     (C1) operands and result are one type, a 1-D vector of i32.
 
-    `shift` lies in [−31, 30]; other values have no meaning.
+    `shift` must lie in [−31, 30]; the result for other values is undefined.
     """
 
     name = "simd.mul_shift_round"
@@ -109,7 +109,7 @@ class MulShiftRoundOp(IRDLOperation):
 
     @staticmethod
     def evaluate(a: Array, multiplier: Array, shift: Array) -> Array:
-        """a, multiplier, shift: int32 (n,) → int32 (n,)."""
+        """Computes the result: a, multiplier and shift int32 [n] → int32 [n]."""
         right = 31 - shift.astype("i8")
         half = (right > 0) * (1 << (right - 1).clip(0))
         return ((a.astype("i8") * multiplier.astype("i8") + half) >> right).astype("i4")

@@ -1,9 +1,9 @@
-"""Upstream's tosa dialect, version 1.0: tensors, and zero points, shapes and scales as operands.
+"""Upstream's tosa dialect, version 1.0, in which zero points, shapes and scales are operands.
 
-xDSL 0.74 has twenty of its operations, and of those some with another version's types. All but control flow stand here,
-with upstream's names, properties and rules; `tosa.cond_if` and `tosa.yield` are xDSL's. Loops, variables, Fourier
-transforms, `resize` and `custom` are not there. Enters: nothing. Leaves: `TOSA`, to be registered in place of xDSL's
-dialect of the same name.
+xDSL 0.74 has twenty of TOSA's operations, some of them with the types of another version. This package defines TOSA's
+operations with upstream's names, properties and rules; only `tosa.cond_if` and `tosa.yield` are xDSL's. Loops,
+variables, Fourier transforms, `resize` and `custom` are missing. The package exports `TOSA`, which is registered in
+place of xDSL's dialect of the same name.
 """
 
 from xdsl.dialects.tosa import IfOp, NanModeAttr, RoundingModeAttr, YieldOp

@@ -1,7 +1,7 @@
-"""What all TOSA operations share: their syntax, and questions about operands of which not all may be known.
+"""The base of all TOSA operations: parsing, and checks of operand shapes and element types.
 
-Unlike our own levels, TOSA takes dynamic dimensions and tensors of unknown rank; what is unknown fits everything. An
-element may also be quantized; it then counts as what it stores.
+Unlike qmlir's own dialects, TOSA has dynamic dimensions and tensors of unknown rank; an unknown size or rank passes
+every check. Elements may be quantized; checks then use their storage type.
 """
 
 import abc
@@ -33,7 +33,7 @@ from qmlir.dialects.tosa.types import ShapeType
 
 @dataclass(frozen=True)
 class Conformant(AttrConstraint[TensorType[Attribute] | UnrankedTensorType[Attribute]]):
-    """A tensor, of which TOSA has none without elements."""
+    """An IRDL constraint: a tensor, ranked or not, without dimensions of size 0, which TOSA forbids."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not isinstance(attr, TensorType | UnrankedTensorType):
@@ -52,20 +52,20 @@ TENSOR = Conformant()
 SHAPE = BaseAttr(ShapeType)
 
 NARROW: tuple[Attribute, ...] = tuple(IntegerType(8, sign) for sign in Signedness)
-"""The element types that have zero points."""
+"""The element types whose zero point may differ from 0: all integers of 8 bits."""
 
 Sizes = tuple[int, ...] | None
-"""A shape, some sizes of which may be `DYNAMIC_INDEX`; None where not even the rank is known."""
+"""A shape, in which unknown sizes are `DYNAMIC_INDEX`; None if the rank is unknown."""
 
 
 def sizes(value: SSAValue) -> Sizes:
-    """The shape of a tensor value, as far as it is known."""
+    """Returns the shape of a tensor value, as far as it is known."""
     type = value.type
     return cast(TensorType[Attribute], type).get_shape() if isinstance(type, TensorType) else None
 
 
 def element(value: SSAValue) -> Attribute:
-    """The type of what a tensor value's elements store."""
+    """Returns a tensor value's element type; for quantized elements, their storage type."""
     type = stored_type(value.type)
     assert isinstance(type, TensorType | UnrankedTensorType)
     return cast(TensorType[Attribute] | UnrankedTensorType[Attribute], type).element_type
@@ -87,12 +87,12 @@ def is_narrow(type: Attribute) -> bool:
 
 
 def known(size: int) -> bool:
-    """Whether a size is known."""
+    """Whether a size is static."""
     return size != DYNAMIC_INDEX
 
 
 def fits(got: Sizes, wanted: Iterable[int]) -> bool:
-    """Whether two shapes may be the same one."""
+    """Whether two shapes may be equal, given that some sizes or the rank of `got` may be unknown."""
     if got is None:
         return True
     wanted = tuple(wanted)
@@ -100,17 +100,17 @@ def fits(got: Sizes, wanted: Iterable[int]) -> bool:
 
 
 def text(shape: Iterable[int]) -> str:
-    """A shape as a type shows it: `2x?x3`."""
+    """Formats a shape as in a tensor type: `2x?x3`."""
     return "x".join(str(size) if known(size) else "?" for size in shape) or "no dimensions"
 
 
 def constant_value(value: SSAValue) -> Attribute | None:
-    """The values of a constant tensor or shape; None where the value is not one."""
+    """Returns the values of a constant tensor or shape; None if the value is not constant."""
     return value.owner.properties.get("values") if isinstance(value.owner, IRDLOperation) else None
 
 
 def constant_shape(value: SSAValue) -> tuple[int, ...] | None:
-    """The numbers in a shape that is a constant; None where it is not one."""
+    """Returns the sizes in a constant shape; None if the shape is not constant."""
     values = constant_value(value)
     if not isinstance(values, DenseIntOrFPElementsAttr):
         return None
@@ -118,59 +118,59 @@ def constant_shape(value: SSAValue) -> tuple[int, ...] | None:
 
 
 def numbers(array: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
-    """The integers of a property."""
+    """Returns the integers of an array property."""
     return tuple(array.get_values())
 
 
 class TosaOp(IRDLOperation, abc.ABC):
-    """An operation of TOSA 1.0.
+    """Base of the operations of TOSA 1.0.
 
-    (T1) tensors have elements
+    (T1) no tensor has a dimension of size 0
     """
 
     traits = traits_def(Pure())
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        return cast(Self, parse_operation(cls, parser))  # or what version 0.80 wrote, which no class stands for
+        return cast(Self, parse_operation(cls, parser))  # or an unregistered operation, for text of version 0.80
 
     def fail(self, need: str) -> NoReturn:
-        """Ends the verification."""
+        """Raises a VerifyException that names the operation and says what it needs."""
         raise VerifyException(f"'{self.name}' {need}")
 
     def check_rank(self, rank: int, **values: SSAValue) -> None:
-        """Wants values, by name, of a rank."""
+        """Checks that the values, given by name, have a rank."""
         for name, value in values.items():
             shape = sizes(value)
             if shape is not None and len(shape) != rank:
                 self.fail(f"needs {name} of rank {rank}, got {value.type}")
 
     def check_result(self, shape: Iterable[int]) -> None:
-        """Wants the only result to be of a shape."""
+        """Checks that the first result has a shape."""
         shape, result = tuple(shape), self.results[0]
         if not fits(sizes(result), shape):
             self.fail(f"must yield a tensor of shape {text(shape)}, got {result.type}")
 
     def check_element(self, wanted: Attribute, **values: SSAValue) -> None:
-        """Wants values, by name, with elements of a type."""
+        """Checks that the values, given by name, have an element type."""
         for name, value in values.items():
             if element(value) != wanted:
                 self.fail(f"needs {name} of element type {wanted}, got {value.type}")
 
     def check_axis(self, axis: int, value: SSAValue) -> None:
-        """Wants an axis within a value's rank."""
+        """Checks that an axis lies within a value's rank."""
         shape = sizes(value)
         if shape is not None and not 0 <= axis < max(len(shape), 1):
             self.fail(f"needs an axis within the rank of {value.type}, got {axis}")
 
     def check_shape_rank(self, rank: int, **values: SSAValue) -> None:
-        """Wants shapes, by name, of so many numbers."""
+        """Checks that the shape operands, given by name, have `rank` sizes."""
         for name, value in values.items():
             if value.type != ShapeType.of(rank):
                 self.fail(f"needs {name} of type {ShapeType.of(rank)}, got {value.type}")
 
     def check_zero_point(self, name: str, zero_point: SSAValue, data: SSAValue) -> None:
-        """Wants one zero point of the data's element type, which is 0 unless that has 8 bits."""
+        """Checks that a zero point is a single element of the data's element type, and 0 unless that has 8 bits."""
         shape = sizes(zero_point)
         if not fits(shape, (1,)):
             self.fail(f"needs {name} of one element, got {zero_point.type}")
@@ -181,7 +181,7 @@ class TosaOp(IRDLOperation, abc.ABC):
                 self.fail(f"needs {name} of 0 for elements of type {element(data)}, got {values.get_values()[0]}")
 
     def broadcast(self, values: Sequence[SSAValue]) -> Sizes:
-        """The shape that operands of one rank broadcast to."""
+        """Returns the shape to which operands of the same rank broadcast; None if a rank is unknown."""
         shapes = [s for v in values if (s := sizes(v)) is not None]
         if len(shapes) < len(values):
             return None

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products."""
+"""TOSA's convolutions and matrix products."""
 
 import abc
 from collections.abc import Sequence
@@ -31,21 +31,21 @@ ACCUMULATORS: dict[Attribute, tuple[Attribute, ...]] = {
     BFloat16Type(): (Float32Type(),),
     Float32Type(): (Float32Type(),),
 }
-"""Element type of the data → what its products may be summed in; other elements are not checked."""
+"""Element type of the data → allowed accumulator types; the accumulators of other element types are not checked."""
 
 
 class SlidingOp(TosaOp, abc.ABC):
-    """An operation with a window that slides over the dimensions between the first and the last.
+    """Base of the operations with a window that slides over the dimensions between the first and the last.
 
-    (W1) strides and dilations are at least 1, paddings not negative
-    (W2) the last window ends where the padded input does
-    (W3) the result has as many elements along each dimension as there are windows
+    (W1) strides and dilations are at least 1, paddings are 0 or more
+    (W2) the last window ends at the end of the padded input
+    (W3) the result's size along each dimension is the number of windows
     """
 
     def check_windows(
         self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]
     ) -> None:
-        """Checks the windows of a kernel of the given sizes, all arguments rows first."""
+        """Checks (W1) to (W3) for a kernel of the given sizes; all arguments begin with the first spatial dimension."""
         if min(*stride, *dilation) < 1 or min(pad) < 0:  # W1
             self.fail(
                 f"needs strides and dilations of at least 1 and no negative padding, "
@@ -71,14 +71,16 @@ class SlidingOp(TosaOp, abc.ABC):
 
 
 class ConvolutionOp(SlidingOp, abc.ABC):
-    """A convolution of data with weights, plus a bias; both may have a zero point.
+    """Base of the convolutions of data with weights, plus a bias; data and weights may have a zero point.
 
     (C1) input, weight and result have the operation's rank
-    (C2) input and weight are both integers or both floats; acc_type is what the input's elements are summed in
-    (C3) the bias has one element, or one for each output channel, and the result's element type
-    (C4) zero points have one element, of the type of what they belong to, and are 0 unless that has 8 bits
-    (C5) one stride and dilation, two paddings, for each spatial dimension
-    (C6) the weights have as many input channels as the input, and the result as many channels as the weights make
+    (C2) input and weight are both integers or both floats; acc_type is an allowed accumulator type of the input's
+         element type
+    (C3) the bias has one element, or one element for each output channel, and the result's element type
+    (C4) each zero point has one element, of the element type of its operand, and is 0 unless that has 8 bits
+    (C5) there are one stride, one dilation and two paddings for each spatial dimension
+    (C6) the weights have as many input channels as the input; the result has as many channels as the weights have
+         output channels, and as many images as the input
     """
 
     input = operand_def(TENSOR)
@@ -92,15 +94,15 @@ class ConvolutionOp(SlidingOp, abc.ABC):
     output = result_def(TENSOR)
 
     SPATIAL: ClassVar[int] = 2
-    """How many dimensions the window slides over."""
+    """The number of dimensions over which the window slides."""
 
     @abc.abstractmethod
     def channels(self, weight: tuple[int, ...]) -> tuple[int, int]:
-        """(input channels, output channels) of weights of a shape."""
+        """Returns (input channels, output channels) for a shape of the weights."""
 
     @abc.abstractmethod
     def kernel(self, weight: tuple[int, ...]) -> Sequence[int]:
-        """The window's sizes, of weights of a shape."""
+        """Returns the sizes of the window for a shape of the weights."""
 
     def check_operands(self) -> None:
         """Checks (C1) to (C4) and (C6)."""
@@ -136,7 +138,7 @@ class ConvolutionOp(SlidingOp, abc.ABC):
 
 
 class DirectOp(ConvolutionOp, abc.ABC):
-    """A convolution whose windows lie on its input."""
+    """Base of the convolutions whose windows lie on the input; transposed convolutions have theirs on the output."""
 
     pad = prop_def(DenseArrayBase.constr(i64))
     dilation = prop_def(DenseArrayBase.constr(i64))
@@ -198,12 +200,13 @@ class DepthwiseConv2DOp(DirectOp):
 
 @irdl_op_definition
 class TransposeConv2DOp(ConvolutionOp):
-    """Each input element adds its multiple of the kernel to the output, `stride` apart.
+    """A transposed convolution: each input element adds its multiple of the kernel to the output, `stride` apart.
 
-    input [N,H,W,C], weight [O,KH,KW,C], output [N,OH,OW,O] with OH = (H−1)·stride + out_pad top and bottom + KH.
+    input [N,H,W,C], weight [O,KH,KW,C], output [N,OH,OW,O] with OH = (H−1)·stride + out_pad top and bottom + KH, and
+    OW likewise.
 
-    (W1) strides are at least 1, and out_pad is larger than minus the kernel's size
-    (W3) the result's height and width are those above
+    (W1) strides are at least 1, and each out_pad is larger than minus the kernel's size
+    (W3) the result's height and width are OH and OW
     """
 
     name = "tosa.transpose_conv2d"
@@ -237,11 +240,12 @@ class TransposeConv2DOp(ConvolutionOp):
 
 @irdl_op_definition
 class MatMulOp(TosaOp):
-    """y[n,h,w] = Σ_c (a[n,h,c] − a_zp) · (b[n,c,w] − b_zp).
+    """Matrix product of each batch: y[n,h,w] = Σ_c (a[n,h,c] − a_zp) · (b[n,c,w] − b_zp).
 
     (C1) a [N,H,C], b [N,C,W] and the result [N,H,W] have rank 3 and agree in their dimensions
-    (C2) a and b have one element type; the result has that, or what it is summed in
-    (C4) zero points have one element, of the type of what they belong to, and are 0 unless that has 8 bits
+    (C2) a and b have the same integer type, or are both floats; the result has an allowed accumulator type, or the
+         type of a float operand
+    (C4) each zero point has one element, of the element type of its operand, and is 0 unless that has 8 bits
     """
 
     name = "tosa.matmul"

@@ -1,4 +1,4 @@
-"""Functions of the elements of one, two or three tensors, which broadcast if they are of one rank."""
+"""TOSA's elementwise operations on one, two or three tensors, which must have the same rank and broadcast."""
 
 import abc
 
@@ -10,10 +10,10 @@ from qmlir.dialects.tosa.base import TENSOR, TosaOp, element, fits, is_float, is
 
 
 class ElementwiseOp(TosaOp, abc.ABC):
-    """y[i] = f(operands[i]).
+    """Base of the elementwise operations: y[i] = f(operands[i]).
 
-    (E1) operands are of one rank and broadcast to the result's shape
-    (E2) operands and result have one element type
+    (E1) operands have the same rank and broadcast to the result's shape
+    (E2) operands and result have the same element type
     """
 
     output = result_def(TENSOR)
@@ -31,22 +31,22 @@ class ElementwiseOp(TosaOp, abc.ABC):
 
 
 class UnaryOp(ElementwiseOp, abc.ABC):
-    """A function of one tensor's elements."""
+    """Base of the functions of one tensor's elements."""
 
     input1 = operand_def(TENSOR)
 
 
 class BinaryOp(ElementwiseOp, abc.ABC):
-    """A function of two tensors' elements."""
+    """Base of the functions of two tensors' elements."""
 
     input1 = operand_def(TENSOR)
     input2 = operand_def(TENSOR)
 
 
 class ComparisonOp(BinaryOp, abc.ABC):
-    """A comparison of two tensors' elements.
+    """Base of the comparisons of two tensors' elements.
 
-    (E2) the operands have one element type, the result i1
+    (E2) the operands have the same element type; the result's elements are i1
     """
 
     def check_elements(self) -> None:
@@ -55,7 +55,7 @@ class ComparisonOp(BinaryOp, abc.ABC):
 
 
 def _named(name: str, base: type[ElementwiseOp], meaning: str) -> type[ElementwiseOp]:
-    """An operation that is all said by its base, its name and its formula."""
+    """Defines an operation from its name, its base class and the formula that becomes its docstring."""
     words = "".join(w.capitalize() for w in name.split("_"))
     return irdl_op_definition(type(f"{words}Op", (base,), {"name": f"tosa.{name}", "__doc__": meaning}))
 
@@ -77,7 +77,7 @@ UNARY: dict[str, str] = {
     "sin": "sin x",
     "tanh": "tanh x",
 }
-"""Functions of one element."""
+"""Names and formulas of the functions of one element."""
 
 BINARY: dict[str, str] = {
     "add": "a + b",
@@ -93,10 +93,10 @@ BINARY: dict[str, str] = {
     "pow": "a^b",
     "sub": "a − b",
 }
-"""Functions of two elements."""
+"""Names and formulas of the functions of two elements."""
 
 COMPARISONS: dict[str, str] = {"equal": "a = b", "greater": "a > b", "greater_equal": "a ≥ b"}
-"""Functions of two elements that yield i1."""
+"""Names and formulas of the functions of two elements that yield i1."""
 
 NAMED: dict[str, type[ElementwiseOp]] = {
     name: _named(name, base, meaning)
@@ -107,7 +107,7 @@ NAMED: dict[str, type[ElementwiseOp]] = {
 
 
 class ExtremumOp(BinaryOp, abc.ABC):
-    """The greater or the lesser of two."""
+    """Base of the functions that select the greater or the lesser of two elements."""
 
     nan_mode = opt_prop_def(NanModeAttr)
 
@@ -128,7 +128,7 @@ class MinimumOp(ExtremumOp):
 
 @irdl_op_definition
 class ArithmeticRightShiftOp(BinaryOp):
-    """a · 2^−b, rounded down, or to nearest and halves up with `round`."""
+    """a · 2^−b, rounded down; with `round`, rounded to nearest, half up."""
 
     name = "tosa.arithmetic_right_shift"
     round = prop_def(BoolAttr)
@@ -136,10 +136,10 @@ class ArithmeticRightShiftOp(BinaryOp):
 
 @irdl_op_definition
 class MulOp(ElementwiseOp):
-    """a · b; of i32, (a · b + 2^(shift − 1)) >> shift.
+    """a · b; for i32 operands, (a · b + 2^(shift − 1)) >> shift.
 
-    (E2) the operands have one element type, and so has the result unless they are narrower integers
-    (M1) shift is one i8
+    (E2) the operands have the same element type; the result has it too, unless both are integers, which may differ
+    (M1) shift is a single i8
     """
 
     name = "tosa.mul"
@@ -160,11 +160,11 @@ class MulOp(ElementwiseOp):
 
 @irdl_op_definition
 class NegateOp(TosaOp):
-    """−(x − x_zp) + y_zp.
+    """Negates quantized values: −(x − x_zp) + y_zp.
 
-    (E1) operand and result have one shape
-    (E2) operand and result have one element type
-    (N1) zero points have one element, of the type of what they belong to, and are 0 unless that has 8 bits
+    (E1) operand and result have the same shape
+    (E2) operand and result have the same element type
+    (N1) each zero point has one element, of the element type of its operand or result, and is 0 unless that has 8 bits
     """
 
     name = "tosa.negate"
@@ -184,9 +184,9 @@ class NegateOp(TosaOp):
 
 @irdl_op_definition
 class SelectOp(ElementwiseOp):
-    """a where the condition holds, b elsewhere.
+    """Selects on_true where the condition holds, on_false elsewhere.
 
-    (E2) the condition is i1; the other operands and the result have one element type
+    (E2) the condition is i1; the other operands and the result have the same element type
     """
 
     name = "tosa.select"
@@ -201,10 +201,10 @@ class SelectOp(ElementwiseOp):
 
 @irdl_op_definition
 class ClampOp(ElementwiseOp):
-    """min(max(x, min_val), max_val).
+    """Clamps each element: min(max(x, min_val), max_val).
 
-    (E2) operand, result and both bounds have one element type
-    (B1) min_val is not above max_val, and neither is NaN
+    (E2) operand, result and both bounds have the same element type
+    (B1) min_val is not above max_val, and both are numbers (not NaN)
     """
 
     name = "tosa.clamp"
@@ -225,9 +225,9 @@ class ClampOp(ElementwiseOp):
 
 @irdl_op_definition
 class CastOp(ElementwiseOp):
-    """The same numbers in another type: floats to integers are rounded half to even and saturated.
+    """Converts elements to another type; floats are rounded half to even and saturated to integers.
 
-    (E1) operand and result have one shape
+    (E1) operand and result have the same shape
     (E2) elements are integers or floats
     """
 

@@ -1,4 +1,4 @@
-"""Elements found by their place: tables, gathers and scatters."""
+"""TOSA's table lookups, gathers and scatters."""
 
 from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -7,15 +7,18 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from qmlir.dialects.tosa.base import TENSOR, TosaOp, element, fits, known, sizes
 
 TABLES: dict[Attribute, tuple[int, Attribute, Attribute]] = {i8: (256, i8, i8), i16: (513, i16, i32)}
-"""Element type of the data → entries of its table, their type, and that of the result."""
+"""Element type of the data → number of table entries, element type of the table, element type of the result."""
 
 
 @irdl_op_definition
 class TableOp(TosaOp):
-    """Of i8: y = table[x + 128]. Of i16: the high 9 bits choose two of 513 entries, the low 7 interpolate, to i32.
+    """Looks up each element in a table: y = table[x + 128] for i8, linear interpolation for i16.
 
-    (L1) of i8 the table has 256 entries i8 and the result is i8; of i16 there are 513 entries i16, and it is i32
-    (L2) operand and result have one shape
+    For i16, the high 9 bits select two neighbouring entries of 513, and the low 7 bits interpolate; the result is i32.
+
+    (L1) for i8 data, the table has 256 i8 entries, and the result is i8; for i16 data, the table has 513 i16 entries,
+         and the result is i32
+    (L2) operand and result have the same shape
     """
 
     name = "tosa.table"
@@ -39,14 +42,14 @@ class TableOp(TosaOp):
 
 
 def check_indices(op: TosaOp, indices: SSAValue) -> None:
-    """Wants indices of a type that they may have: i64 is of TOSA 1.1."""
+    """Checks that indices are i32 or i64 (TOSA 1.1)."""
     if element(indices) not in (i32, i64):
         op.fail(f"needs indices of element type i32 or i64, got {indices.type}")
 
 
 @irdl_op_definition
 class GatherOp(TosaOp):
-    """y[n,w,c] = values[n, indices[n,w], c].
+    """Gathers rows of a tensor: y[n,w,c] = values[n, indices[n,w], c].
 
     (L1) values [N,K,C], indices [N,W] of i32 or i64, output [N,W,C] of the values' element type
     """
@@ -71,9 +74,10 @@ class GatherOp(TosaOp):
 
 @irdl_op_definition
 class ScatterOp(TosaOp):
-    """values_in with values_out[n, indices[n,w], c] = input[n,w,c].
+    """Returns values_in with rows replaced: values_out[n, indices[n,w], c] = input[n,w,c].
 
-    (L1) values_in and values_out [N,K,C], indices [N,W] of i32 or i64, input [N,W,C]; K is at least W; one element type
+    (L1) values_in and values_out [N,K,C], indices [N,W] of i32 or i64, input [N,W,C]; K is at least W; values_in,
+         input and values_out have the same element type
     """
 
     name = "tosa.scatter"

@@ -1,4 +1,4 @@
-"""Pools over the two spatial axes of [N, H, W, C]."""
+"""TOSA's pooling operations, over the two spatial axes of [N, H, W, C]."""
 
 import abc
 
@@ -12,10 +12,11 @@ from qmlir.dialects.tosa.contraction import ACCUMULATORS, SlidingOp
 
 
 class PoolOp(SlidingOp, abc.ABC):
-    """A pool; input [N,H,W,C], output [N,OH,OW,C]; pad is top, bottom, left, right.
+    """Base of the pooling operations: input [N,H,W,C], output [N,OH,OW,C]; pad is top, bottom, left, right.
 
-    (P1) input and result have rank 4, one element type, and as many images and channels
-    (P2) two kernel sizes and strides, four paddings; the kernel is at least 1 and larger than the padding
+    (P1) input and result have rank 4, the same element type, and the same numbers of images and channels
+    (P2) there are two kernel sizes, two strides and four paddings; each kernel size is at least 1 and larger than the
+         paddings along its dimension
     """
 
     kernel = prop_def(DenseArrayBase.constr(i64))
@@ -41,10 +42,10 @@ class PoolOp(SlidingOp, abc.ABC):
 
 @irdl_op_definition
 class AvgPool2DOp(PoolOp):
-    """The mean of each window's elements inside the image, rounded by a reciprocal: see the TOSA specification.
+    """The mean of each window's elements inside the image, by a reciprocal multiplier as the TOSA specification defines.
 
-    (P3) zero points have one element, of the type of what they belong to, and are 0 unless that has 8 bits
-    (P4) acc_type is what the elements are summed in
+    (P3) each zero point has one element, of the element type of its input or output, and is 0 unless that has 8 bits
+    (P4) acc_type is an accumulator type that TOSA allows for the input's element type
     """
 
     name = "tosa.avg_pool2d"

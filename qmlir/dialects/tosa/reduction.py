@@ -1,4 +1,4 @@
-"""Reductions along one axis, which keeps a length of 1."""
+"""TOSA's reductions along an axis; the result keeps the axis with a length of 1, except for argmax."""
 
 import abc
 
@@ -10,10 +10,10 @@ from qmlir.dialects.tosa.base import TENSOR, TosaOp, element, is_integer, sizes
 
 
 class ReductionOp(TosaOp, abc.ABC):
-    """All elements along `axis` become one.
+    """Base of the operations that reduce all elements along `axis` to a single element.
 
     (R1) the axis lies within the rank
-    (R2) the result has the input's element type, and its shape but for a 1 at the axis
+    (R2) the result has the input's element type, and the input's shape with a 1 at the axis
     """
 
     input = operand_def(TENSOR)
@@ -30,7 +30,7 @@ class ReductionOp(TosaOp, abc.ABC):
 
 
 class LogicalReductionOp(ReductionOp, abc.ABC):
-    """A reduction of truth values.
+    """Base of the reductions of truth values.
 
     (R3) the elements are i1
     """
@@ -42,21 +42,21 @@ class LogicalReductionOp(ReductionOp, abc.ABC):
 
 @irdl_op_definition
 class ReduceAllOp(LogicalReductionOp):
-    """Whether all are true."""
+    """Whether all elements along `axis` are true."""
 
     name = "tosa.reduce_all"
 
 
 @irdl_op_definition
 class ReduceAnyOp(LogicalReductionOp):
-    """Whether one is true."""
+    """Whether any element along `axis` is true."""
 
     name = "tosa.reduce_any"
 
 
 @irdl_op_definition
 class ReduceMaxOp(ReductionOp):
-    """The greatest."""
+    """The greatest element along `axis`."""
 
     name = "tosa.reduce_max"
     nan_mode = opt_prop_def(NanModeAttr)
@@ -64,7 +64,7 @@ class ReduceMaxOp(ReductionOp):
 
 @irdl_op_definition
 class ReduceMinOp(ReductionOp):
-    """The least."""
+    """The least element along `axis`."""
 
     name = "tosa.reduce_min"
     nan_mode = opt_prop_def(NanModeAttr)
@@ -72,21 +72,21 @@ class ReduceMinOp(ReductionOp):
 
 @irdl_op_definition
 class ReduceProductOp(ReductionOp):
-    """The product."""
+    """The product of the elements along `axis`."""
 
     name = "tosa.reduce_product"
 
 
 @irdl_op_definition
 class ReduceSumOp(ReductionOp):
-    """The sum."""
+    """The sum of the elements along `axis`."""
 
     name = "tosa.reduce_sum"
 
 
 @irdl_op_definition
 class ArgMaxOp(TosaOp):
-    """Where along `axis` the greatest element stands; the first of equals.
+    """The index of the greatest element along `axis`; of equal elements, the first.
 
     (R1) the axis lies within the rank
     (R2) the result has the input's shape without the axis, and integers as elements

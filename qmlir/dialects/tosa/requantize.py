@@ -1,4 +1,4 @@
-"""The change of scale: an integer times a multiplier and a power of two."""
+"""`tosa.rescale`, TOSA's requantization: an integer times a multiplier and a power of two."""
 
 from xdsl.dialects.builtin import BoolAttr, IntegerType, i8, i16, i32
 from xdsl.dialects.tosa import RoundingMode, RoundingModeAttr
@@ -11,17 +11,19 @@ i48 = IntegerType(48)
 
 @irdl_op_definition
 class RescaleOp(TosaOp):
-    """y = saturate(((x − input_zp) · multiplier + 2^(shift − 1)) >> shift + output_zp).
+    """Requantizes: y = saturate((((x − input_zp) · multiplier + 2^(shift − 1)) >> shift) + output_zp).
 
-    DOUBLE_ROUND rounds the high half of the product first, which shows where shift is above 31; with INEXACT_ROUND an
-    implementation may choose. The shift lies in [2, 62] and |x − input_zp| below 2^(shift − 1).
+    The rounding mode DOUBLE_ROUND rounds the high half of the product first, which matters for shifts above 31. With
+    INEXACT_ROUND an implementation may choose the rounding. The shift lies in [2, 62], and |x − input_zp| is below
+    2^(shift − 1).
 
-    (C1) input and output are integers of one shape; an i48 is not scaled by 32-bit multipliers
-    (C2) multipliers are i32 with scale32, else i16; shifts are i8; one, or per_channel one for each element of the
-         last dimension
-    (C3) zero points have one element, of the type of what they belong to, and are 0 unless that has 8 or 16 bits
+    (C1) input and output are integers of the same shape; an i48 is not scaled by 32-bit multipliers
+    (C2) multipliers are i32 with scale32, else i16; shifts are i8; there is one multiplier and one shift, or, with
+         per_channel, one of each for each element of the last dimension
+    (C3) each zero point has one element, of the element type of its input or output, and is 0 unless that type is an
+         8-bit or an unsigned 16-bit integer
     (C4) DOUBLE_ROUND needs scale32
-    (C5) input and output are not both unsigned, and i32 and i48 never are
+    (C5) input and output are not both unsigned, and an i32 or i48 is never unsigned
     """
 
     name = "tosa.rescale"

@@ -1,4 +1,4 @@
-"""Constants and data movement."""
+"""TOSA's constants and data movement."""
 
 from math import prod
 from typing import cast
@@ -33,7 +33,7 @@ from qmlir.dialects.tosa.types import ShapeType
 
 
 def tensor_of(values: Attribute) -> TensorType[Attribute]:
-    """The type of constant values; raises VerifyException if they are a vector's."""
+    """Returns the tensor type of constant values; raises VerifyException if they are not a tensor's."""
     type = values.get_type() if isinstance(values, DenseIntOrFPElementsAttr | DenseResourceAttr) else None
     if not isinstance(type, TensorType):
         raise VerifyException(f"a constant tensor is needed, got {values}")
@@ -82,9 +82,9 @@ class ConstShapeOp(TosaOp):
 
 @irdl_op_definition
 class IdentityOp(TosaOp):
-    """Its operand.
+    """Returns its operand unchanged.
 
-    (S1) operand and result have one type
+    (S1) operand and result have the same shape and element type
     """
 
     name = "tosa.identity"
@@ -100,9 +100,9 @@ class IdentityOp(TosaOp):
 
 @irdl_op_definition
 class ConcatOp(TosaOp):
-    """Its operands one after another along `axis`.
+    """Concatenates its operands along `axis`.
 
-    (S1) there is an operand, and the axis lies within the rank
+    (S1) there is at least one operand, and the axis lies within the rank
     (S2) operands and result agree in element type and in every other dimension
     """
 
@@ -131,9 +131,9 @@ class ConcatOp(TosaOp):
 
 @irdl_op_definition
 class PadOp(TosaOp):
-    """`padding` elements, two numbers for each dimension: before, after; they are `pad_const`.
+    """Pads with `pad_const`; `padding` has two numbers for each dimension: the elements before and after.
 
-    (S1) the padding has two numbers, none negative, for each dimension
+    (S1) the padding has two numbers for each dimension, 0 or more
     (S2) pad_const has one element, of the operand's type
     (S3) the result has the operand's element type and its padded shape
     """
@@ -163,10 +163,10 @@ class PadOp(TosaOp):
 
 @irdl_op_definition
 class ReshapeOp(TosaOp):
-    """The same elements in row-major order under another shape.
+    """Gives the same elements, in row-major order, another shape.
 
-    (S1) the shape, where it is known, is the result's
-    (S2) operand and result have one element type and as many elements
+    (S1) the shape, if it is constant, is the result's
+    (S2) operand and result have the same element type and number of elements
     """
 
     name = "tosa.reshape"
@@ -188,10 +188,10 @@ class ReshapeOp(TosaOp):
 
 @irdl_op_definition
 class ReverseOp(TosaOp):
-    """The elements in opposite order along `axis`.
+    """Reverses the order of the elements along `axis`.
 
     (S1) the axis lies within the rank
-    (S2) operand and result have one type
+    (S2) operand and result have the same shape and element type
     """
 
     name = "tosa.reverse"
@@ -209,7 +209,7 @@ class ReverseOp(TosaOp):
 
 @irdl_op_definition
 class SliceOp(TosaOp):
-    """`size` elements from `start` on, along each dimension.
+    """Takes `size` elements from index `start` on, along each dimension.
 
     (S1) start and size have a number for each dimension
     (S2) the slice lies within the operand
@@ -238,10 +238,10 @@ class SliceOp(TosaOp):
 
 @irdl_op_definition
 class TileOp(TosaOp):
-    """`multiples` copies along each dimension.
+    """Repeats the operand `multiples` times along each dimension.
 
     (S1) multiples has a number for each dimension
-    (S2) the result has the operand's element type, and its shape times the multiples
+    (S2) the result has the operand's element type, and the operand's shape times the multiples
     """
 
     name = "tosa.tile"
@@ -263,10 +263,10 @@ class TileOp(TosaOp):
 
 @irdl_op_definition
 class TransposeOp(TosaOp):
-    """Dimension i of the result is dimension perms[i] of the operand.
+    """Permutes dimensions: dimension i of the result is dimension perms[i] of the operand.
 
-    (S1) perms names each dimension once
-    (S2) the result has the operand's element type, and its shape permuted
+    (S1) perms contains each dimension once
+    (S2) the result has the operand's element type, and the operand's shape permuted
     """
 
     name = "tosa.transpose"

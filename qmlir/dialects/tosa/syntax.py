@@ -1,11 +1,12 @@
-"""Reading TOSA's custom syntax, of which upstream has had two; writing it is left to the generic form.
+"""Parses TOSA's custom syntax in both of upstream's versions; operations are printed in the generic form.
 
-One operation, in LLVM 20 to 23 and in what comes after:
+The same operation in LLVM 20 to 23, and in later versions:
 
     %y = tosa.reduce_sum %x {axis = 1 : i32} : (tensor<2x3xi32>) -> tensor<2x1xi32>
     %y = tosa.reduce_sum %x axis(1) : (tensor<2x3xi32>) -> tensor<2x1xi32>
 
-Both are read here. Each refuses the other's text, and both read the generic form, which is therefore what is printed:
+This module parses both. Each of upstream's versions rejects the other's text, but both parse the generic form, which
+is therefore the form that is printed:
 
     %y = "tosa.reduce_sum"(%x) <{axis = 1 : i32}> : (tensor<2x3xi32>) -> tensor<2x1xi32>
 """
@@ -29,7 +30,7 @@ def _any(parser: AttrParser) -> Attribute:
 
 
 def _keyword(parser: AttrParser) -> Attribute:
-    """A bare word, such as the mode of a resize."""
+    """Parses a bare word, such as the mode of a resize."""
     return StringAttr(parser.parse_identifier())
 
 
@@ -54,30 +55,30 @@ ENUMS: dict[str, Read] = {
     "rounding_mode": lambda parser: RoundingModeAttr(parser.parse_str_enum(RoundingMode)),
     "mode": _keyword,
 }
-"""Properties that are written as one bare word, and how it is read."""
+"""Properties that are written as a bare word, and the functions that parse the word."""
 
 CLAUSES: dict[str, Read] = {
     "axis": _i32,
     "perms": _i32s,
     **dict.fromkeys(("pad", "out_pad", "stride", "dilation", "kernel"), _i64s),
 }
-"""Properties whose clause leaves the type away; the clauses of all others hold a whole attribute."""
+"""Properties whose clause `name(value)` omits the type, and their parsers; other clauses hold a complete attribute."""
 
 
 def _entry(parser: Parser) -> tuple[str, Attribute]:
-    """`key = value`; a value that is `unit` may be absent."""
+    """Parses `key = value` and returns the key and the value; the value is required."""
     name = parser.parse_identifier()
     if parser.parse_optional_punctuation("=") is None:
         parser.raise_error(f"'{name}' needs a value")
     word = ENUMS.get(name)
-    # What is not a bare word is an attribute in full: `#tosa.nan_mode<IGNORE>`, `"BILINEAR"`.
+    # A value that is not a bare word is a complete attribute: `#tosa.nan_mode<IGNORE>`, `"BILINEAR"`.
     if word is not None and (value := parser.parse_optional_attribute()) is not None:
         return name, value
     return name, word(parser) if word is not None else parser.parse_attribute()
 
 
 def _clause(parser: Parser, name: str) -> tuple[str, Attribute]:
-    """`name(value)`, or `name<WORD>`, after the name."""
+    """Parses the rest of a clause, `(value)` or `<WORD>`, after its name; returns the name and the value."""
     if name in ENUMS:
         with parser.in_angle_brackets():
             return name, ENUMS[name](parser)
@@ -89,7 +90,10 @@ Op = TypeVar("Op", bound=IRDLOperation)
 
 
 def parse_operation(cls: type[Op], parser: Parser) -> Operation:
-    """An operation's text after its name: operands, properties in either form, and the type of it all."""
+    """Parses an operation after its name: operands, properties in either syntax, and the function type.
+
+    An operation of TOSA 0.80 is returned as an unregistered operation.
+    """
     position = parser.pos
     operands = parser.parse_optional_undelimited_comma_separated_list(
         parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand

@@ -1,4 +1,4 @@
-"""`!tosa.shape<N>`: N sizes as one value, which operations such as `tosa.reshape` take as an operand."""
+"""`!tosa.shape<N>`: the type of a shape of N sizes, which operations such as `tosa.reshape` take as an operand."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from xdsl.utils.exceptions import VerifyException
 
 @irdl_attr_definition
 class ShapeType(ParametrizedAttribute, TypeAttribute):
-    """The type of a shape of so many dimensions.
+    """The type of a shape with `rank` dimensions.
 
-    (S1) the number is not negative
+    (S1) the rank is not negative
     """
 
     name = "tosa.shape"
@@ -23,7 +23,7 @@ class ShapeType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def of(cls, rank: int) -> "ShapeType":
-        """The type of shapes of a rank."""
+        """Returns the type of shapes of a rank."""
         return cls(IntAttr(rank))
 
     @classmethod
