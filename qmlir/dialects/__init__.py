@@ -1,1 +1,1 @@
-"""The vocabulary: operations, types and attributes of every level."""
+"""The dialects: operations, types and attributes of every level of the compiler."""

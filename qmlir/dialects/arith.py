@@ -1,8 +1,9 @@
 """xDSL's arith dialect, completed: conversions that also take vectors and tensors, as upstream's do.
 
-xDSL 0.74 has `arith.extsi` and its like for scalars only; kernels widen and narrow whole vectors, `lower-quant-ops`
-whole tensors. The operations below have upstream's names, syntax and rules. Enters: nothing. Leaves: `ARITH`, to be
-registered in place of xDSL's dialect of the same name. When xDSL's own conversions take both, delete this file.
+xDSL 0.74 has `arith.extsi` and the other conversions for scalars only. CPU kernels convert whole vectors, and the pass
+`lower-quant-ops` converts whole tensors. The operations below have upstream's names, syntax and rules. The module
+exports `ARITH`, which is registered in place of xDSL's dialect of the same name. When xDSL's own conversions take
+vectors and tensors, delete this file.
 """
 
 from abc import ABC
@@ -31,7 +32,7 @@ def _is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
 
 
 def _container(type: Attribute) -> tuple[str, tuple[int, ...]]:
-    """What the elements are in, and its shape."""
+    """Returns the kind (vector or tensor type name) and the shape of a type; ("", ()) for a scalar."""
     return (type.name, type.get_shape()) if is_vector(type) or _is_tensor(type) else ("", ())
 
 
@@ -44,9 +45,9 @@ def _bits(type: Attribute) -> int:
 
 
 class ConversionOp(IRDLOperation, ABC):
-    """Another type for each element: a scalar's, or one by one a vector's or tensor's.
+    """Base of the conversions of a scalar, or of each element of a vector or tensor, to another type.
 
-    (C1) operand and result are both scalars, both vectors or both tensors, and of one shape
+    (C1) operand and result are both scalars, both vectors or both tensors, and have the same shape
     (C2) an extension widens, a truncation narrows
     """
 
@@ -54,7 +55,7 @@ class ConversionOp(IRDLOperation, ABC):
     assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
 
     WIDENS: ClassVar[bool | None] = None
-    """Whether the result must have more bits (True) or fewer (False); None where any width goes."""
+    """Whether the result must have more bits (True) or fewer bits (False) than the operand; None allows any width."""
 
     def __init__(self, input: SSAValue, result_type: Attribute):
         super().__init__(operands=[input], result_types=[result_type])
@@ -70,21 +71,21 @@ class ConversionOp(IRDLOperation, ABC):
 
 
 class IntegerConversionOp(ConversionOp, ABC):
-    """An integer of another width."""
+    """Base of the conversions of an integer to another width."""
 
     input = operand_def(_INTEGERS)
     result = result_def(_INTEGERS)
 
 
 class IntegerToFloatOp(ConversionOp, ABC):
-    """An integer as a float, rounded to nearest, ties to even."""
+    """Base of the conversions of an integer to a float, rounded to nearest, ties to even."""
 
     input = operand_def(_INTEGERS)
     result = result_def(_FLOATS)
 
 
 class FloatToIntegerOp(ConversionOp, ABC):
-    """A float rounded toward zero; poison where it does not fit."""
+    """Base of the conversions of a float to an integer, rounded toward zero; poison if the result does not fit."""
 
     input = operand_def(_FLOATS)
     result = result_def(_INTEGERS)
@@ -92,7 +93,7 @@ class FloatToIntegerOp(ConversionOp, ABC):
 
 @irdl_op_definition
 class ExtSIOp(IntegerConversionOp):
-    """Widens by copies of the sign."""
+    """Sign-extends an integer."""
 
     name = "arith.extsi"
     WIDENS: ClassVar = True
@@ -100,7 +101,7 @@ class ExtSIOp(IntegerConversionOp):
 
 @irdl_op_definition
 class ExtUIOp(IntegerConversionOp):
-    """Widens by zeros."""
+    """Zero-extends an integer."""
 
     name = "arith.extui"
     WIDENS: ClassVar = True
@@ -108,7 +109,7 @@ class ExtUIOp(IntegerConversionOp):
 
 @irdl_op_definition
 class TruncIOp(IntegerConversionOp):
-    """Drops the leading bits."""
+    """Truncates an integer: drops its leading bits."""
 
     name = "arith.trunci"
     WIDENS: ClassVar = False
@@ -116,34 +117,34 @@ class TruncIOp(IntegerConversionOp):
 
 @irdl_op_definition
 class SIToFPOp(IntegerToFloatOp):
-    """From a signed integer."""
+    """Converts a signed integer to a float."""
 
     name = "arith.sitofp"
 
 
 @irdl_op_definition
 class UIToFPOp(IntegerToFloatOp):
-    """From an unsigned integer."""
+    """Converts an unsigned integer to a float."""
 
     name = "arith.uitofp"
 
 
 @irdl_op_definition
 class FPToSIOp(FloatToIntegerOp):
-    """To a signed integer."""
+    """Converts a float to a signed integer."""
 
     name = "arith.fptosi"
 
 
 @irdl_op_definition
 class FPToUIOp(FloatToIntegerOp):
-    """To an unsigned integer."""
+    """Converts a float to an unsigned integer."""
 
     name = "arith.fptoui"
 
 
 COMPLETED = (ExtSIOp, ExtUIOp, TruncIOp, SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp)
-"""What stands here in place of xDSL's operation of the same name."""
+"""The operations of this file that replace xDSL's operations of the same name."""
 
 _NAMES = {op.name for op in COMPLETED}
 

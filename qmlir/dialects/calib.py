@@ -1,4 +1,4 @@
-"""`calib.observe`: the tap on an activation whose range the quantizer needs, and what was seen there."""
+"""`calib.observe`: an observer of an activation whose range the quantizer needs, with the observed range."""
 
 import math
 from collections.abc import Sequence
@@ -41,16 +41,16 @@ from qmlir.dialects.quant.types import element_type
 Bounds = tuple[float, float]
 
 EXPONENTS = (-1074, 1023)
-"""Of bin widths: those of float64's powers of two."""
+"""The least and the greatest exponent of a bin width: those of float64's powers of two."""
 
 
 @irdl_attr_definition
 class HistogramAttr(ParametrizedAttribute):
-    """How often values fell into bins of width 2^k, from the bin [first·2^k, (first + 1)·2^k) on.
+    """Counts of values in bins of width 2^k; the first bin is [first·2^k, (first + 1)·2^k).
 
         #calib.histogram<k = -3, first = -2, counts = [4, 0, 7]>
 
-    (C1) k is an exponent of float64, the counts are not negative, and there is at least one
+    (C1) k is an exponent of float64, there is at least one count, and all counts are 0 or more
     """
 
     name = "calib.histogram"
@@ -60,12 +60,12 @@ class HistogramAttr(ParametrizedAttribute):
 
     @staticmethod
     def of(exponent: int, first: int, counts: Sequence[int] | npt.NDArray[np.int64]) -> "HistogramAttr":
-        """A histogram from plain numbers."""
+        """Builds the attribute from plain numbers: the exponent k, the index of the first bin, and the counts."""
         held = DenseArrayBase.from_list(i64, [int(c) for c in counts])
         return HistogramAttr(IntAttr(exponent), IntAttr(first), held)
 
     def histogram(self) -> Histogram:
-        """The same as plain data."""
+        """Returns the histogram as plain data."""
         counts = np.array(self.counts.get_values(), np.float64)
         width = math.ldexp(1.0, self.exponent.data)
         return Histogram(self.first.data * width, width, counts)
@@ -101,11 +101,11 @@ class HistogramAttr(ParametrizedAttribute):
 
 @dataclass(frozen=True)
 class Observation:
-    """What is known of a tensor's values.
+    """The observed distribution of a tensor's values.
 
-    bounds     the least and the greatest
-    histogram  how often values occurred; None where nobody counted
-    average    the mean of each sample's least value, and of its greatest; None where it is not known
+    bounds     the least and the greatest value
+    histogram  the histogram of the values; None if it is unknown
+    average    the means of each sample's least and greatest value; None if they are unknown
     """
 
     bounds: Bounds
@@ -115,14 +115,14 @@ class Observation:
 
 @irdl_op_definition
 class ObserveOp(IRDLOperation):
-    """Names a float tensor as worth a range, and holds the range once it is known.
+    """Marks a float tensor whose range the quantizer needs, and holds the range once it is known.
 
         calib.observe %v {name = "conv1_out", range = [-1.5, 6.0]} : tensor<1x8x8x16xf32>
 
-    For calibrations that weigh values it holds their histogram too, and the mean range of a sample. It has an effect,
-    so that no pass takes it for dead code; `quantize` consumes it.
+    For calibrations other than minmax, the operation also holds the histogram of the values and the mean range of a
+    sample. It has a memory effect, so that no pass removes it as dead code. The pass `quantize` consumes it.
 
-    (C1) the range, and the average of ranges, is two finite numbers, the first not above the second
+    (C1) the range, and the average of ranges, are each two finite numbers, the first not above the second
     (C2) the tensor's elements are floats
     """
 
@@ -152,7 +152,7 @@ class ObserveOp(IRDLOperation):
 
     @property
     def observation(self) -> Observation | None:
-        """All that was observed, or None before profiling."""
+        """The range, histogram and mean range, or None before profiling."""
         if (bounds := self.bounds) is None:
             return None
         histogram = self.histogram.histogram() if self.histogram is not None else None
@@ -172,7 +172,7 @@ class ObserveOp(IRDLOperation):
 
 
 def bounds_attribute(lo: float, hi: float) -> ArrayAttr[FloatAttr[AnyFloat]]:
-    """Two bounds as an observer holds them."""
+    """Builds the attribute in which an observer holds two bounds."""
     return ArrayAttr([FloatAttr(lo, f64), FloatAttr(hi, f64)])
 
 

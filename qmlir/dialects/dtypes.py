@@ -1,8 +1,8 @@
-"""Element types as MLIR's and as numpy's.
+"""Conversions between MLIR element types and numpy dtypes.
 
     f32 ↔ float32    i8 ↔ int8    ui8 ↔ uint8    i1 ↔ bool    bf16 ↔ bfloat16    f8E4M3FN ↔ float8_e4m3fn    i4 ↔ int4
 
-Floats and integers that numpy lacks are those of the package ml_dtypes; each element takes whole bytes.
+The package ml_dtypes provides the floats and integers that numpy lacks; each of their elements takes whole bytes.
 """
 
 from typing import Any
@@ -48,19 +48,19 @@ _DTYPES: dict[Attribute, np.dtype[Any]] = {
 
 
 def element_type_of(dtype: npt.DTypeLike) -> Attribute:
-    """The MLIR element type of a numpy dtype: float32 → f32, int8 → i8, uint8 → ui8, bool → i1.
+    """Returns the MLIR element type of a numpy dtype: float32 → f32, int8 → i8, uint8 → ui8, bool → i1.
 
     Raises:
-        KeyError: MLIR has none, or none that is here.
+        KeyError: No element type is known for the dtype.
     """
     return _ELEMENT_TYPES[np.dtype(dtype).name]
 
 
 def dtype_of(element: Attribute) -> np.dtype[Any]:
-    """The numpy dtype of an MLIR element type; the inverse of `element_type_of`.
+    """Returns the numpy dtype of an MLIR element type; the inverse of `element_type_of`.
 
     Raises:
-        KeyError: There is none.
+        KeyError: No dtype is known for the element type.
     """
     if element not in _DTYPES:
         raise KeyError(f"no numpy dtype for {element}")
@@ -68,18 +68,18 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the same elements in this machine's byte order: numpy's own object where numpy has the type."""
+    """Returns the dtype in this machine's byte order: numpy's built-in dtype object if numpy has the type."""
     return np.dtype(dtype.type) if dtype.isbuiltin == 0 and dtype.kind in "biuf" else dtype
 
 
 def bits_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The unsigned integer that holds the bits of an element."""
+    """Returns the unsigned integer dtype that holds the bits of an element."""
     return np.dtype(f"u{dtype.itemsize}")
 
 
 def is_numpys_own(dtype: np.dtype[Any]) -> bool:
-    """Whether numpy itself has a dtype, and so can compute with it and take it to files.
+    """Whether a dtype is built into numpy, so that numpy can compute with it and write it to files.
 
-    A dtype that states its byte order is an object of its own, which numpy does not count as built in.
+    A dtype with an explicit byte order is a separate object, which numpy does not count as built in; here it counts.
     """
     return native(dtype).isbuiltin == 1

@@ -1,8 +1,8 @@
-"""What an operation on tensors must say about itself, whatever its level.
+"""The interface of tensor operations on every level: result types inferred from operands, and evaluation on numpy.
 
-Everything that is true of an operation everywhere stands on its class: the shapes its operands imply and its
-meaning on numpy arrays. Verification of result types, construction, constant folding and the reference backend
-are derived from these two, once.
+The class of an operation defines two things: the shapes and element types that its operands imply, and its meaning on
+numpy arrays. Verification of result types, construction, constant folding and the reference backend are derived from
+these.
 """
 
 import abc
@@ -24,27 +24,28 @@ Shape = tuple[int, ...]
 
 
 def tensor_type(value: SSAValue) -> TensorType[Attribute]:
-    """The type of a value known to be a tensor."""
+    """Returns the type of a value that must be a tensor."""
     type = value.type
     assert isinstance(type, TensorType)
     return cast(TensorType[Attribute], value.type)
 
 
 def shape_of(value: SSAValue) -> Shape:
-    """The static shape of a tensor value."""
+    """Returns the static shape of a tensor value."""
     return tensor_type(value).get_shape()
 
 
 def element_of(value: SSAValue) -> Attribute:
-    """The element type of a tensor value."""
+    """Returns the element type of a tensor value."""
     return tensor_type(value).element_type
 
 
 class TensorOp(IRDLOperation, abc.ABC):
-    """A pure operation on statically shaped tensors that carries its own meaning.
+    """Base of the pure operations on tensors of static shape, which infer their result types and evaluate themselves.
 
-    (T1) every dimension of its operands and results is known
-    (T2) a type quantized per axis has its axis within the rank, and as many scales as the dimension there is long
+    (T1) every dimension of the operands and results is static
+    (T2) the axis of a per-axis quantized type is within the rank, and the size of that dimension is the number of
+         scales
     (T3) each result has the shape and the element type that the operands imply
     """
 
@@ -52,18 +53,18 @@ class TensorOp(IRDLOperation, abc.ABC):
 
     @abc.abstractmethod
     def infer_shapes(self) -> Sequence[Shape]:
-        """The shape of each result, from operands and properties alone; raises VerifyException if they do not fit."""
+        """Returns each result's shape, from operands and properties only; raises VerifyException if they do not fit."""
 
     @abc.abstractmethod
     def infer_elements(self) -> Sequence[Attribute | None]:
-        """The element type of each result, from operands and properties alone; None where it is free."""
+        """Returns each result's element type, from operands and properties only; None if they do not imply a type."""
 
     @abc.abstractmethod
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        """The results on numpy arrays; bit for bit what every back end computes."""
+        """Computes the results on numpy arrays; every back end computes the same bits."""
 
     def verify_(self) -> None:
-        """Checks (T1) to (T3); what `infer_shapes` and `infer_elements` require comes with T3."""
+        """Checks (T1) to (T3), and with T3 the requirements of `infer_shapes` and `infer_elements`."""
         for value in (*self.operands, *self.results):
             self._verify_tensor(tensor_type(value))
         shapes, elements = self.infer_shapes(), self.infer_elements()
@@ -95,20 +96,21 @@ class TensorOp(IRDLOperation, abc.ABC):
         element: Attribute | None = None,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Self:
-        """Builds the operation with the result types its operands imply.
+        """Builds the operation with the result types that its operands imply.
 
         Args:
-            operands: As the operation declares them; an empty sequence for an absent optional operand.
-            properties: Entries that are None are left out.
-            element: The element type of results that are free to choose, such as a quantized result's.
+            operands: The operands as the operation declares them; an empty sequence for an absent optional operand.
+            properties: The properties; entries that are None are left out.
+            element: The element type of results for which the operands imply none, such as a quantized result; by
+                default that of the first operand.
             attributes: Discardable attributes, such as names.
 
         Raises:
-            VerifyException: The operands do not fit together; they are left as they were.
+            VerifyException: The operands do not fit together; they stay unchanged.
         """
         present = {k: v for k, v in (properties or {}).items() if v is not None}
         count = len(cls.get_irdl_definition().results)
-        # Shapes are methods of the operation: ask a provisional one, whose result types nobody has read yet.
+        # Shape inference is a method of the operation: call it on a provisional operation with placeholder results.
         probe = cls(operands=operands, result_types=[TensorType(element or element_of(_first(operands)), [])] * count,
                     properties=present)  # fmt: skip
         types: list[TensorType[Attribute]] = []
@@ -127,19 +129,19 @@ def _first(operands: Sequence[SSAValue | Sequence[SSAValue]]) -> SSAValue:
 
 
 class ScalarOp(TensorOp, abc.ABC):
-    """An operation that maps each element by itself; its `scalar` also makes its lookup tables."""
+    """Base of the operations that map each element independently; lookup tables are built from `scalar`."""
 
     @abc.abstractmethod
     def scalar(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The function on float64 values."""
+        """Applies the function to float64 values."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Shapes that operations of the float and of the integer level imply alike
+# Shape inference that operations of the float level and of the integer level share
 
 
 def broadcast_shape(op: TensorOp, lhs: Shape, rhs: Shape) -> Shape:
-    """The common shape of two operands, as in numpy; raises VerifyException if there is none."""
+    """Returns the shape to which two operands broadcast, as in numpy; raises VerifyException if they do not."""
     try:
         return np.broadcast_shapes(lhs, rhs)
     except ValueError:
@@ -147,14 +149,14 @@ def broadcast_shape(op: TensorOp, lhs: Shape, rhs: Shape) -> Shape:
 
 
 def fully_connected_shape(op: TensorOp, x: Shape, w: Shape) -> Shape:
-    """[N, O] of x [N, I] and w [O, I]; raises VerifyException if they are not of this form."""
+    """Returns the result shape [N, O] for x [N, I] and w [O, I]; raises VerifyException for other shapes."""
     if len(x) != 2 or len(w) != 2 or x[1] != w[1]:
         raise VerifyException(f"'{op.name}' needs x [N, I] and w [O, I], got {list(x)} and {list(w)}")
     return x[0], w[0]
 
 
 def matmul_shape(op: TensorOp, lhs: Shape, rhs: Shape) -> Shape:
-    """[B…, M, N] of [B…, M, K] and [B…, K, N]; raises VerifyException if they do not fit or do not broadcast."""
+    """Returns the shape [B…, M, N] for [B…, M, K] and [B…, K, N]; raises VerifyException if the operands do not fit."""
     if len(lhs) < 2 or len(rhs) < 2 or lhs[-1] != rhs[-2]:
         raise VerifyException(f"'{op.name}' needs [B…, M, K] and [B…, K, N], got {list(lhs)} and {list(rhs)}")
     try:

@@ -1,4 +1,4 @@
-"""Weighted sums of neighbours along several axes, one after another; shared by the float and the integer level."""
+"""The base of interpolation operations: separable weighted sums of neighbours, for the float and integer levels."""
 
 import abc
 from typing import ClassVar
@@ -13,16 +13,17 @@ from qmlir.dialects.weights import WeightsAttr
 
 
 class InterpolationOp(TensorOp, abc.ABC):
-    """An operation that makes each element a weighted sum of neighbours, along one axis after another.
+    """Base of the operations that replace each element by a weighted sum of neighbours, along one axis after another.
 
-    Along the axis a with the tables `taps` and `weights` [O, T], the size becomes O:
+    Each axis has two tables of shape [O, T]: `taps`, the indices of the T neighbours of each output element, and their
+    `weights`. The size of the axis becomes O:
 
         y[…, o, …] = 0 + weights[o, 0] · x[…, taps[o, 0], …] + weights[o, 1] · x[…, taps[o, 1], …] + …
 
-    The first axis comes first.
+    The axes are processed in the order of `axes`.
 
-    (I1) the axes are the operand's and differ
-    (I2) each axis has taps, i64, and weights of `WEIGHTS`, of one shape [O, T]
+    (I1) the axes lie within the operand's rank and are distinct
+    (I2) each axis has taps of i64 and weights of the dtype `WEIGHTS`, with the same shape [O, T]
     (I3) taps lie inside the axis
     """
 
@@ -34,12 +35,12 @@ class InterpolationOp(TensorOp, abc.ABC):
     weights = prop_def(ArrayAttr[WeightsAttr])
 
     def tables(self) -> list[tuple[int, Array, Array]]:
-        """(axis, taps, weights) for each axis."""
+        """Returns (axis, taps, weights) for each axis."""
         taps, weights = ([t.array for t in tables] for tables in (self.taps, self.weights))
         return list(zip(self.axes.get_values(), taps, weights, strict=True))
 
     def interpolated_shape(self, x: Shape) -> Shape:
-        """The result's shape; raises VerifyException if the tables do not fit the operand."""
+        """Returns the result's shape; raises VerifyException if the tables do not fit the operand's shape."""
         axes = self.axes.get_values()
         if len(set(axes)) != len(axes) or any(not 0 <= a < len(x) for a in axes):  # I1
             raise VerifyException(f"'{self.name}' needs different axes of {list(x)}, got {list(axes)}")
@@ -59,7 +60,7 @@ class InterpolationOp(TensorOp, abc.ABC):
         return tuple(sizes)
 
     def interpolated(self, x: Array) -> Array:
-        """The sums in order, in the operand's dtype, to which weights are rounded."""
+        """Computes the sums sequentially in the operand's dtype; weights are first converted to that dtype."""
         for axis, taps, weights in self.tables():
             shape = [*x.shape]
             shape[axis] = len(taps)

@@ -1,10 +1,10 @@
-"""xDSL's llvm dialect, completed: what xDSL 0.74 lacks of upstream's, under upstream's names and syntax.
+"""xDSL's llvm dialect, completed: upstream operations that xDSL 0.74 lacks, with upstream's names and syntax.
 
-Operations it does not have; comparisons of floats and selections lane by lane on vectors; and integer arithmetic
-whose overflow flags are upstream's `#llvm.overflow<…>`, where xDSL has an i32 that mlir-opt refuses in generic form.
+The module adds missing operations, float comparisons and selections on vectors, and integer arithmetic with upstream's
+overflow flags `#llvm.overflow<…>`; xDSL prints these flags as an i32, which mlir-opt rejects in generic form.
 
-Enters: nothing. Leaves: `LLVM`, to be registered in place of xDSL's dialect of the same name. When xDSL gains one of
-these, delete it here.
+The module exports `LLVM`, which is registered in place of xDSL's dialect of the same name. When xDSL gains one of these
+operations, delete it here.
 """
 
 from abc import ABC
@@ -43,7 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.loops import is_vector
 
 GEP_INBOUNDS = 3
-"""`noWrapFlags` of an `inbounds` GEP. LLVM 19 has a unit property `inbounds` instead; operations of ours have both."""
+"""`noWrapFlags` of an `inbounds` GEP; LLVM 19 has a unit property `inbounds` instead, so qmlir's GEPs carry both."""
 
 _INTEGERS = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
 _FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
@@ -55,9 +55,9 @@ def _lanes(type: Attribute) -> tuple[int, ...]:
 
 
 class FloatIntegerCastOp(IRDLOperation, ABC):
-    """A conversion between a float and an integer, or lane by lane.
+    """Base of the conversions between float and integer, of scalars or of each lane of a vector.
 
-    (C1) operand and result have as many lanes.
+    (C1) operand and result have the same number of lanes.
     """
 
     traits = traits_def(NoMemoryEffect())
@@ -70,7 +70,7 @@ class FloatIntegerCastOp(IRDLOperation, ABC):
 
 
 class FloatToIntegerOp(FloatIntegerCastOp, ABC):
-    """Rounds toward zero; a value that does not fit the result is poison."""
+    """Base of the conversions from float to integer, rounded toward zero; a value that does not fit gives poison."""
 
     arg = operand_def(_FLOATS)
     result = result_def(_INTEGERS)
@@ -81,21 +81,21 @@ class FloatToIntegerOp(FloatIntegerCastOp, ABC):
 
 @irdl_op_definition
 class FPToSIOp(FloatToIntegerOp):
-    """Float to signed integer."""
+    """Converts a float to a signed integer."""
 
     name = "llvm.fptosi"
 
 
 @irdl_op_definition
 class FPToUIOp(FloatToIntegerOp):
-    """Float to unsigned integer."""
+    """Converts a float to an unsigned integer."""
 
     name = "llvm.fptoui"
 
 
 @irdl_op_definition
 class UIToFPOp(FloatIntegerCastOp):
-    """Unsigned integer to float, rounded to nearest, ties to even."""
+    """Converts an unsigned integer to a float, rounded to nearest, ties to even."""
 
     name = "llvm.uitofp"
     arg = operand_def(_INTEGERS)
@@ -107,7 +107,7 @@ class UIToFPOp(FloatIntegerCastOp):
 
 @irdl_op_definition
 class ExtractElementOp(IRDLOperation):
-    """One lane of a vector; an index outside it is poison."""
+    """Extracts a lane of a vector; an index outside the vector gives poison."""
 
     name = "llvm.extractelement"
 
@@ -126,7 +126,7 @@ class ExtractElementOp(IRDLOperation):
 
 
 class OverflowingOp(IRDLOperation, ABC):
-    """Integer arithmetic modulo 2^bits, lane by lane on vectors; poison where it wraps against a flag."""
+    """Base of integer arithmetic modulo 2^bits, per lane on vectors; poison if an overflow flag forbids the wrap."""
 
     T: ClassVar = VarConstraint("T", _INTEGERS)
 
@@ -145,21 +145,21 @@ class OverflowingOp(IRDLOperation, ABC):
 
 @irdl_op_definition
 class AddOp(OverflowingOp):
-    """A sum."""
+    """lhs + rhs."""
 
     name = "llvm.add"
 
 
 @irdl_op_definition
 class SubOp(OverflowingOp):
-    """A difference."""
+    """lhs − rhs."""
 
     name = "llvm.sub"
 
 
 @irdl_op_definition
 class MulOp(OverflowingOp):
-    """A product."""
+    """lhs · rhs."""
 
     name = "llvm.mul"
 
@@ -173,9 +173,9 @@ class ShlOp(OverflowingOp):
 
 @irdl_op_definition
 class FCmpOp(IRDLOperation):
-    """A comparison of floats, lane by lane on vectors.
+    """Compares floats, per lane on vectors.
 
-    (C1) the result is an i1, or as many of them as there are lanes
+    (C1) the result is an i1, or a vector of i1 with as many lanes as the operands
     """
 
     name = "llvm.fcmp"
@@ -240,9 +240,9 @@ class FCmpOp(IRDLOperation):
 
 @irdl_op_definition
 class SelectOp(IRDLOperation):
-    """One of two values, or lane by lane as a vector of conditions says.
+    """Selects one of two values, or, with a vector of conditions, one of two lanes at each position.
 
-    (C1) several conditions choose among as many lanes
+    (C1) a vector of conditions has as many lanes as the result
     """
 
     name = "llvm.select"
@@ -271,7 +271,7 @@ COMPLETED: tuple[type[Operation], ...] = (
     *(FPToSIOp, FPToUIOp, UIToFPOp, ExtractElementOp),
     *(AddOp, SubOp, MulOp, ShlOp, FCmpOp, SelectOp),
 )
-"""What stands here, some of it in place of xDSL's operation of the same name."""
+"""The operations of this file; some of them replace xDSL's operation of the same name."""
 
 _NAMES = {op.name for op in COMPLETED}
 

@@ -1,7 +1,8 @@
-"""The contract of the loops level, which is no dialect: functions on memrefs written in xDSL's dialects and simd.
+"""Shared definitions of the loops level: functions on memrefs, written in xDSL's dialects and simd.
 
-Kernels, the memory planner, the lowering to LLVM and the back end meet in what stands here: the names of attributes
-and globals, what a view is, and types narrowed so that a checker can follow.
+The loops level has no dialect. Kernels, the memory planner, the lowering to LLVM and the CPU back end share the
+definitions of this module: names of attributes and globals, the operations that are views, and type predicates that
+narrow types for the type checker.
 """
 
 from typing_extensions import TypeIs
@@ -10,27 +11,27 @@ from xdsl.dialects.builtin import IntegerType, MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 INPUTS = "qmlir.inputs"
-"""Attribute of the entry function: how many arguments are inputs; the rest are outputs (after weights and arena)."""
+"""Attribute of the entry function: the number of inputs; after weights and arena, its other arguments are outputs."""
 
 ARENA_SIZE = "qmlir.arena_size"
-"""Attribute of a planned module: bytes of scratch memory a call needs."""
+"""Attribute of a planned module: the size in bytes of the scratch memory that a call needs."""
 
 WEIGHTS_BLOB = "qmlir.weights_blob"
 """Attribute of a planned module: all constants, as `#qmlir.weights` of bytes."""
 
 
 def weights_symbol(entry: str) -> str:
-    """On the llvm level, where the entry's name is known to a linker: the global that holds all constants."""
+    """Returns the name of the global that holds all constants on the llvm level, unique to an entry function."""
     return f"{entry}_weights"
 
 
 def arena_size_symbol(entry: str) -> str:
-    """On the llvm level: the global that holds the bytes of scratch memory a call needs, an i64."""
+    """Returns the name of the i64 global that holds the scratch memory size in bytes on the llvm level."""
     return f"{entry}_arena_size"
 
 
 CACHE_LINE = 64
-"""Bytes; the arena, the weights and every buffer in them start on a cache line."""
+"""The size of a cache line in bytes, to which the arena, the weights and every buffer in them are aligned."""
 
 VIEWS = (
     memref.ViewOp,
@@ -40,11 +41,11 @@ VIEWS = (
     memref.ExpandShapeOp,
     memref.CastOp,
 )
-"""Operations whose result is another look at their first operand's memory."""
+"""Operations whose result is a view of their first operand's memory."""
 
 
 def root_of(value: SSAValue) -> SSAValue:
-    """The memref that a chain of views starts from: an argument or what allocates."""
+    """Returns the memref from which a chain of views starts: a block argument, or a result of another operation."""
     while isinstance(value.owner, VIEWS):
         value = value.owner.operands[0]
     return value
@@ -61,5 +62,5 @@ def is_vector(type: Attribute) -> TypeIs[VectorType[Attribute]]:
 
 
 def is_integer(type: Attribute) -> TypeIs[IntegerType]:
-    """Whether a type is an integer of any width and signedness; index is none."""
+    """Whether a type is an integer of any width and signedness; the index type is not."""
     return isinstance(type, IntegerType)

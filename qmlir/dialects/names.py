@@ -1,15 +1,15 @@
-"""Lists of names that are joined often and read seldom.
+"""Lists of source names that are joined often and read seldom.
 
-A rewrite hands the names of what it replaces on to what takes its place. In a chain of n operations that fall together,
-the last holds the names of all; copied at every step, they would cost n² strings. `Names` joins in constant time: it
-keeps the parts that it was made of, and lists the strings when somebody asks for them.
+A rewrite passes the names of the operations that it replaces to the new operation. When a chain of n operations is
+fused step by step, the last operation has the names of all; copying them at every step would cost n² strings. `Names`
+joins in constant time: it keeps the lists that it was joined from, and flattens them when the strings are read.
 """
 
 from collections.abc import Iterable, Iterator
 
 
 class Names:
-    """Strings in order, each once; empty strings are left out."""
+    """An immutable ordered list of distinct, non-empty strings, built from strings and other `Names`."""
 
     __slots__ = ("_hash", "_listed", "_parts")
 
@@ -18,7 +18,7 @@ class Names:
     _hash: int | None
 
     def __init__(self, parts: "Iterable[str | Names]" = ()):
-        """parts: Strings and lists of names, in order."""
+        """Joins strings and lists of names, in order."""
         self._parts = tuple(part for part in parts if part)
         self._listed = None
         self._hash = None
@@ -47,7 +47,7 @@ class Names:
         return f"Names({list(self)})"
 
     def _strings(self) -> tuple[str, ...]:
-        """The strings; once listed, they are the parts."""
+        """Returns the flattened strings, and caches them in place of the parts."""
         if self._listed is None:
             self._listed = tuple(dict.fromkeys(_leaves(self._parts)))
             self._parts = self._listed
@@ -55,7 +55,7 @@ class Names:
 
 
 def _leaves(parts: "tuple[str | Names, ...]") -> Iterator[str]:
-    """The strings of nested parts in order; parts that were met before are left out, since their strings were too."""
+    """Yields the strings of nested parts in order; skips a part that occurred before, whose strings did too."""
     waiting: list[Iterator[str | Names]] = [iter(parts)]
     met = set[int]()
     while waiting:
@@ -72,9 +72,9 @@ def _leaves(parts: "tuple[str | Names, ...]") -> Iterator[str]:
 class SourceNames:
     """The names of an operation in the source model.
 
-    nodes     the source nodes that it stands for
-    tensors   one name for each result; names may repeat and be empty
-    inside    tensors that lived between fused nodes, some of `tensors` perhaps among them
+    nodes     the source nodes that the operation replaces
+    tensors   the tensor name of each result; names may repeat and be empty
+    inside    tensors between fused nodes; it may also contain names in `tensors`
     """
 
     __slots__ = ("_absorbed", "inside", "nodes", "tensors")
@@ -85,7 +85,7 @@ class SourceNames:
 
     @property
     def absorbed(self) -> tuple[str, ...]:
-        """The tensors inside that are values no more."""
+        """The tensors between fused nodes that are no result of the operation any more."""
         if self._absorbed is None:
             results = set(self.tensors)
             self._absorbed = tuple(name for name in self.inside if name not in results)

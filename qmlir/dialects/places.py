@@ -1,4 +1,7 @@
-"""Where the elements of an image of another size lie in the one it is made of, as TFLite has it; one axis at a time."""
+"""Source positions for resizing an image, as TFLite computes them, along a single axis.
+
+A "place" is the position of an output element on the axis of the input.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +14,18 @@ from qmlir.dialects.interfaces import Array
 
 Float32s = npt.NDArray[np.float32]
 Table = tuple[Array, Array]
-"""Two neighbours of each place, int64 [O, 2], and their weights [O, 2]."""
+"""The two input elements next to each place, int64 [O, 2], and their weights [O, 2]."""
 
 PLACE_BITS = 10
-"""Bits behind the point of a place that is computed in integers."""
+"""The number of fractional bits of a place that is computed in integers."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """The places of `size` elements among `length`.
+    """The places of `size` output elements on an axis of `length` input elements.
 
-    align_corners       the first and the last element of both coincide
-    half_pixel_centers  elements have an extent, and their centres are compared
+    align_corners       whether the first and the last elements of input and output coincide
+    half_pixel_centers  whether positions are measured between the centres of elements, at index + 1/2
     """
 
     length: int
@@ -31,34 +34,34 @@ class Places:
     half_pixel_centers: bool
 
     def step(self) -> np.float32:
-        """From one place to the next."""
+        """Returns the distance from one place to the next, in input elements."""
         if self.align_corners and self.size > 1:
             return np.float32(self.length - 1) / np.float32(self.size - 1)
         return np.float32(self.length) / np.float32(self.size)
 
     def real(self) -> Float32s:
-        """The places, float32 [O]; those of the first and last elements may lie outside."""
+        """Returns the places, float32 [O]; the first and last places may lie outside the input."""
         at = np.arange(self.size, dtype=np.float32)
         if self.half_pixel_centers:
             return (at + np.float32(0.5)) * self.step() - np.float32(0.5)
         return at * self.step()
 
     def linear(self) -> Table:
-        """Neighbours, and weights as exact as the places are, f64."""
+        """Returns neighbours and f64 weights; the weights are exact for the float32 places."""
         at = self.real()
         low = np.floor(at)
         fraction = (at - low).astype(np.float64)
         return self._taps(low), np.stack([1 - fraction, fraction], axis=1)
 
     def linear_in_float32(self) -> Table:
-        """Neighbours, and the float32 weights that belong to the first tap inside; places outside go beyond it."""
+        """Returns neighbours and float32 weights; for a place below 0, both neighbours are element 0."""
         at = self.real()
         low = np.floor(at)
         fraction = at - np.maximum(low, 0)
         return self._taps(low), np.stack([np.float32(1) - fraction, fraction], axis=1)
 
     def fixed(self) -> Table:
-        """Neighbours, and weights in steps of 2^−`PLACE_BITS`, of places computed in integers."""
+        """Returns neighbours and integer weights in steps of 2^−`PLACE_BITS`, for places computed in integers."""
         one, aligned = 1 << PLACE_BITS, self.align_corners and self.size > 1
         length, size = (self.length - 1, self.size - 1) if aligned else (self.length, self.size)
         step = (one * length + size // 2) // size
@@ -70,7 +73,7 @@ class Places:
         return self._taps(low), np.stack([one - fraction, fraction], axis=1)
 
     def rounded(self, bits: int) -> Table:
-        """Neighbours, and weights in steps of 2^−bits, of the real places that lie inside."""
+        """Returns neighbours and integer weights in steps of 2^−bits, for the real places clipped to the input."""
         at = np.clip(self.real(), 0, np.float32(self.length - 1))
         low = np.floor(at)
         fraction = np.rint((at - low) * np.float32(1 << bits)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""`dense<0.0> : tensor<4294967296xf32>` as one element, where xDSL's attribute would hold 16 GB."""
+"""Large splat constants, such as `dense<0.0> : tensor<4294967296xf32>`, held as a single element instead of 16 GB."""
 
 from itertools import repeat
 from math import prod
@@ -8,26 +8,26 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.printer import Printer
 
 SPLAT_LIMIT = 1 << 20
-"""Constants of one value and more bytes than this are held as that value."""
+"""The size in bytes above which a constant with equal elements is held as a single element."""
 
 
 class _Open:
-    """A base that lets a class be derived from an attribute of xDSL, which are final."""
+    """A base that allows a class to derive from an xDSL attribute class, which is final."""
 
     def __init_subclass__(cls) -> None:
         pass
 
 
 class Splat(_Open, DenseIntOrFPElementsAttr[Any]):
-    """A constant of one value that takes more than `SPLAT_LIMIT` bytes when written out, held as one element.
+    """A constant with equal elements that take more than `SPLAT_LIMIT` bytes, held as a single element.
 
-    Only what asks for all elements (`get_values`, `held_bytes`) makes them. Two constants of one type are equal if
-    their elements are: `dense` makes a splat of every buffer that is one.
+    Only functions that return all elements (`get_values`, `held_bytes`) create them. Constants of the same type are
+    equal if and only if their elements are equal, because `dense` turns every such buffer into a `Splat`.
     """
 
     @property
     def __class__(self) -> type[DenseIntOrFPElementsAttr[Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What it is to xDSL, whose constraints look an attribute's class up instead of asking `isinstance`."""
+        """The class that xDSL sees: its constraints compare an attribute's class instead of calling `isinstance`."""
         return DenseIntOrFPElementsAttr
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Splat(_Open, DenseIntOrFPElementsAttr[Any]):
         return True
 
     def one(self) -> DenseIntOrFPElementsAttr[Any]:
-        """The constant of one element of that value."""
+        """Returns the constant with a single element of the same value."""
         return DenseIntOrFPElementsAttr[Any](TensorType(self.get_element_type(), [1]), self.data)
 
     def print_without_type(self, printer: Printer) -> None:

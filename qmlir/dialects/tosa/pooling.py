@@ -42,7 +42,7 @@ class PoolOp(SlidingOp, abc.ABC):
 
 @irdl_op_definition
 class AvgPool2DOp(PoolOp):
-    """The mean of each window's elements inside the image, by a reciprocal multiplier as the TOSA specification defines.
+    """The mean of each window's elements inside the image, by a reciprocal multiplier as in the TOSA specification.
 
     (P3) each zero point has one element, of the element type of its input or output, and is 0 unless that has 8 bits
     (P4) acc_type is an accumulator type that TOSA allows for the input's element type
