@@ -1,20 +1,22 @@
-"""Upstream's `dense` and `dense_resource`: constants of any element type, as bytes that nobody copies.
+"""Upstream's `dense` and `dense_resource` constants of any element type, as shared bytes instead of Python numbers.
 
-In the IR they are xDSL's `DenseIntOrFPElementsAttr`, which every pass knows. xDSL makes a Python number of each element
-to parse or to print one; 25 M elements take 8 s and 2 GB. What is made here is around a `memoryview` instead, shared
-by all that hold it, and read and written at once. The text of one of more than 64 elements, by a `WeightsPrinter`:
+In the IR these constants are xDSL's `DenseIntOrFPElementsAttr`, which every pass knows. xDSL parses and prints each
+element as a Python number; 25 M elements take 8 s and 2 GB. The functions here build the attribute around a
+`memoryview` instead, which is shared, and convert all bytes at once. A `WeightsPrinter` prints a constant of more than
+64 elements as:
 
     dense<"0x0000803F…"> : tensor<8x5x5x1xf32>      as mlir-opt prints it
-    dense<1.0> : tensor<8x5x5x1xf32>                 a splat, whatever the mode
-    dense_resource<conv1> : tensor<8x5x5x1xf32>      WeightsMode.RESOURCE; the bytes stand behind the module
+    dense<1.0> : tensor<8x5x5x1xf32>                 a splat, in every mode
+    dense_resource<conv1> : tensor<8x5x5x1xf32>      WeightsMode.RESOURCE; the bytes stand after the module
     dense_resource<__elided__> : tensor<8x5x5x1xf32> WeightsMode.ELIDED, as mlir-opt elides
 
-Two layouts of the same elements meet here. *Held*, as xDSL unpacks them: integers sign-extended to 1, 2, 4 or 8 bytes,
-a true i1 as −1. *Written*, as upstream does in hexadecimal: as many bytes as the bits need, the rest of the last one
-zero, i1 packed eight to a byte. They differ for i1, i4, i24 and their like only.
+The elements have two layouts. *Held* is xDSL's layout in memory: integers are sign-extended to 1, 2, 4 or 8 bytes, and
+a true i1 is −1. *Written* is upstream's layout in hexadecimal text: an element takes as many bytes as its bits need,
+unused bits of the last byte are zero, and i1 is packed eight to a byte. The layouts differ only for types whose width
+is not 8, 16, 32 or 64 bits, such as i1, i4 and i24.
 
-One slow path is left, in xDSL: where an operation does not verify, it prints the whole module into the exception's
-notes with its own printer, every element a Python number (25 M elements: 10 s and 2 GB on the way to the message).
+xDSL has a slow path left: if an operation does not verify, xDSL prints the whole module into the exception's notes with
+its own printer, each element as a Python number (25 M elements: 10 s and 2 GB before the message appears).
 """
 
 import re
@@ -48,26 +50,26 @@ Array = npt.NDArray[Any]
 Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
 
 LISTED = 64
-"""Constants of at most this many elements are lists of numbers in every text."""
+"""Constants of at most this many elements are printed as lists of numbers in every mode."""
 
 HEX_LIMIT = 100
-"""Upstream prints up to this many elements as a list, more as hexadecimal digits."""
+"""Upstream prints up to this many elements as a list, and more elements as hexadecimal digits."""
 
 HELD_LIMIT = 1 << 30
-"""The most bytes of a constant that is written out from one value."""
+"""The most bytes into which a splat constant is expanded."""
 
 ELIDED = "__elided__"
-"""The key of a resource that a printer left out."""
+"""The resource key that stands for elided elements."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the elements of a type lie in bytes.
+    """The held and the written layout of an element type (see the module docstring).
 
-    bits     of an element
+    bits     number of bits of an element
     held     bytes of an element in xDSL's layout
-    written  bytes of an element in upstream's
-    signed   whether a wider integer repeats the sign
+    written  bytes of an element in upstream's layout
+    signed   whether integers are sign-extended to the held bytes
     """
 
     bits: int
@@ -77,25 +79,25 @@ class _Layout:
 
     @property
     def packed(self) -> bool:
-        """Whether upstream puts eight elements into a byte."""
+        """Whether upstream packs eight elements into a byte."""
         return self.bits == 1
 
     @property
     def alignment(self) -> int:
-        """Bytes that an element lies at multiples of."""
+        """The alignment of an element in bytes in upstream's layout."""
         return 1 if self.written & (self.written - 1) else self.written
 
     @property
     def same(self) -> bool:
-        """Whether both layouts are the same."""
+        """Whether both layouts are equal."""
         return self.bits == 8 * self.held
 
 
 def _layout_of(element: Attribute) -> _Layout:
-    """The layouts of an element type.
+    """Returns the layouts of an element type.
 
     Raises:
-        ValueError: Nothing here can hold its elements.
+        ValueError: Constants cannot hold elements of this type.
     """
     if is_integer(element) and element.width.data <= 64:
         bits, held = element.width.data, element.compile_time_size
@@ -115,17 +117,17 @@ def _layout_of(element: Attribute) -> _Layout:
 
 
 class _Bytes(np.ndarray[tuple[int], np.dtype[np.uint8]]):
-    """Bytes of which a memoryview can be hashed: it hashes them itself, but asks first whether their owner could be."""
+    """A uint8 array whose memoryview is hashable: memoryview requires that its owner is hashable too."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 def splat(type: Any, one: bytes) -> Dense:
-    """The attribute of a ranked type whose elements are all the same.
+    """Builds the attribute of a constant whose elements are all equal.
 
     Args:
-        type: A ranked type of known shape.
-        one: An element as held.
+        type: The constant's ranked type, with static shape.
+        one: The bytes of an element in the held layout.
     """
     count = prod(type.get_shape())
     if count * len(one) > SPLAT_LIMIT:
@@ -134,7 +136,7 @@ def splat(type: Any, one: bytes) -> Dense:
 
 
 def dense(type: Any, data: Any) -> Dense:
-    """The attribute of a ranked type around a buffer of elements as held, which nobody may write to any more."""
+    """Builds the attribute of a ranked type around a buffer in the held layout, which must not change any more."""
     if prod(type.get_shape()) <= LISTED:
         return DenseIntOrFPElementsAttr[Any](type, BytesAttr(bytes(data)))
     held = np.frombuffer(data, np.uint8)
@@ -147,38 +149,38 @@ def dense(type: Any, data: Any) -> Dense:
 
 
 def dense_of(type: Any, array: Array) -> Dense:
-    """The attribute of a ranked type around an array of its elements, which is copied if somebody may write to it."""
+    """Builds the attribute of a ranked type around an array of its elements; a writeable array is copied."""
     held = -array.astype(np.int8) if array.dtype.kind == "b" else array
     held = held.copy() if held.flags.writeable else np.ascontiguousarray(held)
     return dense(type, held.reshape(-1).view(np.uint8).data)
 
 
 def retyped(constant: Dense, type: Any) -> Dense:
-    """The same bytes as a constant of a type whose elements take as many bytes."""
+    """Reinterprets a constant's bytes as another type whose elements take the same number of bytes."""
     return (Splat if isinstance(constant, Splat) else DenseIntOrFPElementsAttr)(type, constant.data)
 
 
 def is_large(constant: Dense) -> bool:
-    """Whether it is for the printer to say where the elements go."""
+    """Whether the printer's mode decides where the elements are written: above `LISTED` elements."""
     return len(constant) > LISTED
 
 
 def wants_care(constant: Dense) -> bool:
-    """Whether `print_dense` is to print it: xDSL would take its time, or lose a bit."""
+    """Whether `print_dense` must print the constant, because xDSL would be slow or lose bits."""
     return is_large(constant) or needs_bits(constant)
 
 
 def needs_bits(constant: Dense) -> bool:
-    """Whether a list of numbers would lose something: NaNs change their bits on the way through Python's floats."""
+    """Whether a list of numbers would lose bits: NaNs may change their bits in a conversion to Python floats."""
     element, data = constant.get_element_type(), bytes(constant.data.data)
     return isinstance(element, AnyFloat) and bytes(element.pack(element.unpack(data, len(constant)))) != data
 
 
 def held_bytes(constant: Dense) -> Array:
-    """The elements as held, uint8 [n · bytes of an element], read-only.
+    """Returns the elements in the held layout, uint8 [n · bytes of an element], read-only; a splat is expanded.
 
     Raises:
-        ValueError: It is a splat that takes more than `HELD_LIMIT` bytes.
+        ValueError: The constant is a splat that would take more than `HELD_LIMIT` bytes.
     """
     one = np.frombuffer(constant.data.data, np.uint8)
     if not isinstance(constant, Splat):
@@ -196,16 +198,16 @@ def held_bytes(constant: Dense) -> Array:
 
 
 def from_list(type: Any, text: str) -> Dense | None:
-    """What `dense<[…]> : type` stands for, and `dense<1.0> : type`.
+    """Parses the constants `dense<[…]> : type` and `dense<1.0> : type`.
 
-    xDSL takes the 0x7FC00000 of a NaN for a number, and takes its time: 42 s for a million elements.
+    xDSL's parser takes the bit pattern 0x7FC00000 of a NaN for a number, and needs 42 s for a million elements.
 
     Args:
-        type: A ranked type of known shape.
-        text: What stands between `<` and `>`.
+        type: The constant's ranked type, with static shape.
+        text: The text between `<` and `>`.
 
     Returns:
-        The attribute; None if the text is not a list of that shape of numbers of that type.
+        The attribute; None if the text is not a number of that type, or a list of such numbers with that shape.
     """
     words, element = _WORD.findall(text), cast(Attribute, type.element_type)
     structure, shape = "".join(_STRUCTURE.findall(text)), type.get_shape()
@@ -226,7 +228,7 @@ _TRUTH = {"true": 0xFF, "1": 0xFF, "-1": 0xFF, "false": 0, "0": 0}
 
 
 def _structure(shape: Sequence[int]) -> str:
-    """The brackets and commas of a list of a shape: `[[,],[,]]` for [2, 2]."""
+    """Returns the brackets and commas of a nested list with a shape: `[[,],[,]]` for [2, 2]."""
     text = ""
     for size in reversed(shape):
         text = "[" + ",".join([text] * size) + "]"
@@ -234,7 +236,7 @@ def _structure(shape: Sequence[int]) -> str:
 
 
 def _length(shape: Sequence[int]) -> int:
-    """Characters of a list's brackets and commas."""
+    """Returns the number of brackets and commas of a nested list with a shape."""
     length = 0
     for size in reversed(shape):
         length = size * length + max(size - 1, 0) + 2
@@ -242,7 +244,7 @@ def _length(shape: Sequence[int]) -> int:
 
 
 def _float_words(element: AnyFloat, words: Sequence[str]) -> bytes:
-    """Floats as held: decimals with a point, and bit patterns."""
+    """Converts words to floats in the held layout; a word is a decimal with a point, or a hexadecimal bit pattern."""
     patterns = {i: int(w, 16) for i, w in enumerate(words) if w[:2] in ("0x", "0X")}
     if not all(i in patterns or "." in w for i, w in enumerate(words)):
         raise ValueError
@@ -254,7 +256,7 @@ def _float_words(element: AnyFloat, words: Sequence[str]) -> bytes:
 
 
 def _integer_words(element: Attribute, words: Sequence[str]) -> bytes:
-    """Integers as held; a word for a truth is one of i1."""
+    """Converts words to integers in the held layout; for i1, the words `true` and `false` are allowed."""
     if not (is_integer(element) or isinstance(element, IndexType)):
         raise ValueError
     if is_integer(element) and element.width.data == 1:
@@ -266,10 +268,11 @@ def _integer_words(element: Attribute, words: Sequence[str]) -> bytes:
 
 
 def from_hexadecimal(type: Any, digits: str) -> Dense:
-    """What `dense<"0x…"> : type` stands for, given the digits behind 0x.
+    """Parses the constant `dense<"0x…"> : type` from the digits after 0x.
 
     Raises:
-        ValueError: They are no hexadecimal digits, or not as many as the type wants; the message says what is wanted.
+        ValueError: The text is not hexadecimal, or its number of digits does not fit the type; the message says what
+            the type needs.
     """
     layout, count = _layout_of(type.element_type), prod(type.get_shape())
     raw = np.frombuffer(hexadecimal_bytes(digits), np.uint8)
@@ -289,10 +292,10 @@ def from_hexadecimal(type: Any, digits: str) -> Dense:
 
 
 def from_resource(type: Any, data: Any) -> Dense:
-    """What `dense_resource<key> : type` stands for, given the bytes that the resource holds.
+    """Builds the constant `dense_resource<key> : type` from the bytes of the resource.
 
     Raises:
-        ValueError: They are not as many as the type wants.
+        ValueError: The number of bytes does not fit the type, or a byte of an i1 is not 0 or 1.
     """
     layout, count = _layout_of(type.element_type), prod(type.get_shape())
     raw = np.frombuffer(data, np.uint8)
@@ -304,7 +307,7 @@ def from_resource(type: Any, data: Any) -> Dense:
 
 
 def _bits(raw: Array, count: int) -> Array:
-    """i1 elements from upstream's bytes: packed, or one to a byte (LLVM 22 and later). bool [count]."""
+    """Unpacks i1 elements, bool [count], from upstream's bytes: eight to a byte, or, since LLVM 22, one to a byte."""
     if len(raw) == -(-count // 8):
         return np.unpackbits(raw, count=count, bitorder="little").astype(bool)
     if len(raw) == count and (raw <= 1).all():
@@ -313,7 +316,7 @@ def _bits(raw: Array, count: int) -> Array:
 
 
 def _held(raw: Array, layout: _Layout) -> Array:
-    """Elements from upstream's layout to xDSL's; both uint8, 1-d."""
+    """Converts elements from the written to the held layout; both are uint8, 1-D."""
     if layout.same:
         return raw
     wide = np.zeros((len(raw) // layout.written, layout.held), np.uint8)
@@ -324,7 +327,7 @@ def _held(raw: Array, layout: _Layout) -> Array:
 
 
 def _written(constant: Dense, layout: _Layout) -> Array:
-    """Elements in upstream's layout, for those that it does not pack. uint8 [n]."""
+    """Converts elements to the written layout, uint8, 1-D; the layout must not be packed."""
     if layout.same:
         return held_bytes(constant)
     narrow = held_bytes(constant).reshape(-1, layout.held)[:, : layout.written].copy()
@@ -340,13 +343,14 @@ def _written(constant: Dense, layout: _Layout) -> Array:
 def print_dense(
     printer: Printer, constant: Dense, *, listed: bool, resource_key: Callable[[Array, int], str] | None
 ) -> None:
-    """Prints a constant that is large, or that needs its bits.
+    """Prints a constant that is large, or whose bits a list of numbers would lose (`wants_care`).
 
     Args:
-        printer: Where to.
-        constant: What.
-        listed: Whether the elements are printed at all.
-        resource_key: Stores bytes with their alignment, and names them; None prints them in their place.
+        printer: The printer to write to.
+        constant: The constant.
+        listed: Whether the elements of a large constant are printed; otherwise they are elided.
+        resource_key: A function that stores bytes with an alignment as a resource and returns its key; with None, the
+            elements are printed in place.
     """
     layout = _layout_of(constant.get_element_type())
     one = _splat(constant)
@@ -359,7 +363,7 @@ def print_dense(
         printer.print_string(f"dense_resource<{resource_key(data, layout.alignment)}>")
     elif not listed and is_large(constant):
         printer.print_string(f"dense_resource<{ELIDED}>")
-    elif layout.packed:  # as packed bits before LLVM 22, as bytes since: words are read by all
+    elif layout.packed:  # hexadecimal i1 is packed before LLVM 22 and a byte each since; all versions parse words
         words = np.where(held_bytes(constant), "true", "false").tolist()
         printer.print_string(f"dense<{_nested(words, constant.get_shape())}>")
     elif len(constant) > HEX_LIMIT or needs_bits(constant):
@@ -371,7 +375,7 @@ def print_dense(
 
 
 def _splat(constant: Dense) -> Dense | None:
-    """One element, if all are the same to the bit."""
+    """Returns a constant with a single element if all elements have the same bits; else None."""
     if isinstance(constant, Splat):
         return constant.one()
     elements = held_bytes(constant).reshape(len(constant), -1)
@@ -379,12 +383,12 @@ def _splat(constant: Dense) -> Dense | None:
 
 
 def _all_the_same(elements: Array) -> bool:
-    """Whether all rows are equal to the bit."""
+    """Whether all rows have the same bits."""
     return bool((elements[-1] == elements[0]).all() and (elements == elements[0]).all())
 
 
 def _nested(words: Sequence[str], shape: Sequence[int]) -> str:
-    """The words in brackets, row-major: `[[a, b], [c, d]]`."""
+    """Joins words in nested brackets, in row-major order: `[[a, b], [c, d]]`."""
     if not shape:
         return words[0]
     step = len(words) // shape[0]

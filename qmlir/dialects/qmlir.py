@@ -1,10 +1,10 @@
-"""The project's own attributes and odd operations, for every level.
+"""The qmlir dialect: attributes and operations that every level uses.
 
-`#qmlir.name` carries the source model's names through every rewrite, `#qmlir.decision` what the quantizer decided
-about an operation and why, `#qmlir.weights` (weights.py) constant data, `#qmlir.power_of_two` (scales.py) a promise
-about scales. `qmlir.opaque` stands for an operation of
-the source model that has no meaning here, so that one import lists every such operation; `qmlir.constant_buffer`
-is a constant in memory, before the memory planner gives it an address.
+`#qmlir.name` carries the names of the source model through every rewrite. `#qmlir.decision` records what the quantizer
+decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.power_of_two`
+(scales.py) states that scales are powers of two. `qmlir.opaque` represents an operation of the source model that qmlir
+does not know, so that a single import lists all such operations. `qmlir.constant_buffer` is a constant in memory,
+before the memory planner gives it an address.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,47 +33,60 @@ from qmlir.dialects.scales import PowerOfTwoAttr
 from qmlir.dialects.weights import WeightsAttr
 
 NAME = "qmlir.name"
-"""The attribute key under which an operation carries its `NameAttr`, and a function argument its tensor's name."""
+"""The attribute key of an operation's `NameAttr`, and of the tensor name of a function argument."""
 
 DECISION = "qmlir.decision"
-"""The attribute key of a `DecisionAttr`."""
+"""The attribute key of an operation's `DecisionAttr`."""
 
 WIDENED = "qmlir.widened"
-"""The attribute key, until the bias is quantized, of the channels whose weight scales widened for it."""
+"""The attribute key, on a layer until its bias is quantized, of the channels whose weight scales were widened.
+
+The scale of a channel is widened if its bias would not fit the accumulator, or if the target cannot represent the
+requantization factor.
+"""
 
 BLOCK = "qmlir.block"
-"""The attribute key of the block size of a float constant that its model stores as integers with a scale a block."""
+"""The attribute key, on a float constant that the source model stores as block-wise quantized integers, of the block
+size: the number of elements that share a scale."""
 
 NUMERICS = "qmlir.numerics"
-"""The attribute key, on a module, of the runtime whose rounding it follows (runtimes.py)."""
+"""The attribute key, on a module, of the runtime whose rounding the module follows (runtimes.py)."""
 
 FOLD_BUDGET = "qmlir.fold_budget"
-"""The attribute key, on a module, of the bytes that constants may take which a simplification computes."""
+"""The attribute key, on a module, of the budget for constant folding: the bytes that folded constants may take."""
 
 INTEGER_OPERATOR = "qmlir.integer_operator"
-"""The attribute key on an operation that an operator on integers, such as QLinearConv, computes in the source model."""
+"""The attribute key that marks an operation whose source operator computes on integers, such as QLinearConv."""
 
 ON_FLOATS = "qmlir.on_floats"
-"""The attribute key on a cast that an operator on floats reads or feeds in the source model, such as TFLite's QUANTIZE;
-and on an operation of quantized types that the source model computes on floats between such casts."""
+"""The attribute key that marks casts and operations which the source model computes on floats.
+
+A marked cast is an operator of the source model, such as TFLite's QUANTIZE, that a float operator reads or feeds. A
+marked operation of quantized types is computed on floats between such casts in the source model.
+"""
 
 POWER = "qmlir.power"
-"""The attribute key, on a step of an operator that sums powers, of their exponent: a square has twice the digits of
-what it is the square of. The source model has no tensors between the steps, so the quantizer chooses their precision
-(recipes.py)."""
+"""The attribute key, on a step of an operator that sums powers of its input, of the exponent of the powers.
+
+A square has twice the digits of its base. The source model has no tensors between the steps of such an operator, so the
+quantizer chooses their precision (transforms/quantize/recipes.py).
+"""
 
 UNSIGNED = "qmlir.unsigned"
-"""The attribute key, on an operation, of how much larger its stored integers were before they became signed."""
+"""The attribute key, on an operation, of the offset by which its stored integers were larger before they became signed.
+
+The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/storage.py).
+"""
 
 UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
-"""The attribute key on an operation whose stored weights were unsigned before they became signed."""
+"""The attribute key that marks an operation whose stored weights were unsigned before they became signed."""
 
 MIXED = "qmlir.mixed"
-"""The attribute key on an operation of whose data some were unsigned and others signed."""
+"""The attribute key that marks an operation that had both signed and unsigned operands or results."""
 
 
 def _parse_text(parser: AttrParser) -> str:
-    """A string literal; xDSL takes one that escapes bytes beyond ASCII, as its own printer does, for bytes."""
+    """Parses a string literal, including literals with escaped UTF-8 bytes, which xDSL prints but parses as bytes."""
     at = parser.pos
     if (data := parser.parse_optional_bytes_literal()) is None:
         return parser.parse_str_literal()
@@ -87,9 +100,9 @@ def _parse_text(parser: AttrParser) -> str:
 class NameAttr(Data[SourceNames]):
     """Source names of an operation: `#qmlir.name<nodes ["conv1", "relu1"], tensors ["y"], absorbed ["conv1_out"]>`.
 
-    nodes     the source nodes it stands for, in graph order (exporters often leave them empty: then none)
-    tensors   one name for each result
-    absorbed  tensors of the source model that lived between fused nodes and are values no more
+    nodes     the source nodes that the operation replaces, in graph order; nodes without a name are left out
+    tensors   the tensor name of each result
+    absorbed  tensors of the source model between fused nodes, which are not values any more
     """
 
     name = "qmlir.name"
@@ -98,25 +111,25 @@ class NameAttr(Data[SourceNames]):
     def of(
         nodes: Iterable[str | Names] = (), tensors: Iterable[str] = (), absorbed: Iterable[str | Names] = ()
     ) -> "NameAttr":
-        """Names from strings and from lists of names, which are joined without being read.
+        """Builds the attribute from strings and from lists of names, which are joined without flattening (`Names`).
 
-        Empty and repeated names of nodes are left out, and so are those of absorbed tensors that are results.
+        Empty and repeated node names are left out, and so are absorbed tensors that are results.
         """
         return NameAttr(SourceNames(Names(nodes), tuple(tensors), Names(absorbed)))
 
     @property
     def nodes(self) -> Names:
-        """The source nodes."""
+        """The names of the source nodes."""
         return self.data.nodes
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The name of each result."""
+        """The tensor name of each result."""
         return self.data.tensors
 
     @property
     def absorbed(self) -> tuple[str, ...]:
-        """The tensors that are values no more."""
+        """The source tensors that are not values any more."""
         return self.data.absorbed
 
     @classmethod
@@ -147,11 +160,11 @@ class NameAttr(Data[SourceNames]):
 
 @irdl_attr_definition
 class DecisionAttr(ParametrizedAttribute):
-    """What the quantizer decided about an operation: `#qmlir.decision<float, "no-range", "give its input a range">`.
+    """The quantizer's decision on an operation: `#qmlir.decision<float, "no-range", "give its input a range">`.
 
     outcome  `quantized` or `float`
-    code     a short, stable reason code (ledger.py lists them)
-    reason   one sentence for people, with what would change the decision
+    code     a short, stable reason code, listed in ledger.py
+    reason   a sentence for people that says why, and what would change the decision
     """
 
     name = "qmlir.decision"
@@ -163,7 +176,7 @@ class DecisionAttr(ParametrizedAttribute):
 
     @staticmethod
     def of(outcome: str, code: str, reason: str) -> "DecisionAttr":
-        """A decision from plain strings."""
+        """Builds the attribute from plain strings."""
         return DecisionAttr(StringAttr(outcome), StringAttr(code), StringAttr(reason))
 
     def verify(self) -> None:
@@ -189,9 +202,10 @@ class DecisionAttr(ParametrizedAttribute):
 
 @irdl_op_definition
 class OpaqueOp(IRDLOperation):
-    """An operation of the source model that qmlir does not know, kept with all it says.
+    """An operation of the source model that qmlir does not know, kept with its operands and attributes.
 
-    Graph passes leave it alone, lowerings refuse it; `kind` is `domain.Name`, `version` the operator set's.
+    Graph passes leave the operation alone; lowerings reject it. `kind` is the operator's `domain.Name`, `reason` says
+    why the operator was not imported, and `source` holds its attributes.
     """
 
     name = "qmlir.opaque"
@@ -222,7 +236,7 @@ class OpaqueOp(IRDLOperation):
 
 @irdl_op_definition
 class ConstantBufferOp(IRDLOperation):
-    """A constant in memory, laid out as its reader wants it.
+    """A constant in memory, in the layout that its consumer expects.
 
     (C1) the memref has the shape and the element type of the weights.
     """
@@ -246,7 +260,7 @@ class ConstantBufferOp(IRDLOperation):
 
 
 def names_of(op: Operation) -> NameAttr:
-    """The operation's names; empty ones where it has none."""
+    """Returns the source names of an operation; an empty `NameAttr` if the operation has none."""
     name = op.attributes.get(NAME)
     return name if isinstance(name, NameAttr) else NameAttr.of()
 

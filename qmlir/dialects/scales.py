@@ -1,14 +1,14 @@
-"""Power-of-two scales as a property that is stated and checked.
+"""Power-of-two scales: an attribute that states the property, and its verification.
 
     func.func @main(…) attributes {qmlir.scales = #qmlir.power_of_two} { … }
 
-says of every quantized type inside: each of its scales is 2^e exactly, per tensor, per axis or per block. `quantize`
-states it where the schema asks for it, passes keep it, and the verifier holds text and passes to it (verify.py). Then
-s_x·s_w / s_y is a power of two as well, so nn-to-qint gives requantizations the contract `shift`, and that contract
-is checked on the operation. Two kinds are not covered: a mean of n elements where n is no power of two, which is
-`single`, and a module that follows a runtime's rounding, which is that runtime's.
+The attribute states that every quantized type inside the operation has scales of exactly 2^e, per tensor, per axis or
+per block. The pass `quantize` sets it if the schema asks for power-of-two scales, other passes preserve it, and the
+verifier checks it (verify.py). With it, s_x·s_w / s_y is a power of two as well, so nn-to-qint gives requantizations
+the contract `shift`, which the operation verifies. There are two exceptions: a mean of n elements, with n not a power
+of two, has the contract `single`, and a module that follows a runtime's rounding has that runtime's contracts.
 
-`PowerOfTwoScales` is the same property as a constraint of IRDL, for the operands of a device that can only shift.
+`PowerOfTwoScales` is the same property as an IRDL constraint, for the operands of a device that can only shift.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,22 +24,22 @@ from qmlir.dialects.quant.schemas import nearest_exponent
 from qmlir.dialects.quant.types import ScaledType, UniformType, element_type
 
 SCALES = "qmlir.scales"
-"""The attribute key of a promise about all quantized types inside a function, a module or any other operation."""
+"""The attribute key of a property of all quantized types inside a function, a module or any other operation."""
 
 
 @irdl_attr_definition
 class PowerOfTwoAttr(ParametrizedAttribute):
-    """Every scale is 2^e for some integer e: `#qmlir.power_of_two`."""
+    """States that every scale is 2^e for an integer e: `#qmlir.power_of_two`."""
 
     name = "qmlir.power_of_two"
 
 
 @dataclass(frozen=True)
 class PowerOfTwoScales(AttrConstraint[ScaledType]):
-    """A quantized type whose scales are powers of two.
+    """An IRDL constraint: a quantized type whose scales are powers of two.
 
-    `operand_def(TensorType.constr(PowerOfTwoScales()))` is a tensor of such elements; they may be plain accumulators
-    too in `TensorType.constr(PowerOfTwoScales() | EqAttrConstraint(i32))`.
+    `operand_def(TensorType.constr(PowerOfTwoScales()))` accepts tensors of such elements;
+    `TensorType.constr(PowerOfTwoScales() | EqAttrConstraint(i32))` also accepts plain i32 accumulators.
     """
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
@@ -58,7 +58,7 @@ class PowerOfTwoScales(AttrConstraint[ScaledType]):
 
 
 def wrong_scale(type: ScaledType) -> str | None:
-    """The first scale that is no power of two, where it stands and the nearest that is; None where all are."""
+    """Describes the first scale that is not a power of two, its index and the nearest power of two; None if all are."""
     for index, (scale, exponent) in enumerate(zip(type.scales, type.exponents, strict=True)):
         if exponent is None:
             place = f" at index {index}" if len(type.scales) > 1 else ""
@@ -68,7 +68,7 @@ def wrong_scale(type: ScaledType) -> str | None:
 
 
 def promises_powers_of_two(scope: Operation) -> bool:
-    """Whether an operation, or one around it, states that scales are powers of two."""
+    """Whether an operation or an enclosing operation states that scales are powers of two."""
     around: Operation | None = scope
     while around is not None:
         if isinstance(around.attributes.get(SCALES), PowerOfTwoAttr):
@@ -79,11 +79,11 @@ def promises_powers_of_two(scope: Operation) -> bool:
 
 @dataclass(frozen=True)
 class Broken:
-    """A value that breaks a promise.
+    """A value with a scale that is not a power of two, although the enclosing operation states it.
 
-    op     the operation to blame: the value's own, or the one whose argument it is
+    op     the operation to report: the operation that defines the value, or whose block argument the value is
     value  the value
-    got    its scale, and the nearest power of two
+    got    a description of the scale, and of the nearest power of two
     """
 
     op: Operation
@@ -92,7 +92,7 @@ class Broken:
 
 
 def broken_promises(scope: Operation) -> Iterator[Broken]:
-    """The values inside an operation, its own results among them, with scales that are no powers of two."""
+    """Yields the values inside an operation, including its results, with scales that are not powers of two."""
     for op in scope.walk():
         arguments = (argument for region in op.regions for block in region.blocks for argument in block.args)
         for value in (*arguments, *op.results):

@@ -1,8 +1,9 @@
-"""Upstream's shape dialect, as far as `lower-quant-ops` needs it: shapes that are tensors of indices.
+"""The part of upstream's shape dialect that the pass `lower-quant-ops` needs: shapes as tensors of indices.
 
-A tensor of unknown rank has its shape as a value, `tensor<?xindex>`, one size for each dimension. The operations have
-upstream's names, syntax and meaning; upstream's types `!shape.shape` and `!shape.size`, which can hold an error, are
-not here, so no operation here can fail at run time. xDSL 0.74 has no shape dialect; when it gets one, delete this file.
+The shape of a tensor of unknown rank is a value, `tensor<?xindex>`, with a size for each dimension. The operations have
+upstream's names, syntax and meaning. Upstream's types `!shape.shape` and `!shape.size`, which can hold an error, are
+missing, so these operations cannot fail at run time. xDSL 0.74 has no shape dialect; when it gets one, delete this
+file.
 """
 
 from xdsl.dialects.builtin import (
@@ -31,7 +32,7 @@ def _check_extents(op: IRDLOperation, what: str, type: Attribute) -> None:
 
 @irdl_op_definition
 class ShapeOfOp(IRDLOperation):
-    """The sizes of a tensor's dimensions, in order.
+    """Returns the sizes of a tensor's dimensions, in order.
 
         %s = shape.shape_of %x : tensor<*xi8> -> tensor<?xindex>
 
@@ -55,7 +56,7 @@ class ShapeOfOp(IRDLOperation):
 
 @irdl_op_definition
 class NumElementsOp(IRDLOperation):
-    """The product of a shape's sizes; 1 for rank 0.
+    """Returns the product of a shape's sizes; 1 for rank 0.
 
         %n = shape.num_elements %s : tensor<?xindex> -> index
 
@@ -79,13 +80,13 @@ class NumElementsOp(IRDLOperation):
 
 @irdl_op_definition
 class SplitAtOp(IRDLOperation):
-    """A shape cut in two before dimension `index`: the dimensions on its left, and it with those on its right.
+    """Splits a shape before dimension `index` into the dimensions before it, and the dimensions from it on.
 
         %head, %tail = "shape.split_at"(%s, %i) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)
 
     (C1) the shape and its parts are 1-D tensors of index
 
-    `index` lies between minus the rank and the rank; a negative one counts from the end. As in upstream there is no
+    `index` lies between minus the rank and the rank; a negative index counts from the end. As in upstream, there is no
     custom syntax.
     """
 

@@ -1,11 +1,12 @@
-"""The .safetensors file beside a module, where its large weights lie.
+"""The side file: a .safetensors file next to a module, which holds the module's large weights.
 
 The format is a length, a JSON header and raw bytes:
 
     {"conv1.weight": {"dtype": "F32", "shape": [8, 25], "data_offsets": [0, 800]}}
 
-Files are mapped, so parsing a module of 100 MB of weights reads a header of a few kilobytes; they are written array
-after array, so writing takes no memory beside the arrays. The safetensors package would copy the arrays both ways.
+Side files are memory-mapped, so parsing a module with 100 MB of weights reads a header of a few kilobytes. They are
+written array by array, so writing needs no memory besides the arrays. The safetensors package would copy the arrays in
+both directions.
 """
 
 import json
@@ -29,18 +30,18 @@ _SAFETENSORS = {
     **{f"I{8 * n}": f"<i{n}" for n in (1, 2, 4, 8)},
     **{f"U{8 * n}": f"<u{n}" for n in (1, 2, 4, 8)},
 }
-"""The format's names of the types that numpy has too."""
+"""safetensors dtype names of the types that numpy has → numpy dtypes, little-endian."""
 
 _NAMES = {np.dtype(dtype): name for name, dtype in _SAFETENSORS.items()}
 
 _ALIGNMENT = 8
-"""The bytes that the arrays' first place in the file is a multiple of: the size of the largest element."""
+"""The alignment in bytes of the arrays' start in the file: the size of the largest element."""
 
 
 def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
     """Writes arrays as a safetensors file; elements of types that numpy lacks are written as unsigned integers.
 
-    The arrays with the largest elements come first, so that each array lies at a multiple of its element's size.
+    The arrays with the largest elements come first, so that each array is aligned to the size of its elements.
     """
     stored = {k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}
     ordered = sorted(stored.items(), key=lambda item: -item[1].itemsize)
@@ -58,12 +59,12 @@ def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
 
 
 def map_side_file(path: Path) -> dict[str, Array]:
-    """The arrays of a safetensors file, mapped, not read: the file's pages are loaded as they are touched.
+    """Returns the arrays of a safetensors file, memory-mapped: the file's pages are loaded when they are accessed.
 
     Tensors of types that numpy lacks are left out.
 
     Raises:
-        FileError: The file is not there, cannot be read, is no safetensors file, or ends before its tensors do.
+        FileError: The file does not exist, cannot be read, is not a safetensors file, or is truncated.
     """
     try:
         size = path.stat().st_size
@@ -90,7 +91,7 @@ def map_side_file(path: Path) -> dict[str, Array]:
 
 
 def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
-    """The tensor that a header's entry describes; ValueError or TypeError if the entry makes no sense."""
+    """Returns the tensor that a header entry describes; raises ValueError or TypeError if the entry is malformed."""
     dtype, shape = np.dtype(_SAFETENSORS[entry["dtype"]]), tuple(int(d) for d in entry["shape"])
     begin, end = entry["data_offsets"]
     if not 0 <= begin <= end <= data.size or end - begin != prod(shape) * dtype.itemsize:
@@ -102,19 +103,19 @@ _mapped: dict[tuple[str, int, int], dict[str, Array]] = {}
 
 
 def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """The array called `key` in a file, mapped.
+    """Returns the array named `key` of a side file, memory-mapped.
 
     Raises:
-        FileError: As of `map_side_file`; or the file has no array of that name, type and shape.
+        FileError: As for `map_side_file`; or the file has no array of that name, type and shape.
     """
     stat = path.stat() if path.exists() else None
     identity = (str(path.absolute()), stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0)
     if identity not in _mapped:
-        _mapped.clear()  # one file is open at a time; parsing a module touches one
+        _mapped.clear()  # keep a single file mapped: parsing a module accesses only one
         _mapped[identity] = map_side_file(path)
     array = _mapped[identity].get(key)
     if array is not None and not is_numpys_own(dtype) and array.dtype == bits_dtype(dtype):
-        array = array.view(dtype)  # the file has its bits
+        array = array.view(dtype)  # the file stores the bits as unsigned integers
     if array is None or array.dtype != dtype or array.shape != shape:
         raise FileError(
             path,

@@ -1,7 +1,7 @@
 """xDSL's tensor dialect, with a `tensor.reshape` that also takes tensors of unknown rank and size, as upstream's does.
 
-Enters: nothing. Leaves: `TENSOR`, to be registered in place of xDSL's dialect of the same name. When xDSL's own
-operation takes them, delete this file.
+The module exports `TENSOR`, which is registered in place of xDSL's dialect of the same name. When xDSL's own operation
+takes such tensors, delete this file.
 """
 
 import math
@@ -37,13 +37,13 @@ def _static(shape: Sequence[int]) -> bool:
 
 @irdl_op_definition
 class ReshapeOp(IRDLOperation):
-    """The same elements in the same order under another shape, which is a value.
+    """Gives the same elements, in the same order, another shape, which is an operand.
 
         %1 = tensor.reshape %0(%shape) : (tensor<*xf32>, tensor<1xindex>) -> tensor<?xf32>
 
-    (C1) source and result have one element type
-    (C2) the shape is a 1-D tensor of a length that is known where the result's rank is, and is that rank
-    (C3) source and result have as many elements, where both are static
+    (C1) source and result have the same element type
+    (C2) the shape is a 1-D tensor; if the result is ranked, the length of the shape is static and equals that rank
+    (C3) source and result have the same number of elements, if both have static shapes
     """
 
     name = "tensor.reshape"

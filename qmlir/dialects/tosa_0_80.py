@@ -1,8 +1,8 @@
-"""TOSA 0.80 in text, as LLVM up to 19 and `qint-to-tosa=version=0.80` print it: read, kept and printed, not understood.
+"""Recognizes text of TOSA 0.80, so that it can be parsed, kept and printed again, but not interpreted.
 
-The dialect registered here is 1.0. An operation that 0.80 writes in another way becomes one that is not registered,
-with the same name, operands and attributes, as it is in the module that was printed. The file is not in the folder of
-1.0, which is imported only for texts with tosa in them.
+LLVM up to 19 and the pass option `qint-to-tosa=version=0.80` print TOSA 0.80; the registered tosa dialect is version
+1.0. An operation whose 0.80 form differs from 1.0 becomes an unregistered operation with the same name, operands and
+attributes. This file is not in the tosa folder, because that folder is imported only for texts that contain tosa.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import TensorType, UnregisteredOp
 from xdsl.ir import Attribute, Operation
 
 QUANTIZATION = frozenset(f"tosa.{kind}_quant" for kind in ("conv", "matmul", "pad", "unary"))
-"""Attributes that hold zero points, which are operands in 1.0."""
+"""Attributes of 0.80 that hold zero points; in 1.0 zero points are operands."""
 
 RENAMED = frozenset(("tosa.int_div", "tosa.fully_connected"))
-"""Operations that 1.0 calls otherwise, or lacks."""
+"""Operations of 0.80 that have another name in 1.0, or that 1.0 lacks."""
 
 _ATTRIBUTES: Mapping[str, str] = {
     "tosa.const": "value",
@@ -25,11 +25,11 @@ _ATTRIBUTES: Mapping[str, str] = {
     "tosa.slice": "start",
     "tosa.tile": "multiples",
 }
-"""An attribute that 0.80 has and 1.0 has not, by operation."""
+"""Operation → an attribute that it has in 0.80 but not in 1.0."""
 
 
 def is_of_0_80(op: Operation) -> bool:
-    """Whether an operation of tosa is written as in 0.80."""
+    """Whether a tosa operation has the form of version 0.80."""
     held = {**op.properties, **op.attributes}
     match op.name:
         case "tosa.transpose":
@@ -41,7 +41,7 @@ def is_of_0_80(op: Operation) -> bool:
 
 
 def unregistered(op: Operation) -> Operation:
-    """An operation that nobody uses yet as one that is not registered."""
+    """Returns an operation without uses as an unregistered operation of the same name; erases the original."""
     held: dict[str, Attribute] = {**op.properties, **op.attributes}
     made = UnregisteredOp.with_name(op.name).create(
         operands=op.operands, result_types=[r.type for r in op.results], attributes=held

@@ -1,17 +1,17 @@
-"""`#qmlir.weights`: constant data as an attribute around a read-only array.
+"""`#qmlir.weights`: constant data as an attribute around a read-only numpy array.
 
-xDSL's dense attributes unpack every element to print, compare or fold; a network of 25 M weights is unusable in
-them. Here the array is the attribute: cloning shares it, equality tries identity first, the hash looks at shape,
-type and a few bytes, and the text form depends on size and on who prints:
+xDSL's dense attributes unpack every element to print, compare or fold, which is unusable for a network of 25 M weights.
+This attribute wraps the array itself: clones share it, equality compares identity first, and the hash uses the shape,
+the dtype and the first bytes. The text form depends on the size and on the printer's mode:
 
     #qmlir.weights<tensor<3xf32>, [1.0, -0.5, 0x7fc00000]>                 at most 64 elements: always inline
     #qmlir.weights<tensor<8x5x5x1xf32>, "net.safetensors#conv1.weight">    `-o net.mlir`: a side file, mapped on load
     #qmlir.weights<tensor<8x5x5x1xf32>, "0x0000803f…">                      `--weights=inline`: little-endian bytes
-    #qmlir.weights<tensor<8x5x5x1xf32>, dense_resource<conv1>>              `--weights=resource`: behind the module
-    #qmlir.weights<tensor<8x5x5x1xf32>, elided>                             anything else; cannot be parsed back
+    #qmlir.weights<tensor<8x5x5x1xf32>, dense_resource<conv1>>              `--weights=resource`: after the module
+    #qmlir.weights<tensor<8x5x5x1xf32>, elided>                             all other cases; cannot be parsed again
 
 In the generic form, which mlir-opt reads, `--weights=resource` prints upstream's `dense_resource<conv1> : tensor<…>` in
-place of the attribute, because mlir-opt drops a resource that it sees no use of; the parser puts the attribute back.
+place of the attribute, because mlir-opt drops a resource if it knows no use of it. The parser restores the attribute.
 """
 
 import re
@@ -36,12 +36,12 @@ from qmlir.dialects.side_file import side_array
 from qmlir.resources import Resource, resources_text
 
 INLINE_LIMIT = LISTED
-"""Arrays with at most this many elements print their values whoever prints them."""
+"""Arrays with at most this many elements are printed inline in every mode."""
 
 _HASHED_BYTES = 64
 
 _ESCAPED = re.compile(r'["\\]|[^ -~]')
-"""Characters of a string that may have to be escaped."""
+"""Characters of a string literal that may need escaping."""
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -54,14 +54,14 @@ def _escape(found: re.Match[str]) -> str:
 
 
 _RESOURCE_KEY = re.compile(r"^(?![A-Za-z_])|[^\w$.]", re.ASCII)
-"""What a resource's key may not begin with or hold."""
+"""Characters that a resource key must not contain, and starts that it must not have; `_` replaces them."""
 
 
 class Weights:
     """A read-only C-contiguous array in the machine's byte order, with cheap equality and hash.
 
-    An array that nobody can write to, such as a mapped file's, is held as it is; any other is copied, so that its owner
-    may go on writing to it.
+    A read-only array, such as that of a memory-mapped file, is not copied. A writeable array is copied, so that its
+    owner may modify it afterwards.
     """
 
     __slots__ = ("_hash", "array")
@@ -92,7 +92,7 @@ class Weights:
 
 
 def _is_writeable(array: Array) -> bool:
-    """Whether an array's memory can be written to, through the array or through one that it is a view of."""
+    """Whether an array's memory can be written, through the array itself or through a base array that it views."""
     view: object = array
     while isinstance(view, np.ndarray):
         if view.flags.writeable:
@@ -102,12 +102,12 @@ def _is_writeable(array: Array) -> bool:
 
 
 def _bytes_of(array: Array) -> Array:
-    """An array's bytes, 1-d: NaNs equal themselves there, and −0.0 is not 0.0."""
+    """Returns an array's bytes, 1-D, for exact comparison: a NaN equals itself, and −0.0 differs from 0.0."""
     return array.reshape(-1).view(np.uint8)
 
 
 class WeightsMode(Enum):
-    """How a printer writes arrays above `INLINE_LIMIT`."""
+    """How a printer writes arrays with more than `INLINE_LIMIT` elements."""
 
     SIDE_FILE = "file"
     INLINE = "inline"
@@ -117,16 +117,16 @@ class WeightsMode(Enum):
 
 @runtime_checkable
 class ReadsResources(Protocol):
-    """A parser that knows the resources of its file."""
+    """The protocol of a parser that knows the resources in its file."""
 
     def parse_resource(self) -> memoryview:
-        """The bytes of a resource named by `<key>`."""
+        """Parses `<key>` and returns the bytes of the resource with that key."""
         ...
 
 
 @runtime_checkable
 class HasWeightsFolder(Protocol):
-    """A parsing context that knows in which folder the side files of its module lie."""
+    """The protocol of a parsing context that knows the folder of its module's side files."""
 
     weights_folder: Path | None
 
@@ -147,12 +147,12 @@ class WeightsAttr(Data[Weights]):
 
     @property
     def is_large(self) -> bool:
-        """Whether it is for the printer to say where the values go."""
+        """Whether the printer's mode decides where the values are written: above `INLINE_LIMIT` elements."""
         return self.array.size > INLINE_LIMIT
 
     @property
     def type(self) -> TensorType[Attribute]:
-        """The tensor type of the values as stored."""
+        """The tensor type of the stored values."""
         return TensorType(element_type_of(self.array.dtype), self.array.shape)
 
     @classmethod
@@ -191,7 +191,7 @@ class WeightsAttr(Data[Weights]):
                 parser.raise_error("weights of type i1 must be bytes 0 and 1", at)
             try:
                 return Weights(array.reshape(shape))
-            except ValueError as error:  # sizes beside a 0 whose product numpy does not hold
+            except ValueError as error:  # a shape with a 0 and sizes whose product overflows numpy
                 parser.raise_error(f"{tensor}: {error}", start)
 
     def print_parameter(self, printer: Printer) -> None:
@@ -222,16 +222,16 @@ def _value_text(value: Any) -> str:
     if not np.isfinite(value):
         return "0x" + value.tobytes()[::-1].hex()
     text = repr(value.item()) if value.dtype == np.float64 else str(value)
-    mantissa, _, exponent = text.partition("e")  # MLIR wants a point in every float
+    mantissa, _, exponent = text.partition("e")  # MLIR requires a decimal point in every float
     mantissa = mantissa if "." in mantissa else mantissa + ".0"
     return f"{mantissa}e{exponent}" if exponent else mantissa
 
 
 def _parse_value(parser: AttrParser, dtype: np.dtype[Any]) -> Any:
-    """One value of a list, as a numpy scalar.
+    """Parses a value of a list; returns a numpy scalar.
 
-    In a list of floats a hexadecimal integer is a bit pattern (0x7fc00000): NaN and infinities have no decimal form,
-    and values of types that numpy lacks are always written so.
+    In a list of floats, a hexadecimal integer is a bit pattern (0x7fc00000). NaN and infinities have no decimal form,
+    and values of types that numpy lacks are always written as bit patterns.
     """
     at = parser.pos
     if dtype.kind == "b":
@@ -271,16 +271,16 @@ def _from_hexadecimal(parser: AttrParser, digits: str, dtype: np.dtype[Any], at:
 
 @dataclass(eq=False, repr=False)
 class WeightsPrinter(Printer):
-    """A printer that writes large weights as `mode` says and remembers which it sent elsewhere."""
+    """A printer that writes large weights as `mode` says and collects arrays for the side file or the resources."""
 
     mode: WeightsMode = field(default=WeightsMode.ELIDED, kw_only=True)
     side_file: str = field(default="", kw_only=True)
-    """File name of the side file, without a folder: it lies beside the module."""
+    """File name of the side file, without a folder: the file lies next to the module."""
     key_of: Callable[[Operation | None], str] | None = field(default=None, kw_only=True)
     side_arrays: dict[str, Array] = field(default_factory=dict[str, Array], kw_only=True)
-    """What the module just printed expects to find in the side file."""
+    """Key → array that the printed module expects in the side file."""
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource], kw_only=True)
-    """What it expects to find in the resources behind it."""
+    """Key → resource that the printed module expects after it."""
     _keys: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str], kw_only=True)
     _current: Operation | None = field(default=None, kw_only=True)
 
@@ -301,24 +301,25 @@ class WeightsPrinter(Printer):
             super().print_attribute(cast(Attribute, attribute))
 
     def print_string_literal(self, string: str) -> None:
-        """Letters beyond ASCII stay as they are: xDSL would escape them, and read the escapes back as bytes.
+        """Prints a string literal; unlike xDSL, keeps printable characters beyond ASCII unescaped.
 
-        What steers a terminal or the direction of writing is escaped: the names of a model come to be read.
+        xDSL would escape these characters, and parse the escapes as bytes. Control characters for terminals or for the
+        writing direction are escaped, because people read the names of a model.
         """
         self.print_string('"' + _ESCAPED.sub(_escape, string) + '"')
 
     def side_file_reference(self, array: Array) -> str:
-        """The reference `file#key` of an array, which is stored once however often it is printed."""
+        """Returns the reference `file#key` of an array; an array that is printed several times is stored once."""
         key = self._key(array, self._name(), self.side_arrays)
         self.side_arrays[key] = array
         return f"{self.side_file}#{key}"
 
     def resource_key(self, array: Array, alignment: int) -> str:
-        """The key of the resource that holds an array's bytes, once however often it is printed.
+        """Returns the key of the resource with an array's bytes; an array that is printed several times is stored once.
 
         Args:
-            array: Of any type; the resource is its bytes.
-            alignment: What the bytes are to be aligned to, a power of two.
+            array: An array of any dtype; the resource is its bytes.
+            alignment: The alignment of the resource in bytes, a power of two.
         """
         key = self._key(array, _RESOURCE_KEY.sub("_", self._name()), self.resources)
         self.resources[key] = Resource(array, alignment)
@@ -328,7 +329,7 @@ class WeightsPrinter(Printer):
         return (self.key_of(self._current) if self.key_of else "") or "weights"
 
     def _key(self, array: Array, wanted: str, taken: Container[str]) -> str:
-        """The key of an array: `wanted`, or if that is another's, with a number behind it."""
+        """Returns the key of an array: `wanted`, with a number appended if that key is in `taken`."""
         identity = (array.ctypes.data, array.dtype, array.shape)
         if identity not in self._keys:
             key, n = wanted, 1
@@ -339,7 +340,7 @@ class WeightsPrinter(Printer):
 
 
 def module_text(module: Operation, mode: WeightsMode, *, generic: bool = False) -> str:
-    """A module as text, weights elided, inline, or as resources behind it."""
+    """Prints a module as text, with large weights elided, inline, or as resources after the module."""
     out = StringIO()
     printer = WeightsPrinter(out, mode=mode, print_generic_format=generic)
     printer.print_op(module)

@@ -1,6 +1,6 @@
-"""The geometry of a window that slides over two spatial axes of a channels-last tensor [N, H, W, C].
+"""The geometry of a window that slides over the two spatial axes of a channels-last tensor [N, H, W, C].
 
-Shared by convolutions and pools of the float and of the integer level: properties, output sizes and a numpy view
+Convolutions and pools of the float level and of the integer level share it: properties, output sizes and a numpy view
 of the windows.
 """
 
@@ -20,19 +20,19 @@ NO_PADDING = DenseArrayBase.from_list(i64, [0, 0, 0, 0])
 
 
 def ints(values: tuple[int, ...] | list[int]) -> DenseArrayBase[I64]:
-    """`array<i64: …>` from Python ints."""
+    """Builds `array<i64: …>` from Python ints."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
 class WindowOp(TensorOp, abc.ABC):
-    """An operation with a sliding window.
+    """Base of the operations with a sliding window.
 
     strides, dilations   rows, columns
-    padding              top, bottom, left, right; padded elements count as the real value zero where the
-                         operation sums and as absent where it takes a maximum
+    padding              top, bottom, left, right; padded elements have the real value zero if the operation sums,
+                         and are ignored if it takes a maximum
 
     (W1) two strides and two dilations of at least 1, four paddings of at least 0
-    (W2) the input has rank 4 and the window fits into it once padded
+    (W2) the input has rank 4, and the window fits into the padded input
     """
 
     strides = prop_def(DenseArrayBase.constr(i64), default_value=ONES)
@@ -40,20 +40,24 @@ class WindowOp(TensorOp, abc.ABC):
     dilations = prop_def(DenseArrayBase.constr(i64), default_value=ONES)
 
     def stride_values(self) -> tuple[int, int]:
-        """Strides (rows, columns)."""
+        """Returns the strides (rows, columns)."""
         return pair(self.strides)
 
     def dilation_values(self) -> tuple[int, int]:
-        """Dilations (rows, columns)."""
+        """Returns the dilations (rows, columns)."""
         return pair(self.dilations)
 
     def padding_values(self) -> tuple[int, int, int, int]:
-        """Padding (top, bottom, left, right)."""
+        """Returns the padding (top, bottom, left, right)."""
         top, bottom, left, right = _values(self.padding)
         return top, bottom, left, right
 
     def window_output(self, image: Shape, window: tuple[int, int]) -> tuple[int, int]:
-        """Rows and columns of the output for an input [N, H, W, C] and a window of the given rows and columns."""
+        """Returns (rows, columns) of the output for an input [N, H, W, C] and a window of the given rows and columns.
+
+        Raises:
+            VerifyException: (W1) or (W2) does not hold.
+        """
         if (len(_values(self.strides)), len(_values(self.dilations)), len(_values(self.padding))) != (2, 2, 4):  # W1
             raise VerifyException(
                 f"'{self.name}' needs 2 strides, 2 dilations and 4 paddings (top, bottom, left, right), "
@@ -75,7 +79,7 @@ class WindowOp(TensorOp, abc.ABC):
         return sizes[0], sizes[1]
 
     def taps_inside(self, image: Shape, window: tuple[int, int]) -> tuple[Array, Array]:
-        """How many rows, and how many columns, of each window lie inside the image: int64 [OH] and [OW]."""
+        """Returns the number of rows and of columns of each window that lie inside the image: int64 [OH] and [OW]."""
         top, _, left, _ = self.padding_values()
         counts: list[Array] = []
         for size, before, extent, outputs, stride, dilation in zip(
@@ -93,7 +97,7 @@ class WindowOp(TensorOp, abc.ABC):
         return counts[0], counts[1]
 
     def padded(self, x: Array, fill: float) -> Array:
-        """`x` [N, H, W, C] with its padding, whose elements are `fill`."""
+        """Returns `x` [N, H, W, C] padded with `fill`."""
         top, bottom, left, right = self.padding_values()
         if not (top or bottom or left or right):
             return x
@@ -103,7 +107,7 @@ class WindowOp(TensorOp, abc.ABC):
         return padded
 
     def windows(self, x: Array, window: tuple[int, int], fill: float) -> Array:
-        """A read-only view [N, OH, OW, KH, KW, C] of the windows of `x` [N, H, W, C], padded with `fill`."""
+        """Returns a read-only view [N, OH, OW, KH, KW, C] of the windows of `x` [N, H, W, C], padded with `fill`."""
         rows, columns = self.window_output(x.shape, window)
         padded = self.padded(x, fill)
         batch, _, _, channels = padded.shape
@@ -117,13 +121,13 @@ class WindowOp(TensorOp, abc.ABC):
         )
 
     def taps(self, x: Array, window: tuple[int, int], fill: float) -> Iterator[Array]:
-        """For each element of the window, in row-major order, what it meets at each output: views [N, OH, OW, C]."""
+        """Yields for each tap (window element), in row-major order, its input at each output: views [N, OH, OW, C]."""
         windows = self.windows(x, window, fill)
         for i, j in np.ndindex(*window):
             yield windows[:, :, :, i, j]
 
     def maximum(self, x: Array, window: tuple[int, int], fill: float) -> Array:
-        """The greatest element of each window, [N, OH, OW, C]."""
+        """Returns the greatest element of each window of `x`, padded with `fill`, [N, OH, OW, C]."""
         first, *others = self.taps(x, window, fill)
         greatest = first.copy()
         for tap in others:
@@ -135,26 +139,26 @@ def _values(array: DenseArrayBase[I64]) -> tuple[int, ...]:
     return _unpacked(array.data.data)
 
 
-# `evaluate` asks for the same few arrays thousands of times. Bytes keep their hash, attributes compute theirs anew.
+# `evaluate` unpacks the same few arrays thousands of times. Bytes cache their hash; attributes recompute it each time.
 @lru_cache(maxsize=1024)
 def _unpacked(data: bytes) -> tuple[int, ...]:
     return tuple(np.frombuffer(data, np.int64).tolist())
 
 
 def pair(array: DenseArrayBase[I64]) -> tuple[int, int]:
-    """An array of two: rows, columns."""
+    """Returns the two integers of an array: (rows, columns)."""
     rows, columns = _values(array)
     return rows, columns
 
 
 class GroupedWindowOp(WindowOp, abc.ABC):
-    """A convolution whose channels may fall into groups, each with weights of its own.
+    """Base of the convolutions whose channels may be divided into groups with separate weights.
 
-    groups   G: the output channels g·O/G … (g+1)·O/G − 1 see the input channels g·C/G … (g+1)·C/G − 1 alone
+    groups   G: the output channels g·O/G … (g+1)·O/G − 1 depend only on the input channels g·C/G … (g+1)·C/G − 1
 
-    An attribute and not a slice, a convolution and a concat for each group: one operation of the source model stays
-    one operation here, with one name, one entry in the ledger and one kernel, which reads each channel where it lies.
-    A network of 32 groups a layer would be some 70 operations a layer otherwise.
+    Groups are a property, instead of a slice, a convolution and a concat for each group. A grouped convolution of the
+    source model thus stays a single operation with a single name, ledger entry and kernel, which reads each channel in
+    place. Otherwise a layer with 32 groups would be some 70 operations.
 
     (W3) w is [O, KH, KW, C/G] for an input [N, H, W, C], and G divides C and O
     """
@@ -162,7 +166,7 @@ class GroupedWindowOp(WindowOp, abc.ABC):
     groups = prop_def(IntegerAttr.constr(i64), default_value=IntegerAttr(1, i64))
 
     def group_count(self) -> int:
-        """G."""
+        """Returns G, the number of groups."""
         return self.groups.value.data
 
     def check_convolution(self, x: Shape, w: Shape) -> None:
