@@ -17,7 +17,7 @@ ARENA_SIZE = "qmlir.arena_size"
 """Attribute of a planned module: the size in bytes of the scratch memory that a call needs."""
 
 WEIGHTS_BLOB = "qmlir.weights_blob"
-"""Attribute of a planned module: all constants, as `#qmlir.weights` of bytes."""
+"""Attribute of a planned module: all constants as a single `#qmlir.weights` of bytes."""
 
 
 def weights_symbol(entry: str) -> str:

@@ -46,8 +46,7 @@ requantization factor.
 """
 
 BLOCK = "qmlir.block"
-"""The attribute key, on a float constant that the source model stores as block-wise quantized integers, of the block
-size: the number of elements that share a scale."""
+"""The attribute key of the block size of a float constant that the source model stores as block-quantized integers."""
 
 NUMERICS = "qmlir.numerics"
 """The attribute key, on a module, of the runtime whose rounding the module follows (runtimes.py)."""

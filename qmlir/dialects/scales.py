@@ -3,10 +3,11 @@
     func.func @main(…) attributes {qmlir.scales = #qmlir.power_of_two} { … }
 
 The attribute states that every quantized type inside the operation has scales of exactly 2^e, per tensor, per axis or
-per block. The pass `quantize` sets it if the schema asks for power-of-two scales, other passes preserve it, and the
-verifier checks it (verify.py). With it, s_x·s_w / s_y is a power of two as well, so nn-to-qint gives requantizations
-the contract `shift`, which the operation verifies. There are two exceptions: a mean of n elements, with n not a power
-of two, has the contract `single`, and a module that follows a runtime's rounding has that runtime's contracts.
+per block. The pass `choose-scales`, a step of `quantize`, sets it for the schema symmetric_with_power2_scale. Other
+passes preserve it, and the verifier checks it (verify.py). With it, s_x·s_w / s_y is a power of two as well, so
+nn-to-qint gives requantizations the contract `shift`, which the operation verifies. There are two exceptions: a mean of
+n elements, with n not a power of two, has the contract `single`, and a module that follows a runtime's rounding has
+that runtime's contracts.
 
 `PowerOfTwoScales` is the same property as an IRDL constraint, for the operands of a device that can only shift.
 """

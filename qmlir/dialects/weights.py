@@ -133,7 +133,7 @@ class HasWeightsFolder(Protocol):
 
 @irdl_attr_definition
 class WeightsAttr(Data[Weights]):
-    """Constant data; see the module docstring for its text forms."""
+    """Constant data in a read-only array; see the module docstring for its text forms."""
 
     name = "qmlir.weights"
 

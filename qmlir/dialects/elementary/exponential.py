@@ -52,7 +52,7 @@ def exp(x: N) -> N:
     r = (c - n * LN2_HIGH) - n * LN2_LOW
     p = horner(EXP_COEFFICIENTS, r)
     power = ((n.to(i32).to(i64) + EXPONENT_BIAS) << FRACTION_BITS).bits(f64)
-    return (p * power).maximum(x.minimum(-1.0))  # the product is positive: only a NaN survives beside it
+    return (p * power).maximum(x.minimum(-1.0))  # p · 2^n > 0, so this maximum only matters for a NaN
 
 
 def exp_unbounded(x: N) -> N:
@@ -163,7 +163,7 @@ def power(x: N, y: N) -> N:
     whole, even = y.floor().equals(y), half.floor().equals(half)
     below = x.less(0.0)
     odd = whole & (even ^ 1)
-    signed = (x.bits(i64).less(0) & odd).choose(result.negative(), result)  # −0 too
+    signed = (x.bits(i64).less(0) & odd).choose(result.negative(), result)  # includes −0
     unreal = below & (whole ^ 1) & y.magnitude().less(math.inf) & x.magnitude().less(math.inf)
     signed = unreal.choose(math.nan, signed)
     unit = x.equals(1.0) | y.equals(0.0) | (x.equals(-1.0) & y.magnitude().equals(math.inf))
@@ -171,7 +171,7 @@ def power(x: N, y: N) -> N:
 
 
 def sinh(x: N) -> N:
-    """(e^x − e^−x) / 2, relative error < 2^-49."""
+    """The hyperbolic sine (e^x − e^−x) / 2, relative error < 2^-49."""
     a = x.magnitude()
     e = expm1(a)
     small = 0.5 * (e + e / (e + 1.0))
@@ -181,7 +181,7 @@ def sinh(x: N) -> N:
 
 
 def cosh(x: N) -> N:
-    """(e^x + e^−x) / 2, relative error < 2^-50."""
+    """The hyperbolic cosine (e^x + e^−x) / 2, relative error < 2^-50."""
     half = exp(x.magnitude() * 0.5)
     return (0.5 * half) * half + 0.5 / half / half
 
@@ -191,7 +191,7 @@ HUGE = 2.0**28
 
 
 def asinh(x: N) -> N:
-    """log(x + √(x² + 1)), relative error < 2^-49."""
+    """The inverse hyperbolic sine log(x + √(x² + 1)), relative error < 2^-49."""
     a = x.magnitude()
     square = a * a
     y = log1p(a + square / (1.0 + (square + 1.0).square_root()))
@@ -199,7 +199,7 @@ def asinh(x: N) -> N:
 
 
 def acosh(x: N) -> N:
-    """log(x + √(x² − 1)), relative error < 2^-49; NaN below 1."""
+    """The inverse hyperbolic cosine log(x + √(x² − 1)), relative error < 2^-49; NaN below 1."""
     t = x - 1.0
     y = log1p(t + (2.0 * t + t * t).square_root())
     y = x.less(HUGE).choose(y, log(x) + math.log(2))
@@ -207,6 +207,6 @@ def acosh(x: N) -> N:
 
 
 def atanh(x: N) -> N:
-    """log((1 + x)/(1 − x)) / 2, relative error < 2^-49; ±∞ at ±1, NaN beyond."""
+    """The inverse hyperbolic tangent log((1 + x)/(1 − x)) / 2, relative error < 2^-49; ±∞ at ±1, NaN beyond."""
     a = x.magnitude()
     return (0.5 * log1p(2.0 * a / (1.0 - a))).with_sign_of(x)

@@ -143,7 +143,7 @@ class Lanes:
         return self._with(np.right_shift, other)
 
     def logical_shift(self, other: "Lanes | int") -> "Lanes":
-        """Right shift that brings in zeros."""
+        """Logical right shift: shifts in zeros."""
         return Lanes(self._unsigned() >> self.same(other)._unsigned())
 
     def quotient(self, other: "Lanes", *, unsigned: bool = False) -> "Lanes":
@@ -157,7 +157,7 @@ class Lanes:
     def remainder(self, other: "Lanes", *, unsigned: bool = False) -> "Lanes":
         """The remainder of `quotient`, with the dividend's sign; 0 for a divisor of 0."""
         a, _, safe = self._division(other, unsigned)
-        return Lanes(np.fmod(a, safe))  # by 1 where the divisor is 0 or −1
+        return Lanes(np.fmod(a, safe))  # divides by 1 where the divisor is 0 or −1, so the remainder is 0 there
 
     def _division(self, other: "Lanes", unsigned: bool) -> tuple[Array, Array, Array]:
         """Returns dividend, divisor, and a safe divisor: 1 in place of 0 and −1, which can trap on some machines."""

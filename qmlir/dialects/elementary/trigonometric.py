@@ -58,9 +58,7 @@ def _far(a: N) -> tuple[N, N]:
         ((words[j] << 32) | words[j + 1]).logical_shift(32 - shift) & _WORD for j in range(3)
     )  # the three words from bit `place` on
     carried = m * middle + (m * low >> 32)
-    fraction = ((m * high + carried.logical_shift(32)) << 32) | (
-        carried & _WORD
-    )  # the fraction of a turn, in units of 2^-64
+    fraction = ((m * high + carried.logical_shift(32)) << 32) | (carried & _WORD)  # of a turn, in units of 2^-64
     quadrant = (fraction + (1 << 61)).logical_shift(62)
     return (fraction - (quadrant << 62)).to(f64) * (math.pi * 2.0**-63), quadrant
 

@@ -98,7 +98,7 @@ def calibrated_range(
         counted = histogram is not None and (high - low) / histogram.width >= LEAST_BINS
         calibration = "mse" if counted and not glow_exact else "minmax"
     if calibration == "minmax" or lo == hi or low == high:
-        return lo, hi  # a constant: nothing to weigh
+        return lo, hi  # minmax, or a constant tensor: there is nothing to narrow
     if calibration == "moving_average":
         raise QuantizationError(
             "the mean range of a sample is no matter of a histogram: it is taken while profiling",
@@ -185,7 +185,7 @@ def _of_narrowed(lo: float, hi: float, schema: Schema, precision: StoredPrecisio
 
 
 def _percentile(search: _Search) -> Bounds:
-    """Saturates half of the excluded share on each side of the range; all of it on one side if the range ends at 0."""
+    """Saturates the excluded share: by magnitude if symmetric, at the far end of a range from 0, else half per side."""
     histogram, cut = search.histogram, 1 - PERCENTILE
     if search.centred:
         most = search.spread.magnitudes().point_below(PERCENTILE * histogram.total)

@@ -96,9 +96,7 @@ def least_divergence(
     empty = held[stops + 1] == held[starts]
     guess = np.where(empty, of_nothing, _estimates(counts, starts, stops, levels, spread_tails))
     least = np.fmin.reduce(guess, initial=np.inf)
-    near = np.nonzero(~(guess > least * (1 + _RELATIVE) + _ABSOLUTE))[
-        0
-    ]  # a NaN estimate is unknown, so it may be the least
+    near = np.nonzero(~(guess > least * (1 + _RELATIVE) + _ABSOLUTE))[0]  # a NaN estimate is unknown: keep it
     found = divergences(counts, starts[near], stops[near], levels, spread_tails=spread_tails)
     return int(near[np.where(empty[near], of_nothing, found).argmin()])
 

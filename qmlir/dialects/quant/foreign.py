@@ -273,7 +273,7 @@ class CalibratedType(ParametrizedAttribute, TypeAttribute):
 
 
 QuantizedType: TypeAlias = UniformType | SubChannelType | FloatStorageType | AnyType | CalibratedType
-"""Every type of upstream's quant dialect. Each has an `expressed` type and a `storage_type`, or `NoneAttr` for none."""
+"""Every type of upstream's quant dialect; each has an `expressed` type and a `storage_type`, or `NoneAttr` for none."""
 
 
 def any_quantized_element(type: Attribute) -> QuantizedType | None:

@@ -121,7 +121,7 @@ def _parse_type(parser: AttrParser) -> IntegerType | StoredFloat:
             f"got {word!r}",
             start,
         )
-    digits = match[2][:_DIGITS]  # enough to see that there are too many
+    digits = match[2][:_DIGITS]  # these digits suffice to see that the width is too large
     bits = int(digits)
     if bits > 1 << 24:
         parser.raise_error(f"invalid integer width: {digits}", start)

@@ -22,9 +22,7 @@ def pair_text(scale: float, zero_point: int, format: FloatFormat = F64) -> str:
     """Prints a scale, followed by its zero point unless that is 0."""
     text = float_text(scale, format)
     if not text.startswith("0x") and not format.smallest <= float(text) <= format.largest:
-        text = float_text(
-            scale
-        )  # rounding an extreme scale to few digits may leave the format's range, which readers reject
+        text = float_text(scale)  # few digits of an extreme scale may leave the range, which parsers reject
     return f"{text}:{zero_point}" if zero_point else text
 
 

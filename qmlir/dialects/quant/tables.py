@@ -77,7 +77,7 @@ def interpolation_table(exact: Array) -> Array:
     """
     step, half = 1 << SEGMENT_BITS, 1 << SEGMENT_BITS - 1
     real = exact.astype(np.float64)
-    knots = np.append(real[::step], 2 * real[-1] - real[-2])  # there is no element for the last knot
+    knots = np.append(real[::step], 2 * real[-1] - real[-2])  # the last knot is beyond `exact`: extrapolate
     errors = (knots[:-1] + knots[1:]) / 2 - real[half::step]
     beside = (np.append(errors, errors[-1]) + np.insert(errors, 0, errors[0])) / 2
     return np.clip(np.rint(knots - beside / 2), -(1 << 15), (1 << 15) - 1).astype(np.int16)

@@ -81,7 +81,7 @@ class ScaledType(ParametrizedAttribute, TypeAttribute, ABC):
 
     @property
     def zero_points(self) -> tuple[int, ...]:
-        """All zero points, as many as scales."""
+        """All zero points, in the order of `scales`."""
         return _unpacked_ints(self.packed_zero_points.data)
 
     @property
@@ -208,7 +208,7 @@ class UniformType(LayerOrAxisType):
 
     @property
     def storage_width(self) -> int:
-        """Bits of one stored integer."""
+        """The number of bits of a stored integer."""
         return self.storage.width.data
 
     @property

@@ -153,7 +153,7 @@ class DirectOp(ConvolutionOp, abc.ABC):
 
 @irdl_op_definition
 class Conv2DOp(DirectOp):
-    """y[n,h,w,o] = b[o] + Σ_{i,j,c} (x[n, h·s+i·d−top, w·s+j·d−left, c] − x_zp) · (w[o,i,j,c] − w_zp).
+    """2-D convolution: y[n,h,w,o] = b[o] + Σ_{i,j,c} (x[n, h·s+i·d−top, w·s+j·d−left, c] − x_zp) · (w[o,i,j,c] − w_zp).
 
     input [N,H,W,C], weight [O,KH,KW,C], output [N,OH,OW,O]; pad is top, bottom, left, right.
     """

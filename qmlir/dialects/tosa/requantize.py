@@ -66,7 +66,7 @@ class RescaleOp(TosaOp):
             ("input_zp", self.input_zp, self.input, self.input_unsigned),
             ("output_zp", self.output_zp, self.output, self.output_unsigned),
         ):
-            if element(data) == i16 and bool(unsigned):  # TOSA allows 0 and 32768
+            if element(data) == i16 and bool(unsigned):  # TOSA allows the zero points 0 and 32768
                 self.check_element(i16, **{name: value})
             else:
                 self.check_zero_point(name, value, data)
