@@ -53,7 +53,7 @@ def interpolated(table: Array, x: Array, *, wraps: bool = False) -> Array:
         table: The knots t, [KNOTS], int16.
         x: The inputs, int16 of any shape.
         wraps: Whether the difference of two knots is taken modulo 2^16, as LiteRT does: a difference that does not fit
-            16 bits changes its sign, so the line has the opposite slope.
+            16 bits changes its sign, and so does the slope of its line.
     """
     place = x.astype(np.int64) + (1 << 15)
     knot, offset = place >> SEGMENT_BITS, place & (1 << SEGMENT_BITS) - 1
