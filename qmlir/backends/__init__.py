@@ -1,1 +1,1 @@
-"""What runs: the numpy reference and the CPU."""
+"""Backends: the numpy reference, CPU code, the accelerator's simulator, and the ONNX and TFLite exporters."""

@@ -1,11 +1,12 @@
-"""What all exporters share: a table of the operations that a format has a form of, and the walk over a function.
+"""The code that all exporters share: a table of forms, and the walk that writes a function with them.
 
     exports: Forms[Values] = Forms()
 
     @exports(nn.SoftmaxOp)
     def softmax(op: nn.SoftmaxOp, values: Values) -> None: ...
 
-A form reads its operands from `values`, which is the format's own, and says there what holds each result.
+A form is a function that writes an operation of one class in a file format, as the example shows. It reads the tensors
+of the operands from `values`, an object of the format's own class, and records there which tensor holds each result.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -24,7 +25,12 @@ F = TypeVar("F", bound=Callable[[Any, Any], None])
 
 
 class NoForm(Exception):
-    """Something that a format cannot say: a sentence without its subject, and what to do."""
+    """Raised when a format cannot express an operation or a type.
+
+    need     the requirement that is not met, as a sentence without its subject
+    got      what the network has instead
+    remedy   what the user can do
+    """
 
     def __init__(self, need: str, got: str, remedy: str):
         super().__init__(need)
@@ -32,16 +38,16 @@ class NoForm(Exception):
 
 
 class Forms(Generic[V]):
-    """A table: operation class → what writes one of them.
+    """A table that maps each operation class to its form, the function that writes such an operation.
 
-    entries   its lines
+    entries   operation class → form
     """
 
     def __init__(self) -> None:
         self.entries: dict[type[Operation], Callable[[Any, V], None]] = {}
 
     def __call__(self, *operations: type[Operation]) -> Callable[[F], F]:
-        """Enters a function into the table."""
+        """Returns a decorator that enters a function into the table as the form of the operation classes."""
 
         def enter(function: F) -> F:
             for operation in operations:
@@ -52,15 +58,15 @@ class Forms(Generic[V]):
         return enter
 
     def walk(self, function: func.FuncOp, values: V, enter: Callable[[str], None]) -> Sequence[SSAValue]:
-        """Writes the operations of a function in program order.
+        """Writes the operations of a function in program order, up to its return.
 
         Args:
-            function: On the nn level.
-            values: What forms read and write.
-            enter: Told the name of each operation before it is written.
+            function: The function; its operations are those that the table has forms for.
+            values: The object in which forms look up operands and record results.
+            enter: Called with the name of each operation before the operation is written.
 
         Returns:
-            What the function returns.
+            The values that the function returns.
 
         Raises:
             LoweringError: An operation or a type has no form.
@@ -83,10 +89,10 @@ class Forms(Generic[V]):
 
 @contextmanager
 def refusing(op: Operation) -> Generator[None]:
-    """Says of what has no form which operation it is.
+    """Names the operation in the error that its form raises.
 
     Raises:
-        LoweringError: The block met something without a form.
+        LoweringError: The block raised NoForm.
     """
     try:
         yield

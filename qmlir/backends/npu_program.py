@@ -1,6 +1,6 @@
-"""From a module of placed and ordered commands to the program that a device, or its simulator, is given.
+"""Assembles a module of placed and ordered commands into the program that a device or its simulator runs.
 
-It is the seam between the compiler, which has operations, and the machine (backends/npu), which knows of none.
+This file separates the compiler, which works on operations, from the machine (backends/npu), which knows only commands.
 """
 
 from collections.abc import Iterable
@@ -19,15 +19,15 @@ from qmlir.errors import LoweringError
 from qmlir.signature import signature_of
 
 ELEMENTS = {dtype: name for name, dtype in DTYPES.items()}
-"""Types of elements by their dtypes."""
+"""numpy dtype → the program's name of the element type."""
 
 
 def assemble(module: ModuleOp) -> Program:
-    """The program of a module.
+    """Assembles a module into a program.
 
     Raises:
-        PipelineError: It is for no device, has no commands, or buffers without addresses.
-        LoweringError: A tensor on the border has elements that a program does not know.
+        PipelineError: The module names no device, has no commands, or has buffers without addresses.
+        LoweringError: An input or output of the network or of a host routine has an element type that programs lack.
     """
     device, function = device_of(module), function_of(module, "assemble")
     steps, buffers = steps_of(function), buffers_of(function)
@@ -53,7 +53,7 @@ def assemble(module: ModuleOp) -> Program:
 
 
 def _ports(buffers: Iterable[BufferOp], direction: str, numbers: Numbers) -> list[Port]:
-    """Inputs or outputs of the network, in its order."""
+    """Returns the network's inputs (`direction` "input") or outputs ("output") in the order of its signature."""
     found: dict[int, Port] = {}
     for op in buffers:
         if (port := op.port) is not None and port.direction.data == direction:
@@ -63,7 +63,7 @@ def _ports(buffers: Iterable[BufferOp], direction: str, numbers: Numbers) -> lis
 
 
 def _routine(function: func.FuncOp, call: CallOp, numbers: Numbers) -> Routine:
-    """A routine of the host with its tensors where its call has them."""
+    """Returns the program's entry of a host routine, whose tensors lie in the buffers that its call names."""
     signature = signature_of(function)
     inputs, outputs = (
         tuple(

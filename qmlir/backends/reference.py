@@ -1,7 +1,7 @@
-"""The reference backend: each operation evaluated by its own numpy meaning, in program order.
+"""The reference backend: evaluates each operation in program order by the operation's own `evaluate` in numpy.
 
-It knows no operation by name; it asks them (dialects/interfaces.py). On a module in qint it is the definition of
-the right answer: the CPU and every simulator must equal it bit for bit.
+It contains no code for particular operations (dialects/interfaces.py). On a module in qint its results define the right
+answer: the CPU and every simulator must equal them bit for bit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,18 @@ Array = npt.NDArray[Any]
 
 @runtime_checkable
 class Evaluates(Protocol):
-    """An operation that knows its meaning on arrays."""
+    """An operation that can compute its results from numpy arrays."""
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]: ...
 
 
 def evaluate(function: func.FuncOp, inputs: Sequence[Array]) -> list[Array]:
-    """The results of a function on arrays of its arguments' types."""
+    """Returns the results of a function for arrays that match the types of its arguments."""
     return trace(function, inputs)[0]
 
 
 def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], Mapping[SSAValue, Array]]:
-    """The results of a function, and the value of everything computed on the way."""
+    """Returns the results of a function, and the array of every value: arguments, intermediate values and results."""
     block = function.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, inputs, strict=True))
     for op in block.ops:
@@ -47,22 +47,22 @@ def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], 
             raise LoweringError(op.name, node_name(op), "has no meaning that can be evaluated", remedy=remedy)
         with within_memory(op):
             results = cast(Evaluates, op).evaluate(*(values[o] for o in op.operands))
-        # Of arrays without dimensions numpy makes numbers, which are no arrays.
+        # numpy's operators return scalars instead of arrays for operands of rank 0.
         values.update(zip(op.results, map(np.asarray, results), strict=True))
     raise LoweringError("func.func", function.sym_name.data, "must end with func.return")
 
 
 class Reference:
-    """A network as a callable on arrays, called as an executable is (signature.py)."""
+    """A network as a callable on arrays, with the interface of a compiled executable (signature.py)."""
 
     def __init__(self, function: func.FuncOp):
         self.function = function
         self.signature = signature_of(function)
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
-        """The only output, or outputs by name."""
+        """Runs the network; returns its output if it has one, else the outputs by name."""
         return self.signature.result(self.run(inputs))
 
     def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
-        """The outputs in order."""
+        """Runs the network; returns the outputs in the order of the signature."""
         return evaluate(self.function, self.signature.arrays(inputs))

@@ -1,11 +1,11 @@
-"""A network compiled for a device as a Python callable: commands run in the simulator, the rest on this processor.
+"""A network compiled for a device, as a Python callable: the simulator runs its commands, this processor the rest.
 
     exe = qmlir.compile(q, target="nmp")
     y = exe(x)
-    exe.report.cycles                   # what the last call cost
-    exe.save("net.npu")                 # the program; what the host runs beside it, as MLIR
+    exe.report.cycles                   # the cycles of the last call
+    exe.save("net.npu")                 # writes the program, and the host's routines as MLIR beside it
 
-It is called as an executable of this processor is, and gives the same bits.
+The callable has the interface of a CPU executable and returns the same bits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,18 +31,18 @@ from qmlir.verify import verify
 Array = npt.NDArray[Any]
 
 Native = Callable[[ModuleOp], Callable[[Sequence[Array]], Sequence[Array]]]
-"""Makes code for this processor of a module with one function on the qint level."""
+"""Compiles a module with one function on the qint level for this processor."""
 
 
 class Simulated:
     """A network on a simulated device.
 
-    program    what the device is given
+    program    the commands that the device runs, and the data in its memories
     device     the device
-    routines   a module of the functions that the host runs for it, each by its name
-    signature  inputs and outputs by name
-    ledger     where each operation runs, and why those of the host do; empty of a program that was loaded
-    filled     how full each external memory is, by its name; nothing of a program that was loaded
+    routines   a module of the functions that the host runs for the device, each under its name
+    signature  the network's inputs and outputs by name
+    ledger     where each operation runs, with the reason for each on the host; empty if the program was loaded
+    filled     how full each external memory is, by the memory's name; empty if the program was loaded
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class Simulated:
         ledger: Sequence[Entry] = (),
         filled: Mapping[str, Filled] | None = None,
     ):
-        """Takes a program.
+        """Prepares the simulator for a program.
 
         Args:
             program: The program.
-            device: The device.
-            routines: The functions of the host.
-            native: What makes code of them; each is compiled when it is first called.
-            ledger: What became of each operation.
+            device: The device that the program was made for.
+            routines: The functions that the host runs.
+            native: Compiles such a function for this processor; each is compiled when it is first called.
+            ledger: The decision recorded for each operation.
             filled: How full each external memory is.
 
         Raises:
@@ -74,24 +74,24 @@ class Simulated:
         self._simulator = Simulator(program, device, called)
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
-        """The only output, or outputs by name.
+        """Runs the network; returns its output if it has one, else the outputs by name.
 
         Raises:
             InputError: An input is missing, unknown, or of another shape or dtype than the network's.
-            Fault: A command did what it must not.
+            Fault: A command broke a rule of the device.
         """
         return self.signature.result(self.run(inputs))
 
     def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
-        """The outputs in order."""
+        """Runs the network; returns the outputs in the order of the signature."""
         return self.run_all([inputs])[0]
 
     def run_all(self, samples: Sequence[Array | Mapping[str, Array]]) -> list[list[Array]]:
-        """The outputs in order for each of some inputs, which takes less time than one call for each."""
+        """Runs several samples; returns the outputs in order for each. This is faster than one call per sample."""
         return self._simulator.run_all([self.signature.arrays(inputs) for inputs in samples])
 
     def save(self, path: str | Path) -> list[Path]:
-        """Writes the program, and beside it what the host runs for it, as MLIR.
+        """Writes the program, and beside it the functions that the host runs, as MLIR (only if there are any).
 
         Returns:
             The files written.
@@ -104,35 +104,35 @@ class Simulated:
         return [program, host]
 
     def with_program(self, program: Program) -> "Simulated":
-        """The same with another program for the device."""
+        """Returns a copy that runs another program for the same device."""
         return Simulated(program, self.device, self.routines, self.native, self.ledger, self.filled)
 
     @property
     def report(self) -> Report | None:
-        """What the last call cost; None before the first."""
+        """The simulator's report of the last call; None before the first call."""
         return self._simulator.report
 
     @property
     def predicted(self) -> Report:
-        """What a call costs, from the commands alone."""
+        """The predicted report of a call, computed from the commands without running them."""
         return predicted(self.program, self.device)
 
     @property
     def predicted_cycles(self) -> int:
-        """How long a call takes, from the commands alone."""
+        """The predicted cycles of a call, computed from the commands without running them."""
         return predicted_cycles(self.program, self.device)
 
 
 def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) -> Simulated:
-    """The callable of a module of placed and ordered commands.
+    """Returns the callable of a module of placed and ordered commands.
 
     Args:
-        module: The commands, and the functions of the host.
-        native: What makes code of these.
-        ledger: What became of each operation.
+        module: The commands, and the functions that the host runs.
+        native: Compiles such a function for this processor.
+        ledger: The decision recorded for each operation.
 
     Raises:
-        PipelineError: The module has no commands, or they have no addresses.
+        PipelineError: The module has no commands, or its buffers have no addresses.
     """
     program = assemble(module)
     commands = function_of(module, "simulated")
@@ -141,10 +141,10 @@ def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) ->
 
 
 def load_simulated(path: str | Path, device: Device, native: Native) -> Simulated:
-    """What `Simulated.save` wrote.
+    """Loads a program, and the host's functions beside it, that `Simulated.save` wrote.
 
     Raises:
-        FileError: A file cannot be read, or is no program.
+        FileError: A file cannot be read, or is not a program.
         StreamError: The program was made for another device.
     """
     program = Program.load(path)
@@ -154,12 +154,12 @@ def load_simulated(path: str | Path, device: Device, native: Native) -> Simulate
 
 
 def host_file(path: str | Path) -> Path:
-    """The file beside a program with what the host runs: `net.npu` → `net.host.mlir`."""
+    """Returns the path of the host's functions beside a program: `net.npu` → `net.host.mlir`."""
     return Path(path).with_suffix(".host.mlir")
 
 
 class _Routine:
-    """A function of the host: compiled when it is first called."""
+    """A function that the host runs; it is compiled when it is first called."""
 
     def __init__(self, function: func.FuncOp, native: Native):
         self.function, self.native = function, native

@@ -1,4 +1,4 @@
-"""TFLite models in: `load_tflite`. Imports the schema, so the compiler imports this package when it meets a file."""
+"""The TFLite frontend, `load_tflite`; it imports the TFLite schema, so the compiler imports it on first use only."""
 
 from qmlir.frontends.tflite.importer import load_tflite
 

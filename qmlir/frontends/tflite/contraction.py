@@ -1,4 +1,4 @@
-"""Convolutions, fully connected layers and matrix products."""
+"""Converters of convolutions, fully connected layers and matrix products."""
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
@@ -21,7 +21,18 @@ def _weighted(
     node: TFLiteNode, op_type: type[TensorOp], x: Value, w: Value, b: Value | None, activation: int, axis: int,
     properties: Properties | None = None,
 ) -> SSAValue:  # fmt: skip
-    """A contraction with weights: on quantized types, or on floats with weights that may be stored as integers."""
+    """Adds a contraction with weights, on quantized operands or on floats; float contractions may have stored weights.
+
+    Args:
+        node: The node.
+        op_type: The nn operation.
+        x: The data.
+        w: The weights; if they are stored as integers, they are quantized per tensor or along `axis`.
+        b: The bias.
+        activation: The code of the fused activation.
+        axis: The axis of the weights that counts output channels.
+        properties: Further properties of the operation.
+    """
     low, high = node.activation(activation)
     given = {**(properties or {}), "min": bound(low), "max": bound(high)}
     type = node.type_of(w)
@@ -41,14 +52,15 @@ def _weighted(
 
 
 BIAS_STEPS = 0.02
-"""By how many steps of the result a bias's own scale may differ from s_x · s_w, as in TFLite."""
+"""The most by which a bias's own scale may differ from s_x · s_w, in units of the result's scale, as in TFLite."""
 
 
 def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
-    """A bias in steps of exactly s_x · s_w, which is what kernels take its integers for.
+    """Returns a bias whose scale is exactly s_x · s_w, the scale that kernels assume for its integers.
 
-    The file's own scale is that product rounded to float32; one of 64 bits has no other type than its integers. A bias
-    with another scale would have two meanings, its real numbers and what kernels make of its integers, unless it is 0.
+    The file stores this product rounded to float32. A 64-bit bias has no quantized type and stays plain integers. A
+    bias with a different scale is an error unless all its elements are 0: the real numbers that its scale implies
+    would differ from those that kernels compute with.
     """
     own, data, weights, out = (node.type_of(b), node.type_of(x), node.type_of(w), node.output_type())
     scales = b.scales if isinstance(b, Wide) else own.scales if own is not None else ()
@@ -83,7 +95,7 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
 
 
 def _named(value: Value) -> str:
-    """A constant's name as a sentence has it."""
+    """Returns a constant's name as a part of a sentence, in quotes; empty if the value has no name."""
     return f' "{value.name}"' if isinstance(value, Constant) and value.name else ""
 
 
@@ -92,7 +104,7 @@ def conv_2d(
     node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_h: int, stride_w: int,
     dilation_h_factor: int, dilation_w_factor: int, fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """A convolution with weights [O, KH, KW, C/G]."""
+    """Convolution of [N, H, W, C] with weights [O, KH, KW, C/G]."""
     image, weights = node.shape(x), node.shape(w)
     if len(weights) != 4:
         raise node.error("its weights must have rank 4 [O, KH, KW, C]", str(list(weights)))
@@ -110,7 +122,7 @@ def depthwise_conv_2d(
     node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_h: int, stride_w: int,
     depth_multiplier: int, dilation_h_factor: int, dilation_w_factor: int, fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """A convolution of each channel with weights [1, KH, KW, C·m]."""
+    """Convolution of each channel on its own, with weights [1, KH, KW, C·m]."""
     image, weights = node.shape(x), node.shape(w)
     if len(weights) != 4:
         raise node.error("its weights must have rank 4 [1, KH, KW, C]", str(list(weights)))
@@ -128,7 +140,7 @@ def fully_connected(
     node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, fused_activation_function: int,
     weights_format: int, keep_num_dims: bool,
 ) -> Value:  # fmt: skip
-    """x · wᵀ + b on rows of as many elements as the weights [O, I] have columns."""
+    """x · wᵀ + b with weights [O, I], where x is reshaped to rows of I elements."""
     shape, weights = node.shape(x), node.shape(w)
     if weights_format:
         raise Refusal("its weights are shuffled")
@@ -148,7 +160,7 @@ def fully_connected(
 
 @converts("BATCH_MATMUL", options="BatchMatMulOptions")
 def batch_matmul(node: TFLiteNode, lhs: Value, rhs: Value, *, adj_x: bool, adj_y: bool) -> Value:
-    """A matrix product; either side may be transposed."""
+    """Matrix product of the last two dimensions; `adj_x` and `adj_y` transpose an operand first."""
     if not node.is_quantized(lhs):
         rhs = node.floats(rhs)
     sides = [_adjoint(node, side) if adjoint else side for side, adjoint in ((lhs, adj_x), (rhs, adj_y))]
@@ -167,9 +179,10 @@ def transpose_conv(
     node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, padding: int, stride_h: int,
     stride_w: int, fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """The convolution whose gradient is wanted: zeros between the elements, then one with reversed weights.
+    """Transposed convolution, as zeros between the input's elements and then a convolution with reversed weights.
 
-    Shapes are known at import: an output shape that comes with the data must be what the file says of the output.
+    The output shape has to be known at import. If it is computed at run time, the shape that the file declares for the
+    output tensor is used.
     """
     constant = isinstance(output_shape, Constant) or node.tensors[0].dynamic
     out = node.ints(output_shape, "output shape") if constant else node.tensors[0].shape
@@ -195,7 +208,7 @@ def transpose_conv(
 
 
 def _spread(node: TFLiteNode, x: Value, strides: tuple[int, int]) -> Value:
-    """An image with stride − 1 zeros between its elements."""
+    """Inserts stride − 1 zeros between the rows and between the columns of an image [N, H, W, C]."""
     (n, rows, columns, channels), (down, right) = node.shape(x), strides
     if strides == (1, 1):
         return x

@@ -1,4 +1,7 @@
-"""IF, WHILE and CALL, where what runs is known at import: the branch taken, the body as often as it runs."""
+"""Converters of IF, WHILE and CALL, whose conditions must be known at import: only the subgraphs that run are imported.
+
+An IF becomes the branch that is taken, a WHILE becomes its body as often as it runs.
+"""
 
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -18,14 +21,14 @@ def _holds(node: TFLiteNode, condition: Value) -> bool:
 def if_(
     node: TFLiteNode, condition: Value, *inputs: Value, then_subgraph_index: int, else_subgraph_index: int
 ) -> Values:
-    """The outputs of one of two subgraphs."""
+    """The outputs of the subgraph that the condition selects."""
     taken = then_subgraph_index if _holds(node, condition) else else_subgraph_index
     return tuple(node.called_subgraph(taken, inputs))
 
 
 @converts("WHILE", options="WhileOptions")
 def while_(node: TFLiteNode, *inputs: Value, cond_subgraph_index: int, body_subgraph_index: int) -> Values:
-    """The body's outputs as its inputs again for as long as the condition holds."""
+    """Unrolled loop: the body's outputs become its next inputs for as long as the condition holds."""
     values, run = list(inputs), 0
     while _holds(node, _one(node, node.called_subgraph(cond_subgraph_index, values, f"{run}.condition."))):
         values = node.called_subgraph(body_subgraph_index, values, f"{run}.")
@@ -43,5 +46,5 @@ def _one(node: TFLiteNode, values: list[Value]) -> Value:
 
 @converts("CALL", options="CallOptions")
 def call(node: TFLiteNode, *inputs: Value, subgraph: int) -> Values:
-    """The outputs of a subgraph."""
+    """The outputs of the called subgraph."""
     return tuple(node.called_subgraph(subgraph, inputs))

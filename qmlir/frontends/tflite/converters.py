@@ -1,13 +1,13 @@
-"""The table of converters: what qmlir knows of TFLite, keyed by builtin operator.
+"""The table of converters, keyed by TFLite's builtin operator: the operators that qmlir can import.
 
-A converter is a plain function whose signature is the operator's:
+A converter is a function that translates an operator to nn operations. Its signature is the operator's:
 
     @converts("SOFTMAX", options="SoftmaxOptions")
     def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value: ...
 
-Positional parameters are inputs (optional ones default to None, `*inputs` is variadic), keyword-only parameters are
-fields of the operator's options in the schema, in snake case. A field that the signature lacks and that is not at its
-default makes the node opaque, so nothing is ever ignored in silence. Results are the outputs in order.
+Positional parameters are inputs (an optional input defaults to None, `*inputs` is variadic). Keyword-only parameters
+are fields of the operator's options in the schema, in snake case. If a field that the signature lacks is not 0, the
+node becomes opaque, so no field is ignored in silence. A converter returns the outputs in order.
 """
 
 import inspect
@@ -23,16 +23,19 @@ from qmlir.memory import shortage
 F = TypeVar("F", bound=Callable[..., object])
 
 UNIMPORTANT = frozenset({"asymmetric_quantize_inputs", "quantized_bias_type", "pot_scale_int16", "values_count", "num"})
-"""Options that say how to compute, or again what shapes and types say."""
+"""Options that the importer ignores: they choose how to compute, or repeat what shapes and types state."""
 
 
 @dataclass(frozen=True)
 class Converter:
-    """What a converter takes.
+    """A converter, with the inputs and options that its signature takes.
 
-    options   the kind of the operator's options; empty for none that matter
-    inputs    how many it takes, `required` at least; `variadic` any number
-    fields    the options it takes
+    function  the decorated function
+    options   the schema's name of the operator's options table; empty if the converter reads no options
+    inputs    the most inputs that the function takes
+    required  the fewest inputs that the function takes
+    variadic  whether the function takes any number of inputs
+    fields    the names of the options that the function takes
     """
 
     function: Callable[..., Any]
@@ -43,11 +46,11 @@ class Converter:
     fields: tuple[str, ...]
 
     def __call__(self, node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None]) -> list[Value]:
-        """The outputs of an operator.
+        """Converts an operator and returns its outputs.
 
         Raises:
-            NodeError: It lacks an input, or has options of another operator.
-            Refusal: It has an input or an option that qmlir does not know.
+            NodeError: The operator lacks an input, or has the options of another operator.
+            Refusal: The operator has an input or an option that qmlir does not know.
         """
         for i in range(self.required):
             if i >= len(inputs) or inputs[i] is None:
@@ -64,7 +67,7 @@ class Converter:
         return list(cast(tuple[Value, ...], results)) if isinstance(results, tuple) else [results]
 
     def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
-        """The options that the converter takes."""
+        """Returns the options that the converter takes, by name; raises as calling it does."""
         found = operator.options if operator.options_kind == self.options else None
         if operator.options is not None and self.options and found is None:
             raise node.error(f"its options must be {self.options}", operator.options_kind)
@@ -77,7 +80,7 @@ class Converter:
 
 
 def defaults(kind: str) -> dict[str, Any]:
-    """The options of a kind where a file has none: those of an empty table."""
+    """Returns the default options of a kind, for an operator without an options table in the file."""
     options = getattr(schema, kind)()
     options.Init(b"\x04\x00\x04\x00\x04\x00\x00\x00", 4)  # a table without fields behind its description
     return {
@@ -112,13 +115,13 @@ class Table:
         return register
 
     def get(self, operator: str) -> Converter | None:
-        """The converter of an operator."""
+        """Returns the converter of an operator, or None if the table has none."""
         return self.entries.get(operator)
 
     def operators(self) -> list[str]:
-        """The operators that have one, sorted."""
+        """Returns the operators that have a converter, sorted."""
         return sorted(self.entries)
 
 
 converts = Table()
-"""Converters: (node, *inputs, **options) → the value of each output."""
+"""The table; its converters map (node, *inputs, **options) to the value of each output."""

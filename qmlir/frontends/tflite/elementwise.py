@@ -1,4 +1,4 @@
-"""Operators on single elements: arithmetic, functions, comparisons, logic, casts."""
+"""Converters of elementwise operators: arithmetic, functions, comparisons, logic, casts."""
 
 from collections.abc import Sequence
 
@@ -56,7 +56,7 @@ PAIRS: dict[str, tuple[str, type[TensorOp]]] = {
     "LOGICAL_OR": ("LogicalOrOptions", nn.OrOp),
     "BITWISE_XOR": ("BitwiseXorOptions", nn.XorOp),
 }
-"""Operators that are one operation of nn on two operands."""
+"""Operators that become one nn operation on two operands: operator → (options, operation)."""
 
 
 def _pair(operator: str, options: str, op_type: type[TensorOp]) -> None:
@@ -80,7 +80,7 @@ def floor_div(node: TFLiteNode, a: Value, b: Value) -> Value:
 
 @converts("ATAN2", options="ATan2Options")
 def atan2(node: TFLiteNode, y: Value, x: Value) -> Value:
-    """The angle of (x, y): that of y / x, half a turn away where x is negative."""
+    """The angle of the point (x, y): atan(y / x), plus or minus π where x is negative."""
     zero, half = node.number(0, x), node.number(np.pi, x)
     angle = node.insert(nn.AtanOp, [node.insert(nn.DivOp, [y, x])])
     turn = node.insert(nn.WhereOp, [node.insert(nn.LessOp, [y, zero]), node.insert(nn.NegOp, [half]), half])
@@ -93,7 +93,7 @@ def atan2(node: TFLiteNode, y: Value, x: Value) -> Value:
 
 @converts("RIGHT_SHIFT", options="RightShiftOptions")
 def right_shift(node: TFLiteNode, x: Value, count: Value) -> Value:
-    """x / 2^count rounded down; counts outside the width are the nearest inside."""
+    """x / 2^count rounded down; counts are clamped to [0, width − 1]."""
     width = (node.tensors[0].dtype or np.dtype(np.int32)).itemsize * 8
     low, high = (Constant(np.array(n, node.tensors[0].dtype)) for n in (0, width - 1))
     inside = node.insert(nn.MinimumOp, [node.insert(nn.MaximumOp, [count, low]), high])
@@ -102,7 +102,7 @@ def right_shift(node: TFLiteNode, x: Value, count: Value) -> Value:
 
 @converts("ADD_N", options="AddNOptions")
 def add_n(node: TFLiteNode, *inputs: Value) -> Value:
-    """The sum of its inputs."""
+    """The sum of all inputs."""
     if not inputs or any(node.shape(x) != node.shape(inputs[0]) for x in inputs):
         raise node.error("it needs inputs of one shape", str(len(inputs)))
     total, *others = (node.floats(x) for x in inputs)
@@ -132,7 +132,7 @@ FUNCTIONS: dict[str, tuple[str, type[TensorOp]]] = {
     "SIGN": ("SignOptions", nn.SignOp),
     "LOGICAL_NOT": ("LogicalNotOptions", nn.NotOp),
 }
-"""Operators that are one operation of nn on one operand."""
+"""Operators that become one nn operation on one operand: operator → (options, operation)."""
 
 
 def _function(operator: str, options: str, op_type: type[TensorOp]) -> None:
@@ -147,7 +147,11 @@ for _operator, _entry in FUNCTIONS.items():
 
 @converts("NEG", options="NegOptions")
 def neg(node: TFLiteNode, x: Value) -> Value:
-    """−x. LiteRT negates stored integers whatever they stand for, which its numerics follow by the mark."""
+    """−x.
+
+    LiteRT negates the stored integers and ignores their scales. The attribute INTEGER_OPERATOR marks the operation for
+    the numerics that follow LiteRT.
+    """
     y = node.pointwise(nn.NegOp, [x])
     if isinstance(y, OpResult) and isinstance(y.op, nn.NegOp) and node.is_quantized(x):
         y.op.attributes[INTEGER_OPERATOR] = UnitAttr()
@@ -155,7 +159,7 @@ def neg(node: TFLiteNode, x: Value) -> Value:
 
 
 CLAMPS = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
-"""Operators that clamp."""
+"""Operators that clamp their input: operator → (lower bound, upper bound)."""
 
 
 def _clamp(operator: str, low: float, high: float) -> None:
@@ -170,7 +174,7 @@ for _operator, _bounds in CLAMPS.items():
 
 @converts("LEAKY_RELU", options="LeakyReluOptions")
 def leaky_relu(node: TFLiteNode, x: Value, *, alpha: float) -> Value:
-    """x, or alpha · x where that is negative."""
+    """x, or alpha · x where x is negative."""
     return node.pointwise(nn.LeakyReluOp, [x], {"alpha": FloatAttr(alpha, f32)})
 
 
@@ -182,7 +186,7 @@ def elu(node: TFLiteNode, x: Value) -> Value:
 
 @converts("GELU", options="GeluOptions")
 def gelu(node: TFLiteNode, x: Value, *, approximate: bool) -> Value:
-    """x · Φ(x)."""
+    """x · Φ(x), or its approximation by tanh."""
     return node.pointwise(nn.GeluOp, [x], {"tanh": BoolAttr.from_bool(bool(approximate))})
 
 
@@ -203,7 +207,7 @@ COMPARISONS: dict[str, tuple[str, type[TensorOp], bool, bool]] = {
     "GREATER": ("GreaterOptions", nn.LessOp, True, False),
     "GREATER_EQUAL": ("GreaterEqualOptions", nn.LessEqualOp, True, False),
 }
-"""Operator → (options, operation, whether its operands are exchanged, whether its result is negated)."""
+"""Operator → (options, operation, whether the operands are exchanged, whether the result is negated)."""
 
 
 def _comparison(operator: str, options: str, op_type: type[TensorOp], exchanged: bool, negated: bool) -> None:
@@ -218,7 +222,7 @@ def _comparison(operator: str, options: str, op_type: type[TensorOp], exchanged:
 
 
 def _of_integers(node: TFLiteNode, operands: Sequence[Value], y: Value) -> Value:
-    """Marks what compares the numbers that stored integers stand for: LiteRT rounds those first."""
+    """Marks a comparison of quantized operands with INTEGER_OPERATOR: LiteRT rounds the operands before it compares."""
     if isinstance(y, OpResult) and all(map(node.is_quantized, operands)):
         y.op.attributes[INTEGER_OPERATOR] = UnitAttr()
     return y
@@ -230,7 +234,7 @@ for _operator, _comparing in COMPARISONS.items():
 
 @converts("SELECT", options="SelectOptions")
 def select(node: TFLiteNode, condition: Value, a: Value, b: Value) -> Value:
-    """a where the condition holds, else b; a condition of rank 1 chooses rows."""
+    """a where the condition holds, else b; a condition of rank 1 selects along the first dimension."""
     if node.rank(condition) == 1 and node.rank(a) > 1:
         condition = node.reshaped(condition, (node.shape(condition)[0], *[1] * (node.rank(a) - 1)))
     return select_v2(node, condition, a, b)
@@ -248,7 +252,7 @@ def select_v2(node: TFLiteNode, condition: Value, a: Value, b: Value) -> Value:
 
 @converts("QUANTIZE", options="QuantizeOptions")
 def quantize(node: TFLiteNode, x: Value) -> Value:
-    """Real numbers as the output stores them, from floats or from another quantized type."""
+    """Quantizes floats, or requantizes a quantized tensor, to the output's type."""
     out = node.output_type()
     if out is None:
         raise node.error("its output must be quantized", str(node.tensors[0].kind).lower())
@@ -261,7 +265,7 @@ def quantize(node: TFLiteNode, x: Value) -> Value:
 
 @converts("DEQUANTIZE", options="DequantizeOptions")
 def dequantize(node: TFLiteNode, x: Value) -> Value:
-    """The real numbers that stored integers, or halves, stand for."""
+    """Dequantizes stored integers to f32, or widens 16-bit floats to f32."""
     type = node.type_of(x)
     if type is None:
         if node.element(x) not in ("f16", "bf16", "f32"):
@@ -271,7 +275,7 @@ def dequantize(node: TFLiteNode, x: Value) -> Value:
 
 
 def on_floats(cast: SSAValue) -> SSAValue:
-    """A cast that is an operator: what LiteRT computes beside it, it computes on floats."""
+    """Marks a cast that is an operator of the model: LiteRT computes the neighbouring operators on floats."""
     if isinstance(cast, OpResult) and isinstance(cast.op, CastOp):
         cast.op.attributes[ON_FLOATS] = UnitAttr()
     return cast
@@ -279,12 +283,12 @@ def on_floats(cast: SSAValue) -> SSAValue:
 
 @converts("CAST", options="CastOptions")
 def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -> Value:
-    """The numbers in another type; of a quantized tensor the stored integers."""
+    """Converts the elements to another type; a quantized tensor gives its stored integers."""
     dtype = node.tensors[0].dtype
     if dtype is None or node.output_type() is not None:
         raise Refusal("it casts to a quantized type" if dtype is not None else f"it casts to {node.tensors[0].kind}")
     value = _numbers(node, x)
-    # The options say again what the tensors say; a file whose two accounts differ lies.
+    # The options repeat the types of the tensors; a file in which the two differ is malformed.
     for code, own in ((out_data_type, dtype), (in_data_type, None)):
         if code not in DTYPES:
             raise Refusal(f"it casts {type_name(code)}")
@@ -294,7 +298,7 @@ def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -
 
 
 def _numbers(node: TFLiteNode, x: Value) -> SSAValue:
-    """The stored integers of a quantized tensor; unsigned ones, which `stored` moves, in 32 bits."""
+    """Returns the stored integers of a quantized tensor, unsigned integers as i32; `stored` would shift them."""
     value, type = node.stored(x), node.type_of(x)
     if type is None or type.is_signed:
         return value
@@ -303,13 +307,13 @@ def _numbers(node: TFLiteNode, x: Value) -> SSAValue:
 
 
 def operator_says(code: int) -> np.dtype[np.generic]:
-    """The numpy type of a type in the schema."""
+    """Returns the numpy type of a TensorType code of the schema."""
     return DTYPES[code]
 
 
 @converts("BITCAST", options="BitcastOptions")
 def bitcast(node: TFLiteNode, x: Value) -> Value:
-    """The same bits in another type."""
+    """The same bits under another element type of the same width."""
     dtype = node.tensors[0].dtype
     if dtype is None or node.output_type() is not None or node.is_quantized(x):
         raise Refusal("it changes the type of quantized numbers" if dtype else f"it makes {node.tensors[0].kind}")
@@ -321,7 +325,7 @@ def bitcast(node: TFLiteNode, x: Value) -> Value:
 
 @converts("FAKE_QUANT", options="FakeQuantOptions")
 def fake_quant(node: TFLiteNode, x: Value, *, min: float, max: float, num_bits: int) -> Value:
-    """x on the steps of a quantized type with a range, moved so that 0 is a step."""
+    """x rounded to the steps of an unsigned quantized type over [min, max], shifted so that 0 is a step."""
     if num_bits not in (8, 16):
         raise Refusal(f"it counts in {num_bits} bits")
     if not min <= 0 <= max or min == max or not np.isfinite([min, max]).all():

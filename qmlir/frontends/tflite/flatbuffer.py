@@ -1,8 +1,8 @@
-"""Whether bytes are a flatbuffer of the schema's form: every offset, size and string that is followed lies inside.
+"""Checks that bytes are a flatbuffer of TFLite's schema: every offset, size and string that is read lies in the file.
 
-flatbuffers' own verifier exists in C++ only. The bindings read wherever an offset points to; they are given a file only
-after `verify` has walked all of it that the reader follows. What is checked is told by `MODEL`, the part of TFLite's
-schema that is read, as data: field number → what the field holds.
+The flatbuffers library has a verifier in C++ only, and its Python bindings read wherever an offset points. Therefore
+the reader uses the bindings only after `verify` has walked all parts of the file that the reader follows. `MODEL` lists
+these parts of TFLite's schema as data: field number → type of the field.
 """
 
 import struct
@@ -10,23 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MOST_DEPTH = 16
-"""Tables in tables; the schema has six at most."""
+"""The deepest nesting of tables that is accepted; the schema nests six tables at most."""
 
 
 class Malformed(Exception):
-    """What is wrong with the bytes, as a sentence without its subject."""
+    """Raised when the bytes are not a flatbuffer of the schema; the message says what was found."""
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number of `size` bytes."""
+    """A field that holds a number of `size` bytes."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector of numbers of `size` bytes, or of tables."""
+    """A field that holds a vector: of tables if `of` is given, else of numbers of `size` bytes."""
 
     size: int = 4
     of: "Table | None" = None
@@ -34,12 +34,12 @@ class Vector:
 
 @dataclass(frozen=True)
 class String:
-    """UTF-8 text."""
+    """A field that holds UTF-8 text."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its fields by number. Of fields that are not named only the place is checked."""
+    """A field that holds a table, or the root table: field number → type. Other fields are not checked."""
 
     fields: Mapping[int, "Field"] = field(default_factory=dict[int, "Field"])
 
@@ -70,29 +70,30 @@ MODEL = Table(
         7: Vector(of=_SIGNATURE),
     }
 )  # fmt: skip
-"""TFLite's Model, as schema.fbs numbers its fields."""
+"""The table Model of TFLite, with its fields numbered as in schema.fbs."""
 
 
 def verify(data: bytes, schema: Table = MODEL) -> None:
-    """Checks a file.
+    """Checks that a file is a flatbuffer of a schema.
 
     Raises:
-        Malformed: Something that the schema names lies outside of it.
+        Malformed: A field of the schema lies outside the file, or holds text that is not UTF-8.
     """
     _Verifier(data).table(_Verifier(data).offset(0), schema, 0)
 
 
 class _Verifier:
-    """Reads with every place checked.
+    """Walks a flatbuffer and checks every place before it reads there.
 
-    visits   tables that may still be visited: as many as fit into the file, so that shared ones cost no more time
+    visits   the number of tables that may still be visited. It begins with the most tables that fit into the file, so
+             that a small file whose tables are shared cannot take long
     """
 
     def __init__(self, data: bytes):
         self.data, self.visits = data, len(data) // 4
 
     def number(self, at: int, code: str) -> int:
-        """A little-endian number at a place."""
+        """Returns the little-endian number at a place; `code` is its format in `struct`."""
         self.inside(at, struct.calcsize(code))
         return struct.unpack_from(code, self.data, at)[0]
 
@@ -101,11 +102,11 @@ class _Verifier:
             raise Malformed(f"{size} bytes at {at} of {len(self.data)}")
 
     def offset(self, at: int) -> int:
-        """Where an unsigned offset points to."""
+        """Returns the place that the unsigned offset at a place points to."""
         return at + self.number(at, "<I")
 
     def table(self, at: int, schema: Table, depth: int) -> None:
-        """Checks a table and what it holds."""
+        """Checks a table and the fields of it that its schema lists."""
         self.visits -= 1
         if self.visits < 0 or depth > MOST_DEPTH:
             raise Malformed("tables that hold more than the file has room for")

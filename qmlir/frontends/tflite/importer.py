@@ -1,11 +1,12 @@
-"""The TFLite frontend's entry: a model in, a module with `func.func @main` on static tensors out.
+"""Imports a TFLite model as a module with `func.func @main` on static tensors.
 
-    arguments   a subgraph's inputs, on the types they are stored in: quantized ones on `!quant` types
-    results     its outputs; both under the names of the file's signature, else under their tensors'
-    between     nn operations in program order; those that no output needs are skipped (walk.py)
+    arguments   the subgraph's inputs on the types of their storage: `!quant` types for quantized tensors
+    results     the subgraph's outputs; both have the names of the file's signature, else those of their tensors
+    body        nn operations in program order; operators that no output needs are skipped (walk.py)
 
-Layouts are channels-last already. An operator without a converter, or that its converter refuses, is `qmlir.opaque`
-with the reason, and import goes on. Whatever depends on small constants alone is computed at import.
+TFLite's layouts are channels-last, as nn's are. If an operator has no converter, or its converter refuses it, the
+operator becomes `qmlir.opaque` with the reason, and the import continues. Operators whose inputs are small constants
+are computed at import.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,16 +43,16 @@ def load_tflite(
     """Imports a TFLite model.
 
     Args:
-        source: The file, or what is in it.
-        bind: Must be empty: dimensions of a TFLite file have no names, and it says how large each is.
-        constants: Must be empty.
-        signature: The signature whose subgraph to import; by default the first subgraph.
-        fold_budget: Bytes that constants computed at import may take.
+        source: The path of the file, or the file's bytes.
+        bind: Must be empty: a TFLite file names no dimensions and gives the size of each.
+        constants: Must be empty: a TFLite file contains its constants.
+        signature: The name of the signature whose subgraph to import; by default the first subgraph.
+        fold_budget: The most bytes that constants computed at import may take.
 
     Raises:
-        FileError: It is no TFLite file, or says of itself what cannot be.
-        NodeError: An operator is not what the schema says.
-        OptionError: The file has no such signature; names those that it has.
+        FileError: The file is not a TFLite file, or contradicts itself.
+        NodeError: An operator does not follow the schema.
+        OptionError: An option has to be empty, or the file has no such signature; the error lists the signatures.
     """
     for option, given in (("bind", bind), ("constant", constants)):
         if given:
@@ -64,7 +65,7 @@ def load_tflite(
 
 
 def _chosen(model: Model, key: str | None) -> Signature:
-    """The signature of a name; by default the first one of the first subgraph, or one without names."""
+    """Returns the signature called `key`; without a key the first of subgraph 0, or else a signature without names."""
     if key is None:
         main = (s for s in model.signatures if s.subgraph == 0)
         return next(main, Signature("", 0, {}, {}))
@@ -78,7 +79,7 @@ def _chosen(model: Model, key: str | None) -> Signature:
 
 
 class _Importer:
-    """The import of a subgraph of a model."""
+    """The import of one subgraph of a model as the function `main`."""
 
     def __init__(self, model: Model, signature: Signature, budget: Budget):
         self.model, self.graph, self.signature = model, model.subgraphs[signature.subgraph], signature
@@ -91,7 +92,7 @@ class _Importer:
             self.walk.values[index] = argument
 
     def run(self) -> ModuleOp:
-        """The module."""
+        """Imports the subgraph and returns the module."""
         self.walk.run()
         results = [self._result(i) for i in self.graph.outputs]
         self.builder.block.add_op(func.ReturnOp(*results))

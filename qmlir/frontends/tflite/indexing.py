@@ -1,4 +1,4 @@
-"""Operators that take some of the elements: slices, splits, gathers."""
+"""Converters of operators that select elements: slices, splits, gathers, reversals."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def part(
     node: TFLiteNode, x: Value, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] = (), *,
     output: int = 0,
 ) -> Value:  # fmt: skip
-    """Elements from the offsets on, as an output of the node."""
+    """Adds a slice as an output of the node: `sizes` elements of x from `offsets` on in steps of `strides`."""
     properties = {"offsets": ints(list(offsets)), "sizes": ints(list(sizes)),
                   "strides": ints(list(strides) or [1] * len(sizes))}  # fmt: skip
     return node.moved_elements(SliceOp, [x], properties, output)
@@ -26,7 +26,7 @@ def part(
 
 @converts("SLICE", options="SliceOptions")
 def slice_(node: TFLiteNode, x: Value, begin: Value, size: Value) -> Value:
-    """`size` elements from `begin` on; −1 is all that are left."""
+    """`size` elements from `begin` on; a size of −1 takes all elements up to the end."""
     shape, first, count = node.shape(x), node.ints(begin, "begin"), node.ints(size, "size")
     if not len(first) == len(count) == len(shape):
         raise node.error(f"it needs {len(shape)} begins and sizes", f"{len(first)} and {len(count)}")
@@ -41,7 +41,7 @@ def strided_slice(
     node: TFLiteNode, x: Value, begin: Value, end: Value, strides: Value, *, begin_mask: int, end_mask: int,
     ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int, offset: bool,
 ) -> Value:  # fmt: skip
-    """numpy's x[begin:end:strides]; bits of the masks leave out a bound, add an axis or take one away."""
+    """x[begin:end:strides] as in numpy; mask bits ignore a bound, add or remove an axis, or mark an ellipsis."""
     if offset:
         raise Refusal("its ends are offsets")
     starts, stops, steps = (node.ints(v, w) for v, w in ((begin, "begin"), (end, "end"), (strides, "strides")))
@@ -100,7 +100,7 @@ def _with(shape: Shape, axis: int, size: int) -> list[int]:
 
 
 def only(node: TFLiteNode, axis: Value, what: str = "axis") -> int:
-    """The value of an input that has one."""
+    """Returns the value of an input that must be a constant with one element."""
     values = node.ints(axis, what)
     if len(values) != 1:
         raise node.error(f"it needs one {what}", str(list(values)))
@@ -109,7 +109,7 @@ def only(node: TFLiteNode, axis: Value, what: str = "axis") -> int:
 
 @converts("SPLIT", options="SplitOptions")
 def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[Value, ...]:
-    """x in equal parts along an axis."""
+    """x split into equal parts along an axis."""
     at, count = node.axis(only(node, axis), node.rank(x)), len(node.outputs)
     if not node.rank(x) or num_splits not in (0, count) or node.shape(x)[at] % count:
         raise node.error(f"its {count} outputs must be equal parts of {list(node.shape(x))}", str(num_splits))
@@ -118,7 +118,7 @@ def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[
 
 @converts("SPLIT_V", options="SplitVOptions")
 def split_v(node: TFLiteNode, x: Value, sizes: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
-    """x in parts of given sizes along an axis; one may be −1, what is left."""
+    """x split along an axis into parts of the given sizes; one size may be −1 and takes the remaining elements."""
     at, found = node.axis(only(node, axis), node.rank(x)), list(node.ints(sizes, "sizes"))
     if not node.rank(x):
         raise node.error("its input must have an axis", "a scalar")
@@ -129,7 +129,7 @@ def split_v(node: TFLiteNode, x: Value, sizes: Value, axis: Value, *, num_splits
 
 @converts("UNPACK", options="UnpackOptions")
 def unpack(node: TFLiteNode, x: Value, *, axis: int) -> tuple[Value, ...]:
-    """The parts of x along an axis, which goes."""
+    """x split into slices of size 1 along an axis, with that axis removed."""
     shape, at = node.shape(x), node.axis(axis, node.rank(x))
     if not shape:
         raise node.error("its input must have an axis", "a scalar")
@@ -138,13 +138,13 @@ def unpack(node: TFLiteNode, x: Value, *, axis: int) -> tuple[Value, ...]:
 
 
 def places_of(node: TFLiteNode, indices: Value) -> Value:
-    """Indices in a type that nn takes."""
+    """Returns indices in an element type that nn takes, i32 or i64."""
     return indices if node.element(indices) in ("i32", "i64") else node.converted(indices, i64)
 
 
 @converts("GATHER", options="GatherOptions")
 def gather(node: TFLiteNode, x: Value, indices: Value, *, axis: int, batch_dims: int) -> Value:
-    """x at the indices along an axis; the first `batch_dims` dimensions of both go together."""
+    """x at the indices along an axis; x and the indices share their first `batch_dims` dimensions as batches."""
     at = node.axis(axis, node.rank(x))
     if not node.rank(x):
         raise node.error("its input must have an axis", "a scalar")
@@ -162,7 +162,7 @@ def gather(node: TFLiteNode, x: Value, indices: Value, *, axis: int, batch_dims:
 
 
 def _gather_batches(node: TFLiteNode, x: Value, indices: Value, at: int, batch: int) -> Value:
-    """By the coordinates of each element, its axis moved behind the batches."""
+    """Gathers with batch dimensions: moves the axis behind the batches and builds coordinates for nn.gather_nd."""
     rank, shape = node.rank(x), node.shape(indices)
     order = [*range(batch), at, *(i for i in range(batch, rank) if i != at)]
     moved = node.permuted(x if isinstance(x, Constant) else node.quantized(x), order)
@@ -179,7 +179,7 @@ def _gather_batches(node: TFLiteNode, x: Value, indices: Value, at: int, batch: 
 
 @converts("EMBEDDING_LOOKUP")
 def embedding_lookup(node: TFLiteNode, indices: Value, x: Value) -> Value:
-    """Rows of a table."""
+    """Rows of a table at the indices."""
     if node.is_quantized(x) and node.output_type() is None:
         raise Refusal("its table is stored as integers and its result is not")
     return gather(node, x, indices, axis=0, batch_dims=0)
@@ -187,13 +187,13 @@ def embedding_lookup(node: TFLiteNode, indices: Value, x: Value) -> Value:
 
 @converts("GATHER_ND", options="GatherNdOptions")
 def gather_nd(node: TFLiteNode, x: Value, indices: Value) -> Value:
-    """x at the indices of its first dimensions."""
+    """x at index tuples into its first dimensions."""
     return node.moved_elements(GatherNDOp, [x, places_of(node, indices)])
 
 
 @converts("REVERSE_V2", options="ReverseV2Options")
 def reverse_v2(node: TFLiteNode, x: Value, axes: Value) -> Value:
-    """x backwards along axes."""
+    """x reversed along axes."""
     shape, over = node.shape(x), node.axes(node.ints(axes, "axes"), node.rank(x))
     offsets = [size - 1 if i in over and size else 0 for i, size in enumerate(shape)]
     return part(node, x, offsets, shape, [-1 if i in over else 1 for i in range(len(shape))])
@@ -201,7 +201,7 @@ def reverse_v2(node: TFLiteNode, x: Value, axes: Value) -> Value:
 
 @converts("REVERSE_SEQUENCE", options="ReverseSequenceOptions")
 def reverse_sequence(node: TFLiteNode, x: Value, lengths: Value, *, seq_dim: int, batch_dim: int) -> Value:
-    """The first elements of each batch along an axis backwards, as many as its length says."""
+    """x with the first `lengths[b]` elements of batch b along `seq_dim` reversed."""
     shape, (along, batch) = node.shape(x), (node.axis(d, node.rank(x)) for d in (seq_dim, batch_dim))
     counts = np.array(node.ints(lengths, "lengths"), np.int64)
     if along == batch or counts.shape != (shape[batch],) or ((counts < 0) | (counts > shape[along])).any():

@@ -1,12 +1,12 @@
-"""A TFLite operator as its converter sees it: the node of any format, and what its outputs are to be.
+"""A TFLite operator as its converter sees it: a frontend node that also knows the types of its outputs.
 
-TFLite says of each tensor how it is stored, so a converter asks for the output's type and gives quantized operands to
-the operation itself:
+TFLite states the storage of each tensor. A converter therefore reads the output's type and passes quantized operands to
+the nn operation itself. The call
 
     node.pointwise(AddOp, [a, b], {...})
 
-yields an operation on floats, on quantized types, or, where nn has none on quantized types, its nominal meaning:
-dequantize → operation on f32 → quantize.
+adds the operation on floats or on quantized types. If nn does not have the operation on quantized types, the call adds
+the nominal meaning: dequantize → operation on f32 → quantize.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,47 +32,47 @@ ACTIVATIONS: dict[int, tuple[float | None, float | None]] = {
     2: (-1.0, 1.0),
     3: (0.0, 6.0),
 }
-"""The clamps among ActivationFunctionType: none, RELU, RELU_N1_TO_1, RELU6."""
+"""ActivationFunctionType → bounds of the clamp, for NONE, RELU, RELU_N1_TO_1 and RELU6; None means unbounded."""
 
 Properties = Mapping[str, Attribute | None]
 
 
 @dataclass
 class TFLiteNode(Node):
-    """A node whose outputs have types already.
+    """A node whose outputs have the types that the file states.
 
-    tensors   what the file says of each output
-    call      imports another subgraph in the node's place
+    tensors   the file's entry of each output tensor
+    call      imports another subgraph in the place of the node
     """
 
     tensors: Sequence[Tensor] = field(default_factory=list[Tensor])
     call: Callable[[int, Sequence[Value], str], list[Value]] | None = None
 
-    # What the file says
+    # Facts from the file
 
     def output_type(self, output: int = 0) -> UniformType | None:
-        """The quantized type that an output has; None for plain numbers."""
+        """Returns the quantized type of an output; None for plain numbers."""
         return self.tensors[output].type if output < len(self.tensors) else None
 
     def activation(self, code: int) -> tuple[float | None, float | None]:
-        """The bounds of a fused activation.
+        """Returns the bounds (low, high) of a fused activation; None means unbounded.
 
         Raises:
-            Refusal: It is no clamp.
+            Refusal: The activation is not a clamp.
         """
         if code not in ACTIVATIONS:
             raise Refusal(f"its fused activation {code} is no clamp")
         return ACTIVATIONS[code]
 
     def called_subgraph(self, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
-        """The outputs of another subgraph with these arguments; `step` tells one run of several apart."""
+        """Imports another subgraph on these arguments and returns its outputs; `step` makes a run's names unique."""
         assert self.call is not None
         return self.call(index, arguments, step)
 
     # Quantized operands
 
     def type_of(self, x: Value) -> UniformType | None:
-        """The quantized type of an input; None for plain numbers."""
+        """Returns the quantized type of a value; None for plain numbers."""
         if isinstance(x, Dequantized):
             return x.type
         if isinstance(x, Constant) or not isinstance(x.type, TensorType):
@@ -81,18 +81,18 @@ class TFLiteNode(Node):
         return element if isinstance(element, UniformType) else None
 
     def is_quantized(self, x: Value) -> bool:
-        """Whether an input is stored as integers that stand for real numbers."""
+        """Whether a value is stored as integers that represent real numbers."""
         return self.type_of(x) is not None
 
     def quantized(self, x: Value) -> SSAValue:
-        """An input of a quantized type as such."""
+        """Returns a value under its quantized type; a stored constant without its dequantize, floats unchanged."""
         value = self.builder.ssa(x)
         if isinstance(x, Dequantized) and isinstance(value, OpResult) and isinstance(value.op, DequantizeCastOp):
             return value.op.input
         return value
 
     def stored(self, x: Value) -> SSAValue:
-        """The stored integers of a quantized input as signed numbers of the same order; plain ones as they are."""
+        """Returns the stored integers of a value as signed integers, in the same order; plain numbers unchanged."""
         type = self.type_of(x)
         if type is None:
             return self.builder.ssa(x)
@@ -105,14 +105,18 @@ class TFLiteNode(Node):
         return self.cast(StorageCastOp, value, type.storage_type)
 
     def floats(self, x: Value) -> Value:
-        """An input as the real numbers it stands for."""
+        """Returns the real numbers that a value represents: dequantizes a quantized value."""
         type = self.type_of(x)
         if type is None or isinstance(x, Constant):
             return x
         return self.cast(DequantizeCastOp, x, type.expressed)
 
     def retyped(self, x: SSAValue, type: UniformType | None) -> SSAValue:
-        """The same stored integers under another quantized type, as TFLite's kernels move them."""
+        """Returns the same stored integers under another quantized type, as TFLite's data-movement kernels do.
+
+        Raises:
+            NodeError: The types differ in their storage.
+        """
         element = element_of(x)
         if type is None or element == type:
             return x
@@ -121,7 +125,7 @@ class TFLiteNode(Node):
         return self.cast(StorageCastOp, self.cast(StorageCastOp, x, type.storage_type), type)
 
     def finished(self, y: Value, output: int = 0) -> Value:
-        """A float result as the output stores it."""
+        """Quantizes a float result if the output is quantized."""
         type = self.output_type(output)
         if type is None:
             return y
@@ -130,7 +134,7 @@ class TFLiteNode(Node):
             raise Refusal(f"it quantizes {element_of(value)}")
         return self.cast(QuantizeCastOp, value, type)
 
-    # Writing
+    # Adding operations
 
     def pointwise(
         self,
@@ -140,7 +144,7 @@ class TFLiteNode(Node):
         *,
         activation: int = 0,
     ) -> Value:
-        """An operation on the node's inputs with the node's output type, and the fused activation behind it."""
+        """Adds an operation on the node's inputs with the node's output type, and the fused activation behind it."""
         low, high = self.activation(activation)
         bounds: dict[str, Attribute | None] = {"min": bound(low), "max": bound(high)}
         out = self.output_type()
@@ -159,12 +163,12 @@ class TFLiteNode(Node):
         return self.finished(y)
 
     def activated(self, y: SSAValue, code: int) -> SSAValue:
-        """A computed result behind a fused activation."""
+        """Applies a fused activation to a computed result."""
         low, high = self.activation(code)
         return y if (low, high) == (None, None) else self._activated(y, low, high)
 
     def is_real(self, inputs: Sequence[Value]) -> bool:
-        """Whether inputs stand for real numbers, which can be clamped."""
+        """Whether all values represent real numbers: floats or quantized values."""
         return all(self.is_quantized(x) or self.element(x).startswith(("f", "bf")) for x in inputs)
 
     def _activated(self, y: SSAValue, low: float | None, high: float | None) -> SSAValue:
@@ -177,16 +181,16 @@ class TFLiteNode(Node):
     def moved_elements(
         self, op_type: type[MovementOp], inputs: Sequence[Value], properties: Properties | None = None, output: int = 0
     ) -> Value:
-        """An operation that only moves the elements of its first input."""
+        """Adds an operation that only moves the elements of its first input, whose stored integers do not change."""
         x, *others = inputs
         y = self.compute(op_type, [self.quantized(x), *others], properties, output=output)
         return self.retyped(y, self.output_type(output))
 
     def reshape(self, x: Value, shape: Sequence[int], output: int = 0) -> Value:
-        """The input under another shape, its elements as the output stores them.
+        """Reshapes a value and gives it the element type of an output.
 
-        An output without parameters holds the stored integers themselves, and one with parameters what plain integers
-        stand for: the bits stay.
+        An output without a scale holds the stored integers of a quantized value; an output with a scale reads plain
+        integers as its own: the bits stay.
         """
         y = self.reshaped(x if isinstance(x, Constant) else self.quantized(x), shape)
         if isinstance(y, Constant):
@@ -200,5 +204,5 @@ class TFLiteNode(Node):
 
 
 def takes_quantized(op_type: type[TensorOp]) -> bool:
-    """Whether an operation computes on quantized types."""
+    """Whether nn has an operation on quantized types."""
     return issubclass(op_type, MovementOp) or (issubclass(op_type, NNOp) and Elements.QUANTIZED in op_type.ELEMENTS)

@@ -1,4 +1,4 @@
-"""An operator without meaning in nn as a `qmlir.opaque` operation, its result types as the file has them."""
+"""Imports an operator that nn cannot express as `qmlir.opaque`, with the result types that the file states."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,12 +28,12 @@ from qmlir.rewriting import name_hint
 def import_opaque(
     node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None], input_names: Sequence[str], reason: str
 ) -> list[Value]:
-    """Adds an opaque operation with all that the operator says: version, options, names of its inputs."""
+    """Adds an opaque operation that records the operator's version and options, its inputs' names and the reason."""
     operands: list[Value] = []
     for value in inputs:
         try:
             operands += [] if value is None else [node.builder.ssa(value)]
-        except Refusal:  # of a type that the IR lacks: named only
+        except Refusal:  # a constant of a type that the IR lacks: it appears in `input_names` only
             continue
     op = OpaqueOp(
         f"tflite.{operator.kind}",
@@ -54,7 +54,7 @@ def import_opaque(
 
 
 def tensor_ir(tensor: Tensor) -> Attribute:
-    """A tensor's type in the IR; unranked of `none` where the IR lacks its elements."""
+    """Returns a tensor's type in the IR; an unranked tensor of `none` if the IR lacks its element type."""
     if tensor.type is not None:
         return TensorType(tensor.type, tensor.shape)
     if tensor.dtype is None:

@@ -1,4 +1,4 @@
-"""What the integers of a tensor stand for: its scales and zero points in the file as a quantized type, checked."""
+"""Reads and checks a tensor's scales and zero points in the file, and returns them as a quantized type."""
 
 import math
 import warnings
@@ -15,7 +15,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, QmlirWarning
 
 QUANTIZED = {np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.int32)}
-"""Types whose integers stand for real numbers where the tensor has scales."""
+"""The storage types that make a tensor with scales quantized."""
 
 MISPLACED = (
     "{}: the scales of {} are said to count along an axis that such a tensor lacks; they are taken as one scale for "
@@ -24,43 +24,43 @@ MISPLACED = (
 
 
 def malformed(file: str, need: str, got: object) -> FileError:
-    """The error of a file that says of itself what cannot be."""
+    """Returns the error for a file that contradicts itself."""
     return FileError(file, need, got=str(got), remedy="convert the model again")
 
 
 def plain(value: Any) -> Array:
-    """A vector that the bindings return as 0 where there is none."""
+    """Returns a vector that the bindings read; empty if the field is absent, for which the bindings return 0."""
     return np.zeros(0, np.int64) if isinstance(value, int) else value
 
 
 def wide_scales(parameters: Any) -> tuple[float, ...]:
-    """The scales of 64-bit integers; none where the file leaves them out, or says 0."""
+    """Returns the scales of a tensor of 64-bit integers; empty if the file has no scales or one of them is 0."""
     scales = plain(parameters.ScaleAsNumpy()) if parameters is not None else np.zeros(0)
     return tuple(scales.tolist()) if scales.all() else ()
 
 
 @dataclass
 class Parameters:
-    """The scales and zero points of a file's tensors.
+    """Reads the scales and zero points of one file's tensors.
 
-    file       what errors call it
-    misplaced  names of the tensors whose quantized axis is another than the file says
+    file       the name of the file in errors
+    misplaced  the names of the tensors whose quantized axis differs from the file's
     """
 
     file: str
     misplaced: list[str] = field(default_factory=list[str])
 
     def type_of(self, parameters: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None) -> UniformType | None:
-        """The quantized type of a tensor; None for plain numbers.
+        """Returns the quantized type of a tensor; None for plain numbers.
 
         Args:
-            parameters: The table in the file, or None.
-            name: The tensor's.
-            shape: Its dimensions.
-            dtype: Of its integers; None where it is not read.
+            parameters: The table QuantizationParameters of the file, or None.
+            name: The tensor's name.
+            shape: The tensor's dimensions.
+            dtype: The type of the stored integers; None for a type that is not read.
 
         Raises:
-            FileError: They are not what the schema says.
+            FileError: The parameters do not follow the schema.
         """
         if parameters is None or dtype not in QUANTIZED:
             return None
@@ -80,14 +80,14 @@ class Parameters:
             raise malformed(self.file, need, " ".join(str(error).split())) from None
 
     def warn(self) -> None:
-        """Says which tensors have another quantized axis than the file says."""
+        """Warns of the tensors whose quantized axis differs from the file's."""
         if self.misplaced:
             first, *others = self.misplaced
             which = f'tensor "{first}"' + (f" and {len(others)} more" if others else "")
             warnings.warn(MISPLACED.format(self.file, which), QmlirWarning, stacklevel=2)
 
     def _points(self, points: Array, scales: int, name: str, dtype: np.dtype[Any]) -> Array:
-        """One zero point for each scale."""
+        """Returns one zero point for each scale; raises FileError if their number or range is wrong."""
         points = np.zeros(scales, np.int64) if not len(points) else points
         points = np.repeat(points, scales) if len(points) == 1 else points
         if len(points) != scales:
@@ -101,10 +101,10 @@ class Parameters:
         return points
 
     def _axis(self, said: int, name: str, shape: Shape, scales: int) -> int:
-        """The axis along which a tensor has several scales.
+        """Returns the axis along which a tensor has several scales.
 
-        Old converters give a bias the axis of its weights, which a vector has not. A tensor with one scale for each
-        of its elements has one dimension that is not 1: that is the axis, whatever the file says.
+        Old converters give a bias the axis of its weights, which a vector lacks. If a tensor has one scale for each
+        element, the axis is the only dimension that is not 1, whatever the file says.
         """
         if 0 <= said < len(shape) and shape[said] == scales:
             return said

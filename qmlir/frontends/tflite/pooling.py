@@ -1,4 +1,4 @@
-"""Pools over windows."""
+"""Converters of pools over windows of [N, H, W, C]."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def average_pool_2d(
     node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
     fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """The mean of the elements of a window that lie inside the image."""
+    """The mean of a window's elements that lie inside the image; padding does not count."""
     strides, window = (stride_h, stride_w), (filter_height, filter_width)
     return _pool(node, AveragePool2DOp, x, padding, strides, window, fused_activation_function)
 
@@ -35,7 +35,7 @@ def max_pool_2d(
     node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
     fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """The greatest element of a window."""
+    """The largest element of a window."""
     strides, window = (stride_h, stride_w), (filter_height, filter_width)
     return _pool(node, MaxPool2DOp, x, padding, strides, window, fused_activation_function)
 
@@ -45,7 +45,7 @@ def l2_pool_2d(
     node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
     fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """The root of the mean of the squares in a window."""
+    """The square root of the mean of the squares in a window."""
     if node.is_quantized(x):
         raise Refusal("its input is quantized")
     strides, window = (stride_h, stride_w), (filter_height, filter_width)

@@ -1,6 +1,6 @@
-"""A .tflite file as plain data, checked: what the importer is given cannot lie about sizes, indices or parameters.
+"""Reads a .tflite file into plain data, whose sizes, indices and quantization parameters are checked.
 
-Model ── subgraphs ── tensors     shape, element type, constant or none, quantized type or none
+Model ── subgraphs ── tensors     shape, element type, constant data if any, quantized type if any
                    └─ operators   builtin name, options by name, indices of inputs and outputs
 """
 
@@ -24,12 +24,12 @@ from qmlir.frontends.tflite.parameters import Parameters, malformed, plain, wide
 
 IDENTIFIER = b"TFL3"
 ABSENT = -1
-"""The index of an optional input that is left out."""
+"""The tensor index that stands for an absent optional input."""
 
 Options = dict[str, Any]
 
 schema: Any = tflite
-"""The bindings, which carry no types."""
+"""The schema's Python bindings, which have no type annotations."""
 
 DTYPES: dict[int, np.dtype[Any]] = {
     schema.TensorType.FLOAT32: np.dtype(np.float32),
@@ -46,10 +46,10 @@ DTYPES: dict[int, np.dtype[Any]] = {
     schema.TensorType.UINT32: np.dtype(np.uint32),
     schema.TensorType.UINT64: np.dtype(np.uint64),
 }
-"""The element types that are read."""
+"""TensorType → numpy type, for the element types that the reader supports."""
 
 NIBBLES = schema.TensorType.INT4
-"""Constants of signed 4-bit numbers, two in a byte, the first in the low half; they are read as int8."""
+"""TensorType of signed 4-bit numbers: two in a byte, the first in the low half. Constants are read as int8."""
 
 _MOST_RANK = 8
 
@@ -60,12 +60,13 @@ class Tensor:
 
     name      unique in its subgraph, not empty
     shape     static
-    dtype     None for a type that is not read, which `kind` names
-    constant  its elements; None for one that is computed
-    type      its quantized type, None for plain numbers
-    scales    of 64-bit integers that stand for real numbers: for these there is no quantized type
+    dtype     the element type; None for a type that the reader does not support
+    kind      the schema's name of the element type
+    constant  the elements of a constant; None for a computed tensor
+    type      the quantized type; None for plain numbers
+    scales    the scales of quantized 64-bit integers, for which there is no quantized type; else empty
     dynamic   whether the file leaves dimensions open, so that `shape` is only an example
-    variable  whether what it holds stays from call to call
+    variable  whether the tensor is state that persists between calls
     """
 
     name: str
@@ -81,7 +82,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator: `kind` as the schema names it, a custom one after its code; inputs may be `ABSENT`."""
+    """An operator: `kind` is the schema's name, or CUSTOM.<its code>; inputs are tensor indices or `ABSENT`."""
 
     kind: str
     version: int
@@ -93,7 +94,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A function: indices are those of its tensors."""
+    """A function of the file; `inputs` and `outputs` are indices into `tensors`."""
 
     tensors: list[Tensor]
     inputs: tuple[int, ...]
@@ -103,7 +104,7 @@ class Subgraph:
 
 @dataclass(frozen=True)
 class Signature:
-    """A name for a subgraph, and names of its inputs and outputs by tensor index."""
+    """The name of a subgraph's signature, and the names of the subgraph's inputs and outputs by tensor index."""
 
     key: str
     subgraph: int
@@ -113,7 +114,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Model:
-    """A file: the first subgraph is the main one."""
+    """A file; its first subgraph is the main function."""
 
     file: str
     subgraphs: list[Subgraph]
@@ -124,7 +125,7 @@ def read_model(source: Path | str | bytes) -> Model:
     """Reads and checks a model.
 
     Raises:
-        FileError: It cannot be read, is no TFLite file, or says of itself what cannot be.
+        FileError: The file cannot be read, is not a TFLite file, or contradicts itself.
     """
     file = "the model" if isinstance(source, bytes) else str(source)
     if isinstance(source, bytes):
@@ -144,7 +145,7 @@ def read_model(source: Path | str | bytes) -> Model:
 
 
 class _Reader:
-    """The reading of one file."""
+    """Reads one file; its methods convert tables of the bindings to plain data and check them."""
 
     def __init__(self, file: str, data: bytes):
         self.file, self.data, self.root = file, data, schema.Model.GetRootAs(data)
@@ -188,7 +189,7 @@ class _Reader:
         return Subgraph(tensors, inputs, outputs, operators)
 
     def indices(self, values: Any, count: int, what: str, least: int = 0) -> tuple[int, ...]:
-        """Indices of tensors."""
+        """Returns tensor indices after a check that they lie in [least, count)."""
         found = tuple(int(v) for v in plain(values))
         for index in found:
             if not least <= index < count:
@@ -208,7 +209,7 @@ class _Reader:
         constant = self.constant(tensor, name, shape, dtype, kind)
         if tensor.Type() == NIBBLES and constant is None:
             dtype = None
-        # Without a rank of its own an empty shape is one that the converter did not know.
+        # An empty shape without the field HasRank means a shape that the converter did not know.
         unknown = (not shape and not tensor.HasRank()) or any(int(d) < 0 for d in signature)
         type = self.parameters.type_of(tensor.Quantization(), name, shape, dtype)
         scales = wide_scales(tensor.Quantization()) if dtype == np.int64 else ()
@@ -220,7 +221,7 @@ class _Reader:
                              tensor.Buffer())  # fmt: skip
         buffer = self.root.Buffers(tensor.Buffer())
         data = buffer.DataAsNumpy()
-        if buffer.Offset() > 1:  # beyond the flatbuffer, which ends at 2 GB
+        if buffer.Offset() > 1:  # the data lie behind the flatbuffer, which cannot exceed 2 GB
             offset, size = buffer.Offset(), buffer.Size()
             if offset + size > len(self.data):
                 raise self.error(f'the buffer of tensor "{name}" must lie in the file', f"{size} bytes at {offset}")
@@ -229,7 +230,7 @@ class _Reader:
         if tensor.Buffer() == 0 or (not data.size and math.prod(shape)):
             return None
         if tensor.Sparsity() is not None or dtype is None:
-            return np.zeros(0, np.uint8)  # not read: whoever uses it says so
+            return np.zeros(0, np.uint8)  # not supported: an operator that uses the constant is refused
         nibbles = tensor.Type() == NIBBLES
         size = -(-math.prod(shape) // 2) if nibbles else math.prod(shape) * dtype.itemsize
         if data.size != size:
@@ -253,7 +254,7 @@ class _Reader:
                 f"the code of an operator must be one of {self.root.OperatorCodesLength()}", operator.OpcodeIndex()
             )
         code = self.root.OperatorCodes(operator.OpcodeIndex())
-        # Files older than the field hold the code in a byte, newer ones in both where it fits.
+        # Old files hold the code in the deprecated byte only; new files hold it there too if it fits.
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         kind = _name(schema.BuiltinOperator, number)
         if number == schema.BuiltinOperator.CUSTOM:
@@ -264,7 +265,7 @@ class _Reader:
         return Operator(kind, code.Version(), inputs, outputs, self.options(operator, options_kind), options_kind)
 
     def options(self, operator: Any, kind: str) -> Options | None:
-        """The options by name in snake case; None where the operator has none, or none that the schema knows."""
+        """Returns the options by name in snake case; None if there are none or the schema does not know them."""
         table, cls = operator.BuiltinOptions(), getattr(schema, kind, None)
         if table is None or kind == "NONE" or cls is None:
             return None
@@ -284,7 +285,7 @@ class _Reader:
 
 @cache
 def accessors(kind: str) -> dict[str, str]:
-    """Name in snake case → accessor of the bindings, for the options called `kind`."""
+    """Maps the field names of options table `kind`, in snake case, to the accessors of the bindings."""
     members = cast(list[str], [*getattr(schema, kind).__dict__])
     names = [n for n in members if _is_field(n)]
     return {
@@ -295,7 +296,7 @@ def accessors(kind: str) -> dict[str, str]:
 
 
 def _is_field(member: str) -> bool:
-    """Whether a member of a table's class reads a field."""
+    """Whether a member of a table's class in the bindings reads a field."""
     others = r"_.*|[a-z].*|Init|GetRoot.*|.*(IsNone|Length|HasIdentifier)"
     return not re.fullmatch(others, member)
 
@@ -312,13 +313,13 @@ def _entries(maps: list[Any]) -> dict[int, str]:
 
 
 def _unpacked(data: Array) -> Array:
-    """Signed numbers of 4 bits, two of each byte."""
+    """Unpacks two signed 4-bit numbers from each byte, as int8."""
     pairs = np.stack([data << 4, data & 0xF0], axis=-1).view(np.int8) >> 4
     return pairs.reshape(-1)
 
 
 def type_name(code: int) -> str:
-    """What the schema calls an element type, for messages."""
+    """Returns the schema's name of an element type, in lower case for messages."""
     return _name(schema.TensorType, code).lower()
 
 
@@ -332,12 +333,12 @@ def _names(enum: type) -> dict[int, str]:
 
 
 def _name(enum: type, value: int) -> str:
-    """What the schema calls a value of an enumeration."""
+    """Returns the schema's name of a value of an enumeration."""
     return _names(enum).get(value, f"{enum.__name__} {value}")
 
 
 def _unique(names: Iterator[str]) -> list[str]:
-    """Names as they are; a number behind those that are empty or taken."""
+    """Makes tensor names unique: an empty or repeated name gets the tensor's index as a suffix."""
     found: dict[str, None] = {}
     for index, name in enumerate(names):
         base = name or "tensor"

@@ -1,9 +1,10 @@
-"""Recurrent layers over whole sequences, of floats, unrolled: each step becomes operations of its own (cells.py).
+"""Converters of float recurrent layers over whole sequences, unrolled: each step becomes operations (cells.py).
 
-    x [N, T, I], or with time first [T, N, I]; the result has H instead of I
+    x [N, T, I], or [T, N, I] if `time_major`; the result has H elements instead of I
 
-Each call begins with states of zeros, as LiteRT's first call after `reset_all_variables` does. Layers whose calls are
-steps, which need the states of the call before, have no converter (unconverted.py).
+N is the number of sequences, T of steps, I of input elements and H of state elements. Each call begins with states of
+zeros, as LiteRT's first call after `reset_all_variables` does. Layers that compute one step per call need the states of
+the previous call and have no converter (unconverted.py).
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from qmlir.frontends.windows import sliced
 MOST_STEPS = 1024
 
 ACTIVATIONS = {1: "relu", 4: "tanh"}
-"""ActivationFunctionType → the function of cells.py."""
+"""ActivationFunctionType → the name of the function in cells.py."""
 
 
 def _function(name: str) -> Function:
@@ -37,7 +38,7 @@ def _activation(code: int) -> Function:
 
 
 def _steps(node: TFLiteNode, x: Value, width: int, time_major: bool) -> tuple[SSAValue, int, int]:
-    """The input with time first, how many steps and sequences it has."""
+    """Returns the input as [T, N, I], the number of steps T and the number of sequences N."""
     if node.is_quantized(x) or node.element(x) != "f32":
         raise Refusal(f"it computes on {'integers' if node.is_quantized(x) else node.element(x)}")
     if node.rank(x) != 3 or node.shape(x)[2] != width:
@@ -50,7 +51,7 @@ def _steps(node: TFLiteNode, x: Value, width: int, time_major: bool) -> tuple[SS
 
 
 def _unrolled(node: TFLiteNode, x: Value, cell: Cell, width: int, time_major: bool) -> Value:
-    """The output of each step, one after another."""
+    """Unrolls a cell over a sequence and returns the concatenated outputs of all steps."""
     sequence, steps, batch = _steps(node, x, width, time_major)
     place = Place(node, "step")
     rows = node.reshaped(sequence, (steps * batch, width))
@@ -66,7 +67,7 @@ def _unrolled(node: TFLiteNode, x: Value, cell: Cell, width: int, time_major: bo
 
 
 def _joined(node: TFLiteNode, what: str, parts: Sequence[Value | None], shape: tuple[int, ...]) -> Constant:
-    """Weights of several gates as those of one layer."""
+    """Concatenates the weights of several gates along the first dimension; each must be a constant of `shape`."""
     arrays = list[np.ndarray]()
     for part in parts:
         array = None if part is None else node.array(part, what)
@@ -78,7 +79,7 @@ def _joined(node: TFLiteNode, what: str, parts: Sequence[Value | None], shape: t
 
 
 def _sizes(node: TFLiteNode, w: Value | None) -> tuple[int, int]:
-    """Elements of the state and of the input of a step."""
+    """Returns (H, I) from weights [H, I]: the elements of the state and of a step's input."""
     if w is None or node.rank(w) != 2:
         raise node.error("its weights must be [H, I]", "none" if w is None else str(list(node.shape(w))))
     return node.shape(w)[0], node.shape(w)[1]
@@ -89,7 +90,7 @@ def sequence_rnn(
     node: TFLiteNode, x: Value, w: Value, r: Value, b: Value, state: Value | None = None, *, time_major: bool,
     fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """h' = f(W·x + R·h + b)."""
+    """Simple recurrent layer: h' = f(W·x + R·h + b)."""
     hidden, width = _sizes(node, w)
     inputs = (_joined(node, "weights", [w], (hidden, width)), _joined(node, "bias", [b], (hidden,)))
     recurrent = (_joined(node, "recurrent weights", [r], (hidden, hidden)), None)
@@ -109,7 +110,7 @@ def sequence_lstm(
     ni: Value | None = None, nf: Value | None = None, nc: Value | None = None, no: Value | None = None, *,
     fused_activation_function: int, cell_clip: float, proj_clip: float, time_major: bool,
 ) -> Value:  # fmt: skip
-    """Gates i, f, c, o with weights W and R, peepholes P and biases b each."""
+    """LSTM with gates i, f, c, o; each has weights w and r, a bias b and optionally a peephole p."""
     beyond = {
         "projects its state": projection is not None or projection_bias is not None,
         "normalizes its gates": any(n is not None for n in (ni, nf, nc, no)),

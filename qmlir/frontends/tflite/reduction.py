@@ -1,4 +1,4 @@
-"""Operators that make one element of many: sums, means, extremes, normalizations."""
+"""Converters of reductions (sums, means, extremes), cumulative sums and normalizations."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def mean(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
     count = int(np.prod([node.shape(x)[a] for a in over]))
     if not node.is_real([x]) or not count:
         raise Refusal(f"it takes means of {node.element(x)}" if count else "it takes means of no elements")
-    if over == [1, 2] and node.rank(x) == 4 and keep_dims:  # LiteRT has a kernel for it that rounds by its own rules
+    if over == [1, 2] and node.rank(x) == 4 and keep_dims:  # LiteRT has a special kernel, which rounds differently
         return node.pointwise(nn.GlobalAveragePoolOp, [x])
     return node.reshaped(node.pointwise(nn.ReduceMeanOp, [x], {"axes": ints(over)}), shape)
 
@@ -47,7 +47,7 @@ REDUCTIONS: dict[str, type[TensorOp]] = {
     "REDUCE_ANY": nn.ReduceMaxOp,
     "REDUCE_ALL": nn.ReduceMinOp,
 }
-"""Operators that are one operation of nn along axes."""
+"""Operators that become one nn reduction along axes."""
 
 
 def _reduction(operator: str, op_type: type[TensorOp]) -> None:
@@ -77,19 +77,19 @@ def _argument(node: TFLiteNode, op_type: type[TensorOp], x: Value, axis: Value) 
 
 @converts("ARG_MAX", options="ArgMaxOptions")
 def arg_max(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
-    """Where the greatest element along an axis is."""
+    """The index of the largest element along an axis."""
     return _argument(node, nn.ArgMaxOp, x, axis)
 
 
 @converts("ARG_MIN", options="ArgMinOptions")
 def arg_min(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
-    """Where the least element along an axis is."""
+    """The index of the smallest element along an axis."""
     return _argument(node, nn.ArgMinOp, x, axis)
 
 
 @converts("CUMSUM", options="CumsumOptions")
 def cumsum(node: TFLiteNode, x: Value, axis: Value, *, exclusive: bool, reverse: bool) -> Value:
-    """Sums of the elements up to each."""
+    """Running sums along an axis."""
     axes = node.ints(axis, "axis")
     if len(axes) != 1 or not node.rank(x):
         raise node.error("it needs one axis", str(list(axes)))
@@ -113,7 +113,7 @@ def _last(node: TFLiteNode, x: Value) -> IntegerAttr:
 
 @converts("SOFTMAX", options="SoftmaxOptions")
 def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value:
-    """exp(beta · x) over its sum along the last axis."""
+    """exp(beta · x) divided by its sum along the last axis."""
     if not np.isfinite(beta) or beta <= 0:
         raise node.error("its beta must be above 0", str(beta))
     if beta != 1:
@@ -122,7 +122,7 @@ def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value:
 
 
 def _scaled(node: TFLiteNode, x: Value, factor: float) -> SSAValue:
-    """factor · x: of a quantized tensor the same integers on another scale."""
+    """Returns factor · x; for a quantized tensor, the same stored integers with `factor` times the scale."""
     if not node.is_quantized(x):
         return node.insert(nn.MulOp, [x, node.number(factor, x)])
     value = node.quantized(x)
@@ -136,7 +136,7 @@ def _scaled(node: TFLiteNode, x: Value, factor: float) -> SSAValue:
 
 @converts("LOG_SOFTMAX", options="LogSoftmaxOptions")
 def log_softmax(node: TFLiteNode, x: Value) -> Value:
-    """x − m − log Σ exp(x − m) along the last axis, m the maximum there."""
+    """x − m − log Σ exp(x − m) along the last axis, where m is the maximum."""
     return node.pointwise(nn.LogSoftmaxOp, [x], {"axis": _last(node, x)})
 
 

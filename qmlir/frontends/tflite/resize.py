@@ -1,4 +1,4 @@
-"""Images of another size: each axis as a table of neighbours and their weights."""
+"""Converters of image resizing: each axis gets a table of source positions (taps) and their weights."""
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
@@ -15,7 +15,7 @@ from qmlir.frontends.values import Constant, Value
 
 
 def _sizes(node: TFLiteNode, x: Value, size: Value) -> list[tuple[int, int, int]]:
-    """(axis, how long it is, how long it becomes) of rows and columns."""
+    """Returns (axis, input length, output length) for rows and columns."""
     wanted = node.ints(size, "size")
     if node.rank(x) != 4 or len(wanted) != 2 or min(*wanted, *node.shape(x)[1:3]) < 1:
         raise node.error("it needs an image [N, H, W, C] and a size [rows, columns], none of them 0",
@@ -26,7 +26,7 @@ def _sizes(node: TFLiteNode, x: Value, size: Value) -> list[tuple[int, int, int]
 
 @converts("RESIZE_BILINEAR", options="ResizeBilinearOptions")
 def resize_bilinear(node: TFLiteNode, x: Value, size: Value, *, align_corners: bool, half_pixel_centers: bool) -> Value:
-    """Each pixel from the four around its place."""
+    """Bilinear interpolation: each output pixel from the four input pixels around its place."""
     tables = [
         Places(length, wanted, bool(align_corners), bool(half_pixel_centers)).linear()
         for _, length, wanted in _sizes(node, x, size)
@@ -43,12 +43,12 @@ def resize_bilinear(node: TFLiteNode, x: Value, size: Value, *, align_corners: b
 def resize_nearest_neighbor(
     node: TFLiteNode, x: Value, size: Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> Value:
-    """Each pixel from the one nearest to its place."""
+    """Nearest neighbour: each output pixel from the input pixel nearest to its place."""
     y: SSAValue = node.quantized(x)
     for axis, length, wanted in _sizes(node, x, size):
         places = np.arange(wanted, dtype=np.float32) + np.float32(0.5 if half_pixel_centers else 0)
         at = places * Places(length, wanted, bool(align_corners), False).step()
-        # Half away from zero where corners are aligned.
+        # With aligned corners places are rounded, half away from zero; else they are rounded down.
         near = np.floor(at + np.float32(0.5)) if align_corners else np.floor(at)
         taps = Constant(np.clip(near, 0, length - 1).astype(np.int64))
         write = node.insert if axis == 1 else node.compute

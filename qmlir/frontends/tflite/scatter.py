@@ -1,4 +1,4 @@
-"""Operators that write elements to places: scatters, segments, a part of a tensor written anew."""
+"""Converters of operators that write elements to given places: scatters, segment reductions, slice updates."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from qmlir.frontends.values import Constant, Refusal, Value, filled
 
 
 def _filled(node: TFLiteNode, shape: Shape, value: float | None = None, *, least: bool = True) -> Constant:
-    """A tensor of one number, by default the least or greatest that the output's type has."""
+    """Returns a constant tensor filled with one number, by default the smallest or largest of the output's type."""
     dtype = node.tensors[0].dtype
     if dtype is None or node.output_type() is not None or dtype.kind == "b":
         raise Refusal("it combines numbers that are quantized" if dtype is not None else "its type is not known")
@@ -26,7 +26,7 @@ def _filled(node: TFLiteNode, shape: Shape, value: float | None = None, *, least
 
 
 def _check_places(node: TFLiteNode, indices: Value, shape: Shape) -> None:
-    """Holds constant indices [..., rank] to what they name."""
+    """Checks that constant indices [..., rank] lie inside the shape that they index."""
     if not node.rank(indices) or node.shape(indices)[-1] > len(shape):
         raise node.error(f"its indices must name at most {len(shape)} dimensions", str(list(node.shape(indices))))
     if isinstance(indices, Constant):
@@ -37,7 +37,7 @@ def _check_places(node: TFLiteNode, indices: Value, shape: Shape) -> None:
 
 @converts("SCATTER_ND", options="ScatterNdOptions")
 def scatter_nd(node: TFLiteNode, indices: Value, updates: Value, shape: Value) -> Value:
-    """Zeros, to which the updates are added at their places."""
+    """A tensor of zeros, to which the updates are added at their places."""
     wanted = node.ints(shape, "shape")
     if min(wanted, default=0) < 0:
         raise node.error("its shape must not be negative", str(list(wanted)))
@@ -52,7 +52,7 @@ def scatter_nd(node: TFLiteNode, indices: Value, updates: Value, shape: Value) -
 def sparse_to_dense(
     node: TFLiteNode, indices: Value, shape: Value, values: Value, default: Value, *, validate_indices: bool
 ) -> Value:
-    """One number everywhere, and others at their places."""
+    """A tensor filled with a default, with other values at the indices."""
     wanted, rank = node.ints(shape, "shape"), node.rank(indices)
     if rank > 2 or node.rank(values) > 1 or min(wanted, default=0) < 0:
         raise node.error("it needs indices of rank 2 at most and a row of values", str(list(node.shape(indices))))
@@ -66,7 +66,7 @@ def sparse_to_dense(
 
 @converts("DYNAMIC_UPDATE_SLICE", options="DynamicUpdateSliceOptions")
 def dynamic_update_slice(node: TFLiteNode, x: Value, update: Value, start: Value) -> Value:
-    """x with a part of it written anew, moved inside where it would begin too late or too early."""
+    """x with a slice replaced by the update; the start is clamped so that the update lies inside x."""
     shape, part = node.shape(x), node.shape(update)
     if (
         len(part) != len(shape)
@@ -93,12 +93,14 @@ SEGMENTS: Mapping[str, tuple[str, str, float | None, bool]] = {
     "UNSORTED_SEGMENT_MAX": ("UnsortedSegmentMaxOptions", "max", None, True),
     "UNSORTED_SEGMENT_MIN": ("UnsortedSegmentMinOptions", "min", None, False),
 }
-"""Operator → options, how a segment's rows are combined, and what an empty one is: a number, or the least of its type
-or the greatest."""
+"""Operator → (options, reduction, value of an empty segment, least).
+
+If the value of an empty segment is None, it is the smallest number of the output's type if `least`, else the largest.
+"""
 
 
 def _segments(node: TFLiteNode, x: Value, ids: np.ndarray, empty: Constant, reduction: str) -> Value:
-    """Rows of x combined by the segment that each belongs to; those of negative ones are left out."""
+    """Reduces the rows of x by segment onto `empty`; rows with a negative segment id are left out."""
     kept = np.flatnonzero(ids.reshape(-1) >= 0)
     rows = node.reshaped(x, (ids.size, *node.shape(x)[ids.ndim :]))
     if len(kept) != ids.size:
@@ -124,7 +126,7 @@ for _operator, _entry in SEGMENTS.items():
 
 @converts("SEGMENT_SUM", options="SegmentSumOptions")
 def segment_sum(node: TFLiteNode, x: Value, ids: Value) -> Value:
-    """Sums of the rows of each segment, whose numbers ascend."""
+    """The sum of the rows of each segment; segment ids must be in ascending order."""
     segments = node.array(ids, "segments")
     if segments.shape != node.shape(x)[:1] or (np.diff(segments) < 0).any() or segments.min(initial=0) < 0:
         raise node.error(f"it needs segments in ascending order for each row of {list(node.shape(x))}",

@@ -1,4 +1,4 @@
-"""Operators that choose elements or say where they are: the greatest ones, one-hot rows, diagonals, buckets."""
+"""Converters of operators that select elements or return positions: top-k, one-hot, diagonals, buckets, unique."""
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
@@ -30,7 +30,7 @@ def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Valu
 
 @converts("TOPK_V2", options="TopKV2Options")
 def top_k(node: TFLiteNode, x: Value, k: Value) -> tuple[Value, ...]:
-    """The k greatest elements of each row, the greatest first, and their places."""
+    """The k largest elements of each row in descending order, and their indices."""
     count, rank = only(node, k, "k"), node.rank(x)
     if not rank or not 0 <= count <= node.shape(x)[-1]:
         raise node.error(f"its k must lie in the last of {list(node.shape(x))}", str(count))
@@ -41,7 +41,7 @@ def top_k(node: TFLiteNode, x: Value, k: Value) -> tuple[Value, ...]:
 
 
 def coordinates(node: TFLiteNode, places: SSAValue) -> SSAValue:
-    """Indices of nn.gather_nd for places along the last axis, i64 [..., rank]."""
+    """Turns places along the last axis into indices for nn.gather_nd, i64 [..., rank]."""
     shape = node.shape(places)
     fixed = np.indices(node.room((*shape, len(shape)))[:-1], dtype=np.int64)[:-1]
     parts: list[Value] = [Constant(i[..., None]) for i in fixed]
@@ -51,7 +51,7 @@ def coordinates(node: TFLiteNode, places: SSAValue) -> SSAValue:
 
 @converts("BUCKETIZE", options="BucketizeOptions")
 def bucketize(node: TFLiteNode, x: Value, *, boundaries: tuple[float, ...]) -> Value:
-    """How many of the boundaries, in ascending order, each element reaches."""
+    """For each element, the number of boundaries (in ascending order) that it reaches."""
     if list(boundaries) != sorted(boundaries):
         raise node.error("its boundaries must ascend", str(boundaries[:8]))
     if node.element(x) != "f32":
@@ -68,7 +68,7 @@ def _diagonal(node: TFLiteNode, shape: Shape) -> Constant:
 
 @converts("MATRIX_DIAG", options="MatrixDiagOptions")
 def matrix_diag(node: TFLiteNode, x: Value) -> Value:
-    """Matrices with the rows of x on their diagonals and zeros elsewhere."""
+    """Square matrices with the rows of x on their diagonals and zeros elsewhere."""
     shape = node.shape(x)
     if not shape or node.is_quantized(x):
         raise Refusal("it makes matrices of a scalar" if not shape else "it makes matrices of quantized rows")
@@ -86,21 +86,21 @@ def _dtype(node: TFLiteNode) -> np.dtype[np.generic]:
 
 @converts("MATRIX_SET_DIAG", options="MatrixSetDiagOptions")
 def matrix_set_diag(node: TFLiteNode, x: Value, diagonal: Value) -> Value:
-    """x with other elements on the diagonals of its matrices."""
+    """x with the diagonals of its matrices replaced."""
     shape = node.shape(x)
     if len(shape) < 2 or node.shape(diagonal) != (*shape[:-2], min(shape[-2:])):
         raise node.error("its diagonal must have as many elements as each matrix on its own",
                          f"{list(node.shape(diagonal))} for {list(shape)}")  # fmt: skip
     rows, columns = shape[-2:]
     column = node.reshaped(node.floats(diagonal), (*shape[:-2], min(rows, columns), 1))
-    if columns < rows:  # the rows below have no diagonal element: any one there is not chosen
+    if columns < rows:  # the rows below the square have no diagonal element: the value gathered there is not used
         taken = Constant(np.minimum(np.arange(*node.room((rows,)), dtype=np.int64), columns - 1))
         column = node.insert(nn.GatherOp, [column, taken], {"axis": IntegerAttr(len(shape) - 2, i64)})
     return node.finished(node.compute(nn.WhereOp, [_diagonal(node, shape), column, node.floats(x)]))
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Results of a shape that elements decide: of constants only
+# Operators whose result's shape depends on the elements: for constants only
 
 
 def _known(node: TFLiteNode, x: Value) -> Array:
@@ -111,13 +111,13 @@ def _known(node: TFLiteNode, x: Value) -> Array:
 
 @converts("WHERE", options="WhereOptions")
 def where(node: TFLiteNode, condition: Value) -> Value:
-    """The places of elements that are not zero."""
+    """The indices [count, rank] of the elements that are not zero."""
     return Constant(np.argwhere(_known(node, condition)).astype(np.int64))
 
 
 @converts("UNIQUE", options="UniqueOptions")
 def unique(node: TFLiteNode, x: Value, *, idx_out_type: int) -> tuple[Value, ...]:
-    """The different elements in order of first appearance, and where each element's is."""
+    """The distinct elements in order of first appearance, and for each element the index of its value among them."""
     array = _known(node, x).reshape(-1)
     values, first, inverse = np.unique(array, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
@@ -127,7 +127,7 @@ def unique(node: TFLiteNode, x: Value, *, idx_out_type: int) -> tuple[Value, ...
 
 @converts("RANGE", options="RangeOptions")
 def range_(node: TFLiteNode, start: Value, limit: Value, delta: Value) -> Value:
-    """Numbers from `start` to before `limit`."""
+    """Numbers from `start` in steps of `delta`, up to but without `limit`."""
     arrays = [_known(node, v).reshape(-1) for v in (start, limit, delta)]
     if any(a.size != 1 for a in arrays) or not np.isfinite(arrays).all() or not arrays[2][0]:
         raise node.error("it needs a start, a limit and a step that is not 0", str([a.tolist()[:4] for a in arrays]))
@@ -139,7 +139,7 @@ def range_(node: TFLiteNode, start: Value, limit: Value, delta: Value) -> Value:
 
 @converts("BROADCAST_ARGS")
 def broadcast_args(node: TFLiteNode, a: Value, b: Value) -> Value:
-    """The shape that two shapes broadcast to."""
+    """The shape that two shapes broadcast to, as a constant."""
     shapes = node.ints(a, "shape"), node.ints(b, "shape")
     try:
         found = np.broadcast_shapes(*(sized(s) for s in shapes))
@@ -150,7 +150,7 @@ def broadcast_args(node: TFLiteNode, a: Value, b: Value) -> Value:
 
 @converts("ZEROS_LIKE", options="ZerosLikeOptions")
 def zeros_like(node: TFLiteNode, x: Value) -> Value:
-    """Zeros, as many as x has elements."""
+    """Zeros in the shape of x."""
     if node.is_quantized(x):
         raise Refusal("it makes zeros like a quantized tensor")
     return filled(node.shape(x), _dtype(node).type(0))

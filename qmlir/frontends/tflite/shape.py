@@ -1,4 +1,4 @@
-"""Operators that move elements: shapes, padding, slices, joining and splitting."""
+"""Converters of operators that move elements: reshape, transpose, concatenation, tiling, padding, blocks."""
 
 from collections.abc import Sequence
 from math import isnan
@@ -22,7 +22,7 @@ from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
 
 @converts("RESHAPE", options="ReshapeOptions")
 def reshape(node: TFLiteNode, x: Value, shape: Value | None = None, *, new_shape: tuple[int, ...]) -> Value:
-    """The same elements under another shape, in which one dimension may be −1."""
+    """x under another shape, in which one dimension may be −1."""
     wanted = new_shape if shape is None else node.ints(shape, "shape")
     size, known = int(np.prod(node.shape(x))), int(np.prod([d for d in wanted if d != -1]))
     if list(wanted).count(-1) > 1 or min(wanted, default=0) < -1:
@@ -35,7 +35,7 @@ def reshape(node: TFLiteNode, x: Value, shape: Value | None = None, *, new_shape
 
 @converts("SQUEEZE", options="SqueezeOptions")
 def squeeze(node: TFLiteNode, x: Value, *, squeeze_dims: tuple[int, ...]) -> Value:
-    """x without dimensions of size 1: those named, or all."""
+    """x without the named dimensions of size 1, or without all dimensions of size 1."""
     shape = node.shape(x)
     axes = node.axes(squeeze_dims, len(shape)) if squeeze_dims else [i for i, d in enumerate(shape) if d == 1]
     if any(shape[a] != 1 for a in axes):
@@ -64,7 +64,7 @@ def transpose(node: TFLiteNode, x: Value, permutation: Value) -> Value:
 
 @converts("CONCATENATION", options="ConcatenationOptions")
 def concatenation(node: TFLiteNode, *inputs: Value, axis: int, fused_activation_function: int) -> Value:
-    """Its inputs one after another; quantized ones on the output's scale."""
+    """The inputs concatenated along an axis; quantized inputs are requantized to the output's type."""
     if not inputs:
         raise node.error("it needs inputs", "none")
     if fused_activation_function:
@@ -73,7 +73,7 @@ def concatenation(node: TFLiteNode, *inputs: Value, axis: int, fused_activation_
 
 
 def joined(node: TFLiteNode, inputs: Sequence[Value], axis: int) -> Value:
-    """Tensors one after another along an axis, as the node's output stores them."""
+    """Concatenates tensors along an axis, requantized to the output's type if the output is quantized."""
     out = node.output_type()
     parts: Sequence[Value] = inputs
     if out is not None:
@@ -82,7 +82,10 @@ def joined(node: TFLiteNode, inputs: Sequence[Value], axis: int) -> Value:
 
 
 def _on_scale(node: TFLiteNode, x: Value, type: UniformType) -> SSAValue:
-    """A part of a concatenation on the result's scale, which LiteRT changes as no other operator: the mark says so."""
+    """Requantizes a part of a concatenation to the result's type.
+
+    LiteRT's CONCATENATION rounds this change of scale like no other operator. INTEGER_OPERATOR marks it.
+    """
     value = node.quantized(x)
     if element_of(value) == type:
         return value
@@ -94,7 +97,7 @@ def _on_scale(node: TFLiteNode, x: Value, type: UniformType) -> SSAValue:
 
 @converts("PACK", options="PackOptions")
 def pack(node: TFLiteNode, *inputs: Value, axis: int) -> Value:
-    """Its inputs along a new axis."""
+    """The inputs stacked along a new axis."""
     if not inputs:
         raise node.error("it needs inputs", "none")
     shape = node.shape(inputs[0])
@@ -118,33 +121,33 @@ def tile(node: TFLiteNode, x: Value, multiples: Value) -> Value:
 
 
 def _moving(node: TFLiteNode, x: Value) -> Value:
-    """An input as what moves: constants as they are, others under their quantized type."""
+    """Returns the operand of a movement operation: a constant unchanged, another value under its quantized type."""
     return x if isinstance(x, Constant) else node.quantized(x)
 
 
 @converts("BROADCAST_TO", options="BroadcastToOptions")
 def broadcast_to(node: TFLiteNode, x: Value, shape: Value) -> Value:
-    """x repeated to a shape."""
+    """x broadcast to a shape."""
     wanted = node.ints(shape, "shape")
     return node.moved_elements(BroadcastOp, [x], {"shape": ints(list(wanted))})
 
 
 @converts("FILL", options="FillOptions")
 def fill(node: TFLiteNode, shape: Value, value: Value) -> Value:
-    """One value everywhere."""
+    """A tensor filled with one value."""
     wanted = node.ints(shape, "shape")
     return node.moved_elements(BroadcastOp, [value], {"shape": ints(list(wanted))})
 
 
 @converts("SHAPE", options="ShapeOptions")
 def shape_of_tensor(node: TFLiteNode, x: Value, *, out_type: int) -> Value:
-    """The dimensions of x."""
+    """The dimensions of x, as a constant."""
     return Constant(np.array(node.shape(x), np.int64 if node.tensors[0].dtype == np.int64 else np.int32))
 
 
 @converts("RANK", options="RankOptions")
 def rank(node: TFLiteNode, x: Value) -> Value:
-    """How many dimensions x has."""
+    """The number of dimensions of x, as a constant."""
     return Constant(np.array(node.rank(x), np.int32))
 
 
@@ -153,7 +156,7 @@ def rank(node: TFLiteNode, x: Value) -> Value:
 
 
 def pad_value(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> SSAValue:
-    """x with elements of one value around it; 0.0 is the zero point of a quantized one."""
+    """Pads x with a real value; in a quantized tensor 0.0 is stored as the zero point."""
     return node.insert(PadOp, [_moving(node, x) if node.is_quantized(x) and not isinstance(x, Constant)
                                else node.quantized(x)], _pads(node, x, low, high, value))  # fmt: skip
 
@@ -169,7 +172,7 @@ def _integer(node: TFLiteNode, x: Value) -> Attribute:
 
 
 def paddings_of(node: TFLiteNode, paddings: Value, rank: int) -> list[tuple[int, int]]:
-    """[rank, 2] paddings, none negative."""
+    """Returns constant paddings [rank, 2] as (before, after) pairs; negative paddings are an error."""
     if node.shape(paddings) != (rank, 2):
         raise node.error(f"its paddings must be of shape [{rank}, 2]", str(list(node.shape(paddings))))
     values = node.ints(paddings, "paddings")
@@ -193,7 +196,7 @@ def pad_v2(node: TFLiteNode, x: Value, paddings: Value, value: Value) -> Value:
         raise node.error("its padding value must be one number", str(filling.tolist()[:4]))
     own, type = node.type_of(value), node.type_of(x)
     if type is not None and isinstance(value, Dequantized) and own is not None:
-        # TFLite writes the stored integer as it is.
+        # TFLite writes the stored integer of the value without a change of scale.
         return _padded(node, x, paddings, (float(value.stored.reshape(-1)[0]) - type.zero_point) * type.scale)
     return _padded(node, x, paddings, filling[0])
 
@@ -206,7 +209,7 @@ def _padded(node: TFLiteNode, x: Value, paddings: Value, value: float) -> Value:
 
 @converts("MIRROR_PAD", options="MirrorPadOptions")
 def mirror_pad(node: TFLiteNode, x: Value, paddings: Value, *, mode: int) -> Value:
-    """x with its own reflection around it; with mode 1 the border element counts twice."""
+    """x padded with its own reflection; mode 1 repeats the border element, mode 0 does not."""
     shape, y = node.shape(x), _moving(node, x)
     for axis, (low, high) in enumerate(paddings_of(node, paddings, len(shape))):
         if max(low, high) > shape[axis] - (0 if mode else 1):
@@ -224,14 +227,14 @@ def mirror_pad(node: TFLiteNode, x: Value, paddings: Value, *, mode: int) -> Val
 
 
 def rearranged(node: TFLiteNode, x: Value, split: Sequence[int], order: Sequence[int], shape: Shape) -> Value:
-    """x split into more dimensions, which are permuted and joined again."""
+    """Reshapes x to `split`, permutes the dimensions by `order`, and reshapes the result to `shape`."""
     y = node.permuted(node.reshaped(_moving(node, x), split), order)
     return node.reshape(y, shape)
 
 
 @converts("SPACE_TO_DEPTH", options="SpaceToDepthOptions")
 def space_to_depth(node: TFLiteNode, x: Value, *, block_size: int) -> Value:
-    """Squares of pixels as channels."""
+    """Moves blocks of `block_size` × `block_size` pixels into channels."""
     (n, h, w, c), b = _image(node, x), block_size
     if b < 1 or h % b or w % b:
         raise node.error(f"its block size must divide {h} and {w}", str(b))
@@ -241,7 +244,7 @@ def space_to_depth(node: TFLiteNode, x: Value, *, block_size: int) -> Value:
 
 @converts("DEPTH_TO_SPACE", options="DepthToSpaceOptions")
 def depth_to_space(node: TFLiteNode, x: Value, *, block_size: int) -> Value:
-    """Channels as squares of pixels."""
+    """Moves channels into blocks of `block_size` × `block_size` pixels."""
     (n, h, w, c), b = _image(node, x), block_size
     if b < 1 or c % (b * b):
         raise node.error(f"the square of its block size must divide {c}", str(b))
@@ -256,7 +259,7 @@ def _image(node: TFLiteNode, x: Value) -> Shape:
 
 @converts("SPACE_TO_BATCH_ND", options="SpaceToBatchNDOptions")
 def space_to_batch_nd(node: TFLiteNode, x: Value, block_shape: Value, paddings: Value) -> Value:
-    """Places in blocks of the padded spatial axes as batches."""
+    """Pads the spatial axes, and moves each position within a block to a batch of its own."""
     blocks = _blocks(node, x, block_shape)
     pairs = [(0, 0), *paddings_of(node, paddings, len(blocks)), *[(0, 0)] * (node.rank(x) - 1 - len(blocks))]
     y = pad_value(node, x, [p[0] for p in pairs], [p[1] for p in pairs], 0.0)
@@ -272,7 +275,7 @@ def space_to_batch_nd(node: TFLiteNode, x: Value, block_shape: Value, paddings: 
 
 @converts("BATCH_TO_SPACE_ND", options="BatchToSpaceNDOptions")
 def batch_to_space_nd(node: TFLiteNode, x: Value, block_shape: Value, crops: Value) -> Value:
-    """Batches as places in blocks of the spatial axes, then cropped."""
+    """Moves batches to positions within blocks of the spatial axes, and crops the result."""
     from qmlir.frontends.tflite.indexing import part
 
     blocks, (n, *shape) = _blocks(node, x, block_shape), node.shape(x)

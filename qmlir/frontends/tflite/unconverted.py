@@ -26,11 +26,11 @@ _BY_REASON: Mapping[str, str] = {
 }
 
 UNCONVERTED: Mapping[str, str] = {o: reason for reason, operators in _BY_REASON.items() for o in operators.split()}
-"""Operator → why it has no converter."""
+"""Operator → the reason why it has no converter."""
 
 
 def reason_against(operator: str) -> str:
-    """Why an operator has no converter."""
+    """Returns the reason why an operator has no converter."""
     if operator.startswith("STABLEHLO_") and operator not in UNCONVERTED:
         return STABLEHLO
     return UNCONVERTED.get(operator, "qmlir has no converter for it")

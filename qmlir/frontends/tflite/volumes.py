@@ -1,4 +1,4 @@
-"""Convolutions over volumes [N, D, H, W, C], of floats: TFLite has no others."""
+"""Converters of convolutions over volumes [N, D, H, W, C]; TFLite has them on floats only."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from qmlir.frontends.windows import Geometry, span
 
 
 def _check(node: TFLiteNode, x: Value, w: Value, steps: Sequence[int], padding: int, inputs: int) -> None:
-    """Holds a volume, weights whose dimension `inputs` counts input channels, and the options to each other."""
+    """Checks that volume, weights and options fit; dimension `inputs` of the weights counts input channels."""
     shape, weights = node.shape(x), node.shape(w)
     if len(shape) != 5 or len(weights) != 5 or not weights[inputs] or shape[-1] % weights[inputs]:
         raise node.error("it needs a volume [N, D, H, W, C] and weights of rank 5 for its channels",
@@ -28,7 +28,7 @@ def conv_3d(
     stride_w: int, dilation_d_factor: int, dilation_h_factor: int, dilation_w_factor: int,
     fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """A convolution with weights [KD, KH, KW, C/G, O]."""
+    """Convolution with weights [KD, KH, KW, C/G, O]."""
     strides, dilations = (stride_d, stride_h, stride_w), (dilation_d_factor, dilation_h_factor, dilation_w_factor)
     _check(node, x, w, (*strides, *dilations), padding, 3)
     kernel, image = node.shape(w)[:3], node.shape(x)[1:4]
@@ -52,7 +52,7 @@ def conv_3d_transpose(
     stride_h: int, stride_w: int, dilation_d_factor: int, dilation_h_factor: int, dilation_w_factor: int,
     fused_activation_function: int,
 ) -> Value:  # fmt: skip
-    """The convolution whose gradient is wanted, with weights [KD, KH, KW, O, C]."""
+    """Transposed convolution with weights [KD, KH, KW, O, C]."""
     strides, dilations = (stride_d, stride_h, stride_w), (dilation_d_factor, dilation_h_factor, dilation_w_factor)
     _check(node, x, w, (*strides, *dilations), padding, 4)
     out, image, kernel = node.ints(output_shape, "output shape"), node.shape(x)[1:4], node.shape(w)[:3]

@@ -1,12 +1,12 @@
-"""The walk over the operators of a subgraph: each is converted, computed at import, or kept as opaque.
+"""Walks over the operators of a subgraph; each operator is converted, computed at import, or kept as opaque.
 
-    converted  by the converter of its operator (converters.py)
-    computed   where all its inputs are small constants
-    opaque     where there is no converter or it refuses, with the reason (opaque.py)
+    converted  by the operator's converter (converters.py)
+    computed   if all inputs are small constants
+    opaque     if the operator has no converter, or the converter refuses it; with the reason (opaque.py)
 
-A subgraph that another one calls has a walk of its own when the converter of the calling operator knows that it runs
-(control.py). What it adds goes to that operator, which is refused as a whole if anything in it is. Its tensors are
-called `<output>.<name in the subgraph>`.
+A called subgraph gets a walk of its own if the converter of the calling operator knows that the subgraph runs
+(control.py). The operations of that walk belong to the calling operator. If an operator of the subgraph is refused, the
+calling operator is refused as a whole. Tensors of the subgraph are named `<output>.<name in the subgraph>`.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,21 +31,21 @@ from qmlir.frontends.tflite.unconverted import reason_against
 from qmlir.frontends.values import LARGEST, Constant, Dequantized, Refusal, Value, Wide
 
 SMALL = 1 << 16
-"""The most elements, operands and results together, of what is computed at import."""
+"""The most elements, in operands and results together, of an operation that is computed at import."""
 
 SEQUENCES = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"})
-"""Operators on whole sequences, whose states are zeros before the first step."""
+"""Operators on whole sequences, whose state inputs are zeros before the first step."""
 
 DEEPEST = 32
-"""Subgraphs that call each other; those that call themselves go deeper."""
+"""The deepest nesting of subgraph calls; deeper nesting is taken for recursion, which is an error."""
 
 MOST_OPERATORS = 5_000
-"""Operators of called subgraphs and calls, all together: some seconds of import. Loops in loops soon have more."""
+"""The most calls, and operators of called subgraphs, of one import: some seconds. Nested loops soon exceed it."""
 
 
 @dataclass
 class _Shared:
-    """What all walks of an import share."""
+    """The data that all walks of an import share; `called` counts calls and operators of called subgraphs."""
 
     model: Model
     builder: Builder
@@ -60,11 +60,12 @@ class _Shared:
 
 @dataclass
 class Walk:
-    """A walk over the operators of a subgraph.
+    """The walk over the operators of one subgraph.
 
-    values   what each tensor is, by index
-    add      takes the operations of an operator
-    prefix   what stands before the names of tensors
+    add      receives the operations of each imported operator
+    values   the value of each tensor, by tensor index
+    prefix   the prefix of tensor names
+    depth    the number of calls that lead to the subgraph; 0 for the imported function
     """
 
     shared: _Shared
@@ -76,7 +77,7 @@ class Walk:
 
     @staticmethod
     def of(model: Model, graph: Subgraph, builder: Builder) -> "Walk":
-        """The walk over the subgraph that becomes the function."""
+        """Returns the walk over the subgraph that becomes the function."""
         return Walk(_Shared(model, builder), graph, builder.block.add_ops)
 
     def run(self) -> None:
@@ -85,7 +86,12 @@ class Walk:
             self._import(operator)
 
     def value(self, index: int) -> Value:
-        """What a tensor is."""
+        """Returns the value of a tensor: computed before, or a constant of the file.
+
+        Raises:
+            Refusal: The tensor is state that persists between calls, or a constant that is not supported.
+            FileError: The tensor is neither constant nor computed by an earlier operator.
+        """
         if index not in self.values:
             tensor = self.graph.tensors[index]
             if tensor.variable:
@@ -106,14 +112,14 @@ class Walk:
         return self.values[index]
 
     def node(self, kind: str, tensors: Sequence[Tensor]) -> TFLiteNode:
-        """An operator as its converter sees it."""
+        """Returns the node that a converter gets for an operator with these outputs."""
         outputs = [self.prefix + t.name for t in tensors]
         node = TFLiteNode(kind, "", outputs, self.shared.builder, self.shared.model.file, tensors=tensors)
         node.call = partial(self._call, node)
         return node
 
     def _import(self, operator: Operator) -> None:
-        """Imports an operator and defines its outputs."""
+        """Imports an operator and records the values of its outputs."""
         if self.depth:
             self.shared.count()
         tensors = [self.graph.tensors[i] for i in operator.outputs]
@@ -136,7 +142,11 @@ class Walk:
             self.values[index] = result
 
     def _results(self, node: TFLiteNode, operator: Operator, inputs: list[Value | None]) -> list[Value]:
-        """The outputs; its inputs are added one by one, so that those before a refused one are known."""
+        """Returns an operator's outputs.
+
+        The function appends the input values to `inputs` one by one. If an input is refused, the caller knows the
+        inputs before it.
+        """
         for index in operator.inputs:
             inputs.append(None if index == ABSENT or self._starts_as_zeros(operator, index) else self.value(index))
         converter = converts.get(operator.kind)
@@ -151,11 +161,18 @@ class Walk:
         return results
 
     def _starts_as_zeros(self, operator: Operator, index: int) -> bool:
-        """Whether an input is a state that a sequence begins with."""
+        """Whether an input is the initial state of a sequence, which is zeros."""
         return operator.kind in SEQUENCES and self.graph.tensors[index].variable and index not in self.values
 
     def _call(self, node: TFLiteNode, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
-        """The outputs of a subgraph with these arguments, in the place of an operator; `step` tells runs apart."""
+        """Imports a called subgraph in the place of an operator and returns its outputs.
+
+        Args:
+            node: The node of the calling operator, which gets the operations.
+            index: The subgraph.
+            arguments: The values of the subgraph's inputs.
+            step: A part of the tensors' prefix that tells several runs of a subgraph apart.
+        """
         self.shared.count()
         subgraphs = self.shared.model.subgraphs
         if not 0 <= index < len(subgraphs):
@@ -174,7 +191,7 @@ class Walk:
 
 
 def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
-    """Holds a value to what the file says of the tensor that it becomes."""
+    """Checks that a value has the shape and type that the file states for its tensor; `what` names it in errors."""
     if np.prod([float(d) for d in node.shape(value)]) > LARGEST:
         raise Refusal(f"its result is of shape {list(node.shape(value))}")
     if not tensor.dynamic and node.shape(value) != tensor.shape:
@@ -189,7 +206,7 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
 
 
 def _folded(node: TFLiteNode, inputs: Sequence[Value | None], results: list[Value]) -> list[Value]:
-    """The results as constants, where all inputs are small plain ones."""
+    """Computes the results as constants if all inputs are small constants that are not quantized."""
     plain = all(x is None or (isinstance(x, Constant) and not isinstance(x, Dequantized)) for x in inputs)
     made = [r for r in results if isinstance(r, SSAValue)]
     if not plain or not made or not node.pending or len(made) != len(results):
@@ -216,7 +233,7 @@ def _elements(op: Operation) -> float:
 
 
 def needed(graph: Subgraph) -> list[Operator]:
-    """The operators that an output needs, in order."""
+    """Returns the operators that the subgraph's outputs depend on, in order."""
     wanted, found = set(graph.outputs), list[Operator]()
     for operator in reversed(graph.operators):
         if wanted & set(operator.outputs):

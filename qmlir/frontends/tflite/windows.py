@@ -1,15 +1,15 @@
-"""Padding of windows as TFLite computes it: SAME and VALID, with the odd element at the end."""
+"""Padding of sliding windows as TFLite computes it: SAME and VALID; SAME puts an odd element at the end."""
 
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.tflite.node import Properties
 
 SAME, VALID = 0, 1
-"""Padding in the schema."""
+"""The codes of the schema's enumeration Padding."""
 
 
 def same_padding(size: int, window: int, stride: int, dilation: int = 1) -> tuple[int, int]:
-    """Elements before and after an axis so that ceil(size / stride) windows fit."""
+    """Returns the elements to pad before and after an axis so that ceil(size / stride) windows fit."""
     outputs = -(-size // stride)
     total = max((outputs - 1) * stride + (window - 1) * dilation + 1 - size, 0)
     return total // 2, total - total // 2
@@ -23,10 +23,10 @@ def window_properties(
     padding: int,
     dilations: tuple[int, int] = (1, 1),
 ) -> Properties:
-    """Strides, padding and dilations of an operation on [N, H, W, C].
+    """Returns the properties strides, padding and dilations of an operation on [N, H, W, C].
 
     Raises:
-        NodeError: The input is no image, a number is below 1, or no window fits.
+        NodeError: The input is not of rank 4, a number is below 1, or no window fits.
     """
     if len(image) != 4:
         raise node.error("its input must have rank 4 [N, H, W, C]", str(list(image)))
@@ -48,10 +48,10 @@ def window_properties(
 
 
 def _require_fit(node: Node, size: int, span: int) -> None:
-    """Refuses windows that are larger than an input that is not padded.
+    """Raises NodeError if a window is larger than an input that is not padded.
 
-    LiteRT does not: it yields a result without elements, fails to prepare the operator where the window exceeds the
-    input by more than a stride, and XNNPACK pools the elements that there are by rules of its own.
+    LiteRT does not report such windows: it yields a result without elements. If the window exceeds the input by more
+    than a stride, it fails to prepare the operator. XNNPACK pools the existing elements by rules of its own.
     """
     if span > size:
         raise node.error(
