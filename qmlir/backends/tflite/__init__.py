@@ -1,13 +1,14 @@
-"""TFLite files of quantized and of float networks, for LiteRT and other runtimes to run.
+"""Writes quantized and float networks as TFLite files, for LiteRT and other runtimes.
 
-convert.py       a function → a file: the walk                exporters.py    the table: operation → operators
-values.py        values as tensors: how each is stored        graph.py        tensors and operators
-model.py         names; the flatbuffer                        kernels.py      what LiteRT's kernels take
-pointwise.py     operations on single elements                windows.py      padding that TFLite has a name for
+convert.py       the entry: a function → a file               exporters.py    the table: operation → its form
+values.py        how each value is stored as a tensor         graph.py        tensors and operators
+model.py         names; the flatbuffer                        kernels.py      the types that LiteRT's kernels take
+pointwise.py     elementwise operations                       windows.py      padding of sliding windows
 
-The other files are the operator families. A quantized tensor is the integers that it stores, with their scale and zero
-point; an operation on it is LiteRT's kernel on integers where there is one for these types, else one on floats between
-DEQUANTIZE and QUANTIZE.
+The other files are the operator families. A form is a function that writes an nn operation as TFLite operators. A
+quantized tensor is written as its stored integers with their scale and zero point. An operation on quantized tensors
+becomes an operator on integers if LiteRT has a kernel for their types, else an operator on floats between DEQUANTIZE
+and QUANTIZE.
 """
 
 from qmlir.backends.tflite.convert import export_tflite

@@ -1,4 +1,4 @@
-"""Activations: those that TFLite has under a name, those that are several operators, and the changes of scale."""
+"""Forms of activations, clamps and requantization, as one TFLite operator or as several."""
 
 from collections.abc import Callable
 
@@ -21,30 +21,30 @@ NAMED: dict[type[UnaryOp], str] = {
 """Operation → TFLite's operator."""
 
 CLAMPS: dict[Bounds, str] = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, None): "RELU"}
-"""The bounds of a clamp → TFLite's operator."""
+"""Bounds of a clamp → TFLite's operator."""
 
 
 @exports(*NAMED)
 def named(op: UnaryOp, values: Values) -> None:
-    """An operation that is one operator."""
+    """Writes the operation as one operator."""
     one(NAMED[type(op)], op, values)
 
 
 @exports(nn.GeluOp)
 def gelu(op: nn.GeluOp, values: Values) -> None:
-    """GELU."""
+    """Writes GELU."""
     one("GELU", op, values, {"Approximate": bool(op.tanh)})
 
 
 @exports(nn.LeakyReluOp)
 def leaky_relu(op: nn.LeakyReluOp, values: Values) -> None:
-    """LEAKY_RELU."""
+    """Writes LEAKY_RELU."""
     one("LEAKY_RELU", op, values, {"Alpha": op.alpha.value.data})
 
 
 @exports(nn.EluOp)
 def elu(op: nn.EluOp, values: Values) -> None:
-    """ELU, whose alpha is 1."""
+    """Writes ELU if alpha is 1, which TFLite's operator implies, else several operators."""
     if op.alpha.value.data == 1:
         one("ELU", op, values)
     else:
@@ -53,7 +53,7 @@ def elu(op: nn.EluOp, values: Values) -> None:
 
 @exports(nn.ReluOp)
 def relu(op: nn.ReluOp, values: Values) -> None:
-    """RELU, or of integers a maximum."""
+    """Writes RELU; types without a RELU kernel get MAXIMUM with 0, unsigned integers no operator."""
     x = values.stored(op.x)
     if takes("RELU", x.dtype, x.form.parameters is not None):
         one("RELU", op, values)
@@ -65,7 +65,7 @@ def relu(op: nn.ReluOp, values: Values) -> None:
 
 @exports(nn.ClampOp)
 def clamp(op: nn.ClampOp, values: Values) -> None:
-    """One of TFLite's own clamps, or a change of scale with MAXIMUM and MINIMUM behind it."""
+    """Writes one of TFLite's clamps if it yields the same integers, else a change of scale, MAXIMUM and MINIMUM."""
     if ON_FLOATS in op.attributes:
         values.define(op.y, values.bounded(values.real(op.x), op.bounds()))
         return
@@ -80,7 +80,7 @@ def clamp(op: nn.ClampOp, values: Values) -> None:
 
 @exports(nn.RequantizeOp)
 def requantize(op: nn.RequantizeOp, values: Values) -> None:
-    """QUANTIZE; of a part of a file's concatenation a CONCATENATION of its own, which rounds otherwise."""
+    """Writes QUANTIZE, or a CONCATENATION for a part of an imported concatenation: the two round differently."""
     form = values.form(op.y)
     if INTEGER_OPERATOR in op.attributes and form.dtype == values.form(op.x).dtype != INT8:
         values.hold(op.y, values.graph.operator("CONCATENATION", [values.stored(op.x)], form, {"Axis": 0}))
@@ -101,7 +101,7 @@ def _elu(graph: Graph, x: Tensor, alpha: float) -> Tensor:
 
 @exports(nn.SeluOp)
 def selu(op: nn.SeluOp, values: Values) -> None:
-    """gamma times an ELU."""
+    """Writes gamma · (max(x, 0) + alpha · elu(min(x, 0)))."""
 
     def form(graph: Graph, x: Tensor) -> Tensor:
         return graph.pointwise("MUL", _elu(graph, x, op.alpha.value.data), graph.number(op.gamma.value.data, x))
@@ -167,18 +167,18 @@ COMPOSED: dict[type[UnaryOp], Callable[[Graph, Tensor], Tensor]] = {
     nn.SoftsignOp: _softsign,
     nn.MishOp: _mish,
 }
-"""Operation → what makes it of several operators."""
+"""Operation → the function that adds its operators."""
 
 
 @exports(*COMPOSED)
 def composed(op: UnaryOp, values: Values) -> None:
-    """An operation that is several operators."""
+    """Writes the operation as several operators."""
     several(op, values, COMPOSED[type(op)])
 
 
 @exports(nn.ThresholdedReluOp)
 def thresholded_relu(op: nn.ThresholdedReluOp, values: Values) -> None:
-    """x where it is above alpha, else 0."""
+    """Writes x where x is above alpha, else 0."""
 
     def form(graph: Graph, x: Tensor) -> Tensor:
         above = graph.pointwise("LESS", graph.number(op.alpha.value.data, x), x, dtype=BOOL)
@@ -189,7 +189,7 @@ def thresholded_relu(op: nn.ThresholdedReluOp, values: Values) -> None:
 
 @exports(nn.ShrinkOp)
 def shrink(op: nn.ShrinkOp, values: Values) -> None:
-    """x moved toward 0 by the bias beyond a threshold, else 0."""
+    """Writes x − bias above the threshold, x + bias below its negative, and 0 between."""
     bias, threshold = op.bias.value.data, op.threshold.value.data
 
     def form(graph: Graph, x: Tensor) -> Tensor:

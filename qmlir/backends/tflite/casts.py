@@ -1,4 +1,4 @@
-"""Between element types, and between real values and the integers that store them."""
+"""Forms of casts: between element types, and between real values and stored integers."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from qmlir.dialects.quant.types import UniformType, quantized_element
 
 @exports(nn.CastOp)
 def cast(op: nn.CastOp, values: Values) -> None:
-    """CAST, which leaves open what becomes of a float beyond the range of an integer."""
+    """Writes CAST; its result is undefined for a float beyond the range of an integer type."""
     x, form = values.stored(op.x), values.form(op.y)
     for role, dtype in (("data", x.dtype), ("a result", form.dtype)):
         if not is_numpys_own(dtype) or dtype.name not in KERNELS["CAST"].plain.split():
@@ -26,27 +26,27 @@ def cast(op: nn.CastOp, values: Values) -> None:
 
 @exports(nn.BitcastOp)
 def bitcast(op: nn.BitcastOp, values: Values) -> None:
-    """BITCAST."""
+    """Writes BITCAST."""
     values.hold(op.y, values.graph.operator("BITCAST", [values.stored(op.x)], values.form(op.y)))
 
 
 @exports(QuantizeCastOp)
 def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
-    """QUANTIZE, and what the storage takes besides."""
+    """Writes QUANTIZE, and MAXIMUM and MINIMUM if the storage range is narrower than its type."""
     _require_uniform(op)
     values.define(op.result, values.real(op.input))
 
 
 @exports(DequantizeCastOp)
 def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
-    """The value's DEQUANTIZE, which other readers share."""
+    """Writes the value's DEQUANTIZE, which all float readers of the value share."""
     _require_uniform(op)
     values.hold(op.result, values.real(op.input))
 
 
 @exports(StorageCastOp)
 def storage_cast(op: StorageCastOp, values: Values) -> None:
-    """The same bits in a tensor of its own; a cast of a cast begins where the first one does."""
+    """Writes the same bits under another type, by RESHAPE or BITCAST; two casts in a row are written as one."""
     _require_uniform(op)
     source = op.input.owner.input if isinstance(op.input.owner, StorageCastOp) else op.input
     x, form = values.stored(source), values.form(op.result)

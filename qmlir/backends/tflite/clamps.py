@@ -1,7 +1,7 @@
-"""Clamps: which fused activation says the same, and what is left for MAXIMUM and MINIMUM.
+"""Chooses the fused activation that equals a clamp, and the bounds that are left for MAXIMUM and MINIMUM.
 
-TFLite's fused activations clamp the stored integers to those nearest to the bounds, half away from zero. Whether one
-of them is what a clamp asks for is seen by comparing the ranges of integers that both leave.
+TFLite's fused activations clamp the stored integers to the bounds, which are rounded to integers half away from zero. A
+fused activation replaces a clamp if both leave the same range of stored integers.
 """
 
 import math
@@ -17,10 +17,10 @@ from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
 
 Bounds = tuple[float | None, float | None]
-"""The least and the greatest value; None where there is no bound."""
+"""The least and the greatest value; None means unbounded."""
 
 ACTIVATIONS: dict[int, Bounds] = {0: (None, None), 1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
-"""ActivationFunctionType: NONE, RELU, RELU_N1_TO_1 and RELU6."""
+"""ActivationFunctionType → bounds, for NONE, RELU, RELU_N1_TO_1 and RELU6."""
 
 NONE = 0
 
@@ -31,12 +31,17 @@ def fuses(kind: str) -> bool:
 
 
 def stored_bounds(element: Attribute, form: Form, bounds: Bounds) -> Bounds:
-    """What a tensor's elements must be clamped to beyond what saturation does: integers of a quantized one.
+    """Returns the bounds to which a tensor's stored elements must be clamped; None where saturation suffices.
+
+    The bounds of a quantized tensor are stored integers; those of a plain tensor are `bounds` unchanged.
 
     Args:
-        element: The type of the value, whose range may be narrower than its storage.
-        form: How it is stored; plain while it is computed on floats.
-        bounds: Those of a clamp, real numbers.
+        element: The element type of the value, whose storage range may be narrower than its storage type.
+        form: The storage of the tensor; plain while the value is computed on floats.
+        bounds: The clamp's bounds as real numbers.
+
+    Raises:
+        NoForm: The tensor is quantized per axis.
     """
     if form.parameters is None:
         return bounds
@@ -54,12 +59,12 @@ def stored_bounds(element: Attribute, form: Form, bounds: Bounds) -> Bounds:
 
 
 def activation(form: Form, bounds: Bounds, wanted: Bounds) -> tuple[int, Bounds]:
-    """(the fused activation, what it leaves to do).
+    """Returns (the code of the fused activation, the bounds that remain to be clamped).
 
     Args:
-        form: How the result is stored.
-        bounds: Of the clamp, real numbers.
-        wanted: What `stored_bounds` makes of them.
+        form: The storage of the result.
+        bounds: The clamp's bounds as real numbers.
+        wanted: The bounds that `stored_bounds` returns for the clamp.
     """
     named = [code for code, own in ACTIVATIONS.items() if own == bounds]
     for code in (*named, *ACTIVATIONS):
@@ -69,11 +74,11 @@ def activation(form: Form, bounds: Bounds, wanted: Bounds) -> tuple[int, Bounds]
 
 
 def activated(form: Form, bounds: Bounds) -> Bounds:
-    """The bounds that an activation of TFLite's sets, as `stored_bounds` says them."""
+    """Returns the bounds that TFLite's activation with these real bounds sets, in the terms of `stored_bounds`."""
     if form.parameters is None:
         return bounds
     limits, scale = np.iinfo(form.dtype), np.float32(form.parameters.scale)
-    with np.errstate(over="ignore"):  # the largest float, say, by a scale below 1: beyond what any type stores
+    with np.errstate(over="ignore"):  # a large bound divided by a scale below 1 may overflow, beyond all stored types
         steps = [None if b is None else np.clip(np.float32(b) / scale, -(2.0**62), 2.0**62) for b in bounds]
     ends = [None if s is None else form.parameters.zero_point + _half_away(s) for s in steps]
     low, high = (limits.min if ends[0] is None else ends[0]), (limits.max if ends[1] is None else ends[1])
@@ -81,5 +86,5 @@ def activated(form: Form, bounds: Bounds) -> Bounds:
 
 
 def _half_away(x: np.float32) -> int:
-    """The nearest integer, of two the one farther from 0."""
+    """Rounds to the nearest integer, half away from zero."""
     return int(math.copysign(math.floor(abs(float(x)) + 0.5), float(x)))

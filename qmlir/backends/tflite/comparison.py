@@ -1,4 +1,4 @@
-"""Comparisons, and the choice between two tensors by them."""
+"""Forms of comparisons, and of the selection between two tensors by a condition."""
 
 import numpy as np
 
@@ -16,26 +16,26 @@ NAMED: dict[type[ComparisonOp], str] = {nn.EqualOp: "EQUAL", nn.LessOp: "LESS", 
 
 @exports(*NAMED)
 def compare(op: ComparisonOp, values: Values) -> None:
-    """One operator; on stored integers where LiteRT's numerics compare those."""
+    """Writes one operator, on stored integers if LiteRT's numerics compare stored integers."""
     values.compute(op, NAMED[type(op)], compared_storage(op, "litert-reference") or op.operands)
 
 
 @exports(nn.WhereOp)
 def choose(op: nn.WhereOp, values: Values) -> None:
-    """One operator."""
+    """Writes SELECT_V2."""
     one("SELECT_V2", op, values)
 
 
 @exports(nn.IsNaNOp)
 def is_nan(op: nn.IsNaNOp, values: Values) -> None:
-    """Only NaN differs from itself."""
+    """Writes x != x, which holds for NaN only."""
     x = values.stored(op.x)
     values.hold(op.y, values.graph.pointwise("NOT_EQUAL", x, x, dtype=BOOL))
 
 
 @exports(nn.IsInfOp)
 def is_inf(op: nn.IsInfOp, values: Values) -> None:
-    """Equal to an infinity; to both by way of the magnitude."""
+    """Writes x == ±infinity; for both signs, |x| == infinity."""
     graph, x = values.graph, values.stored(op.x)
     if bool(op.positive) and bool(op.negative):
         x = graph.pointwise("ABS", x)

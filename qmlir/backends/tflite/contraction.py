@@ -1,4 +1,4 @@
-"""Contractions: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED and BATCH_MATMUL."""
+"""Forms of contractions: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED and BATCH_MATMUL."""
 
 import warnings
 
@@ -19,37 +19,37 @@ from qmlir.legality import NoIntegerForm, stored_bias
 from qmlir.rewriting import node_name, tensor_name
 
 GROUPED = 6
-"""The version of CONV_2D with groups."""
+"""The first version of CONV_2D with groups."""
 
 DILATED = 2
-"""The version of DEPTHWISE_CONV_2D with dilations."""
+"""The first version of DEPTHWISE_CONV_2D with dilations."""
 
 NARROW_BIAS = {"CONV_2D": 8, "FULLY_CONNECTED": 11}
-"""Operators that take a bias of 32 bits beside data of 16, in an option and since a version."""
+"""Operators that take a 32-bit bias beside 16-bit data → the first version with the option for it."""
 
 INT32 = 2
-"""In the schema."""
+"""The schema's TensorType INT32."""
 
 WEIGHTS = {INT8: INT8, INT16: INT8, UINT8: UINT8}
-"""How weights are stored beside data."""
+"""Type of the data → type in which the weights must be stored."""
 
 
 LEAST_WEIGHT = (
     "{}: has weights of -128, which LiteRT computes with and TFLite's specification leaves out: kernels that add two "
     "products in 16 bits fail on them; quantize the weights in the narrow range"
 )
-"""A warning: models that have them are about."""
+"""Warning about int8 weights of −128. It is no error, because such models exist."""
 
 
 @exports(nn.Conv2DOp)
 def conv2d(op: nn.Conv2DOp, values: Values) -> None:
-    """CONV_2D; weights are [O, KH, KW, C/G] in both, and fewer channels than the input's mean groups."""
+    """Writes CONV_2D; nn and TFLite both have weights [O, KH, KW, C/G], and C/G < C implies groups."""
     _convolve(op, values, "CONV_2D", {}, GROUPED if op.group_count() > 1 else 1)
 
 
 @exports(nn.DepthwiseConv2DOp)
 def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: Values) -> None:
-    """DEPTHWISE_CONV_2D; weights are [1, KH, KW, C·m] in both."""
+    """Writes DEPTHWISE_CONV_2D; nn and TFLite both have weights [1, KH, KW, C·m]."""
     version = DILATED if op.dilation_values() != (1, 1) else 1
     _convolve(op, values, "DEPTHWISE_CONV_2D", {"DepthMultiplier": op.multiplier()}, version)
 
@@ -67,12 +67,12 @@ def _convolve(
 
 @exports(nn.FullyConnectedOp)
 def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
-    """FULLY_CONNECTED; weights are [O, I] in both."""
+    """Writes FULLY_CONNECTED; nn and TFLite both have weights [O, I]."""
     _biased(op, values, "FULLY_CONNECTED", weighted(op, values), {}, 1)
 
 
 def _biased(op: WeightedOp, values: Values, kind: str, inputs: list[Tensor], options: Options, version: int) -> None:
-    """The operator with its bias."""
+    """Writes the operator with its bias."""
     b = bias(op, values, narrow=kind in NARROW_BIAS)
     if inputs[0].dtype == INT16 and b.dtype == np.int32:
         options, version = {**options, "QuantizedBiasType": INT32}, NARROW_BIAS[kind]
@@ -81,15 +81,15 @@ def _biased(op: WeightedOp, values: Values, kind: str, inputs: list[Tensor], opt
 
 @exports(nn.MatMulOp)
 def matmul(op: nn.MatMulOp, values: Values) -> None:
-    """BATCH_MATMUL."""
+    """Writes BATCH_MATMUL."""
     values.compute(op, "BATCH_MATMUL", [op.lhs, op.rhs])
 
 
 def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
-    """The tensors of data and weights.
+    """Returns the tensors of data and weights.
 
     Raises:
-        NoForm: LiteRT has no kernel for weights like these.
+        NoForm: LiteRT has no kernel for these types of data, weights and result.
     """
     x, w = values.stored(op.x), values.stored(op.w)
     if x.form.parameters is None or w.form.parameters is None:
@@ -113,15 +113,17 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
 
 
 def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
-    """The bias, zeros where there is none: CONV_2D wants one. Integers are in steps of s_x · s_w beside quantized data.
+    """Returns the bias tensor; zeros if the operation has no bias, since CONV_2D needs a bias.
+
+    Beside quantized data the bias is integers in steps of s_x · s_w.
 
     Args:
-        op: Whose bias it is.
-        values: What holds it.
-        narrow: Whether one of 32 bits stays one beside data of 16, beside which LiteRT rounds by the bias's width.
+        op: The operation.
+        values: The values of the function.
+        narrow: Whether a 32-bit bias beside 16-bit data keeps 32 bits; LiteRT rounds by the width of the bias.
 
     Raises:
-        NoForm: It is not in integers yet, or does not fit.
+        NoForm: The bias is computed or not in integers, or it does not fit its width.
     """
     x, w, shape = values.form(op.x), values.form(op.w), (op.output_channels(),)
     if x.parameters is None or w.parameters is None:
@@ -140,7 +142,7 @@ def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
 
 
 def _integers(op: WeightedOp) -> Array:
-    """A bias in steps of the sums; one of 8 or 16 bits has steps of its own, and is written in these as it is added."""
+    """Returns the bias as integers in steps of s_x · s_w; a bias of 8 or 16 bits is rescaled from its own steps."""
     element = element_of(op.b) if op.b is not None else None
     stored = element.storage if isinstance(element, UniformType) else element
     if stored in (i32, i64) and op.b is not None and (array := constant(op.b)) is not None:

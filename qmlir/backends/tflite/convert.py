@@ -1,4 +1,4 @@
-"""A function on the nn level as a TFLite graph: one walk in program order."""
+"""The entry of the TFLite exporter: writes a function on the nn level in one walk in program order."""
 
 from importlib import import_module
 from pathlib import Path
@@ -25,15 +25,15 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
     """Writes a network on the nn level, float or quantized, as a TFLite file.
 
     Args:
-        function: Quantized values become integers with their parameters.
+        function: The function; quantized values become integers with their scales and zero points.
         path: The .tflite file.
 
     Returns:
         The file written.
 
     Raises:
-        FileError: The path is no .tflite file, or cannot be written.
-        LoweringError: An operation or a type has no form in it.
+        FileError: The path does not end in .tflite, or cannot be written.
+        LoweringError: TFLite cannot express an operation or a type.
     """
     if path.suffix != ".tflite":
         raise FileError(path, "must be the name of a .tflite file", remedy="let it end in .tflite")
@@ -54,13 +54,13 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
 
 
 def _enter(argument: SSAValue, values: Values) -> None:
-    """An input of the network on the type that the signature says."""
+    """Adds an input of the network in the signature's type, and a QUANTIZE if the value is stored otherwise."""
     outside, inside = declared(argument), values.form(argument)
     x = values.graph.input(outside)
     values.hold(argument, x if outside == inside else values.graph.operator("QUANTIZE", [x], inside))
 
 
 def _leave(value: SSAValue, values: Values) -> Tensor:
-    """A result of the network on the type that the signature says."""
+    """Returns the tensor of a result in the signature's type, behind a QUANTIZE if the value is stored otherwise."""
     y, outside = values.stored(value), declared(value)
     return y if y.form == outside else values.graph.operator("QUANTIZE", [y], outside)

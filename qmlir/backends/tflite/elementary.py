@@ -1,4 +1,4 @@
-"""Elementary functions of one element."""
+"""Forms of elementary functions."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ NAMED: dict[type[UnaryOp], str] = {
 
 @exports(*NAMED)
 def named(op: UnaryOp, values: Values) -> None:
-    """An operation that is one operator."""
+    """Writes the operation as one operator."""
     one(NAMED[type(op)], op, values)
 
 
@@ -43,12 +43,12 @@ def _tan(graph: Graph, x: Tensor) -> Tensor:
 
 
 COMPOSED: dict[type[UnaryOp], Callable[[Graph, Tensor], Tensor]] = {nn.ReciprocalOp: _reciprocal, nn.TanOp: _tan}
-"""Operation → what makes it of several operators."""
+"""Operation → the function that adds its operators."""
 
 
 @exports(*COMPOSED)
 def composed(op: UnaryOp, values: Values) -> None:
-    """An operation that is several operators."""
+    """Writes the operation as several operators."""
     several(op, values, COMPOSED[type(op)])
 
 
@@ -56,6 +56,6 @@ def composed(op: UnaryOp, values: Values) -> None:
     nn.ErfOp, nn.AsinOp, nn.AcosOp, nn.AtanOp, nn.SinhOp, nn.CoshOp, nn.AsinhOp, nn.AcoshOp, nn.AtanhOp,
 )  # fmt: skip
 def missing(op: UnaryOp, values: Values) -> None:
-    """Functions that TFLite lacks: of bytes tables."""
+    """Writes a function that TFLite lacks as a lookup table; raises NoForm unless it maps bytes to bytes."""
     if not tabled(op, values):
         raise NoForm("must be a function that TFLite has", op.name, "quantize it to bytes, or rewrite the model")

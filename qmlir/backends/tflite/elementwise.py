@@ -1,4 +1,4 @@
-"""Arithmetic on the elements of two operands."""
+"""Forms of elementwise arithmetic on two operands."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pointwise import OperandPairOp
 
 ANY_SCALE: Options = {"PotScaleInt16": False}
-"""That the scales of 16-bit data need not be powers of two."""
+"""The option that allows scales of 16-bit data that are not powers of two."""
 
 NAMED: dict[type[OperandPairOp], tuple[str, Options]] = {
     nn.AddOp: ("ADD", ANY_SCALE),
@@ -27,21 +27,21 @@ NAMED: dict[type[OperandPairOp], tuple[str, Options]] = {
 
 @exports(*NAMED)
 def named(op: OperandPairOp, values: Values) -> None:
-    """An operation that is one operator."""
+    """Writes the operation as one operator."""
     kind, options = NAMED[type(op)]
     one(kind, op, values, options)
 
 
 @exports(nn.DivOp)
 def div(op: nn.DivOp, values: Values) -> None:
-    """DIV, of integers by constants other than 0."""
+    """Writes DIV; the divisors of integers must be constants other than 0."""
     _without_zeros(op, values)
     one("DIV", op, values)
 
 
 @exports(nn.ModOp)
 def mod(op: nn.ModOp, values: Values) -> None:
-    """FLOOR_MOD, of integers by constants other than 0."""
+    """Writes FLOOR_MOD; the divisors of integers must be constants other than 0."""
     if bool(op.truncated):
         raise NoForm("must have the divisor's sign", "the dividend's", "give it the other sign")
     _without_zeros(op, values)
@@ -56,7 +56,7 @@ def _without_zeros(op: OperandPairOp, values: Values) -> None:
 
 @exports(nn.PowOp)
 def pow(op: nn.PowOp, values: Values) -> None:
-    """POW, of integers by constants that are not negative."""
+    """Writes POW; the exponents of integers must be constants that are not negative."""
     exponents = constant(op.rhs)
     if values.form(op.rhs).dtype.kind in "iu" and (exponents is None or (exponents < 0).any()):
         raise NoForm(
@@ -69,7 +69,7 @@ def pow(op: nn.PowOp, values: Values) -> None:
 
 @exports(nn.PReluOp)
 def prelu(op: nn.PReluOp, values: Values) -> None:
-    """PRELU, where it is the slopes that broadcast."""
+    """Writes PRELU if only the slopes broadcast, else a comparison and a selection."""
     if shape_of(op.lhs) == shape_of(op.y):
         one("PRELU", op, values)
     else:

@@ -1,7 +1,7 @@
 """A TFLite graph under construction: tensors, constants and operators.
 
-A tensor is an object until the graph is finished; only then it gets its number, and its name: inputs and outputs those
-of the network's signature, others the one that is wanted for them if it is still free.
+Tensors get numbers and names when the graph is finished (model.py). Inputs and outputs get the names of the network's
+signature; another tensor gets the name that is wanted for it, if that name is free.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,21 @@ from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.dialects.interfaces import Array, Shape
 
 Options = Mapping[str, Any]
-"""By the schema's names."""
+"""An operator's options, by the schema's names."""
 
 INDEX = np.dtype(np.int32)
-"""What TFLite's sizes, axes and paddings are."""
+"""The element type of TFLite's sizes, axes and paddings."""
 
 BOOL = np.dtype(bool)
 FLOAT = np.dtype(np.float32)
 
 SMALL = 64
-"""Bytes of constants that are one where they are equal."""
+"""The most bytes of constants that are shared if they are equal."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Of what real numbers stored integers are: scales as float32 numbers, and the axis that they count along."""
+    """A tensor's quantization parameters: scales (float32 numbers), zero points, and the axis if they are per axis."""
 
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
@@ -38,29 +38,29 @@ class Parameters:
 
     @property
     def scale(self) -> float:
-        """The scale of a whole tensor."""
+        """The scale of a tensor quantized per tensor."""
         return self.scales[0]
 
     @property
     def zero_point(self) -> int:
-        """The zero point of a whole tensor."""
+        """The zero point of a tensor quantized per tensor."""
         return self.zero_points[0]
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a tensor is stored; without parameters its elements are plain numbers."""
+    """How a tensor is stored: shape, element type and quantization; without parameters it holds plain numbers."""
 
     shape: Shape
     dtype: np.dtype[Any]
     parameters: Parameters | None = None
 
     def shaped(self, shape: Shape) -> "Form":
-        """The same elements in another shape."""
+        """Returns the same element type and parameters in another shape."""
         return replace(self, shape=tuple(shape))
 
     def typed(self, dtype: np.dtype[Any]) -> "Form":
-        """Plain elements of another type in the same shape."""
+        """Returns plain elements of another type in the same shape."""
         return Form(self.shape, dtype)
 
 
@@ -68,9 +68,10 @@ class Form:
 class Tensor:
     """A tensor of the graph.
 
-    wanted   the name it shall have, if nothing else has it; empty for none
-    data     its elements, if it is constant
-    made     whether an operator makes it
+    form     how the tensor is stored
+    wanted   the name that the tensor gets if it is free; empty for none
+    data     the elements of a constant
+    made     whether an operator computes the tensor
     """
 
     form: Form
@@ -89,7 +90,7 @@ class Tensor:
 
 @dataclass(eq=False)
 class Operator:
-    """An operator on tensors."""
+    """An operator on tensors; `kind` is the schema's name of the builtin operator."""
 
     kind: str
     inputs: list[Tensor]
@@ -100,9 +101,11 @@ class Operator:
 
 @dataclass
 class Graph:
-    """The graph.
+    """The graph under construction.
 
-    scope   what tensors without a wish are named after
+    scope      the prefix of the names of tensors that have no wanted name
+    inputs     the network's inputs
+    operators  all operators in the order in which they run
     """
 
     scope: str = ""
@@ -111,13 +114,13 @@ class Graph:
     _known: dict[tuple[Form, bytes], Tensor] = field(default_factory=dict[tuple[Form, bytes], Tensor])
 
     def input(self, form: Form) -> Tensor:
-        """An input of the network."""
+        """Adds an input of the network."""
         self.inputs.append(Tensor(form))
         return self.inputs[-1]
 
     def constant(self, array: Array, parameters: Parameters | None = None, wanted: str = "") -> Tensor:
-        """A constant; small ones that are equal are one."""
-        array = np.ascontiguousarray(array).reshape(array.shape)  # the former makes scalars vectors
+        """Returns a constant tensor; equal small constants without a wanted name share a tensor."""
+        array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray turns scalars into vectors
         form = Form(array.shape, array.dtype, parameters)
         if array.nbytes > SMALL or wanted:
             return Tensor(form, wanted or f"{self.scope}/constant", array)
@@ -125,13 +128,13 @@ class Graph:
         return self._known.setdefault(key, Tensor(form, f"{self.scope}/constant", array))
 
     def indices(self, values: Sequence[Any]) -> Tensor:
-        """A constant list of sizes, places or axes."""
+        """Returns a constant list of sizes, indices or axes."""
         return self.constant(np.array(values, INDEX))
 
     def operator(
         self, kind: str, inputs: Sequence[Tensor], form: Form, options: Options | None = None, version: int = 1
     ) -> Tensor:
-        """The only result of a new operator."""
+        """Adds an operator with one result and returns the result (see `several`)."""
         return self.several(kind, inputs, [form], options, version)[0]
 
     def several(
@@ -142,17 +145,17 @@ class Graph:
         options: Options | None = None,
         version: int = 1,
     ) -> list[Tensor]:
-        """The results of a new operator.
+        """Adds an operator and returns its results.
 
         Args:
-            kind: The operator.
-            inputs: As it declares them.
-            forms: Of its results.
-            options: Those that are not left at their defaults.
-            version: The least that has all that is asked for; its types may ask for a later one.
+            kind: The schema's name of the operator.
+            inputs: The operator's inputs in the schema's order.
+            forms: The storage of each result.
+            options: The options that are not at their defaults.
+            version: The least version that has these options; the data's type or rank may raise it.
 
         Raises:
-            NoForm: LiteRT has no kernel for data of this type or so many dimensions.
+            NoForm: LiteRT has no kernel for data of this type or rank.
         """
         kernel = KERNELS[kind]
         data = inputs[kernel.data]
@@ -175,40 +178,40 @@ class Graph:
     def pointwise(
         self, kind: str, *inputs: Tensor, dtype: np.dtype[Any] | None = None, options: Options | None = None
     ) -> Tensor:
-        """An operator on single plain elements, whose operands broadcast; by default its result is of their type."""
+        """Adds an elementwise operator on plain numbers that broadcast; `dtype` defaults to the last input's type."""
         shape = np.broadcast_shapes(*(x.shape for x in inputs))
         return self.operator(kind, inputs, Form(shape, dtype or inputs[-1].dtype), options)
 
     def number(self, value: float, like: Tensor) -> Tensor:
-        """A plain scalar of a tensor's type."""
+        """Returns a constant scalar in a tensor's element type, without quantization."""
         return self.constant(np.array(value, like.dtype))
 
     def index(self, value: int) -> Tensor:
-        """A constant count or axis."""
+        """Returns a constant scalar: a count or an axis."""
         return self.constant(np.array(value, INDEX))
 
     def reshaped(self, x: Tensor, shape: Shape) -> Tensor:
-        """The same elements in another shape."""
+        """Reshapes a tensor; adds no operator if the shape does not change."""
         if x.shape == tuple(shape):
             return x
         options = {"NewShape": list(shape)}
         return self.operator("RESHAPE", [x, self.indices(shape)], x.form.shaped(shape), options)
 
     def transposed(self, x: Tensor, permutation: Sequence[int]) -> Tensor:
-        """The elements with dimensions permuted."""
+        """Transposes a tensor; adds no operator if the permutation is the identity."""
         if list(permutation) == sorted(permutation):
             return x
         form = x.form.shaped(tuple(x.shape[p] for p in permutation))
         return self.operator("TRANSPOSE", [x, self.indices(permutation)], form)
 
     def converted(self, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-        """Elements as plain numbers of another type; of a quantized tensor the stored integers."""
+        """Casts a tensor to plain numbers of another type; a quantized tensor gives its stored integers."""
         codes: Any = vars(tflite.TensorType)
         options = {"InDataType": codes[x.dtype.name.upper()], "OutDataType": codes[dtype.name.upper()]}
         return self.operator("CAST", [x], x.form.typed(dtype), options)
 
     def joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
-        """Tensors side by side along an axis."""
+        """Concatenates tensors along an axis."""
         if len(parts) == 1:
             return parts[0]
         first = parts[0].shape
@@ -216,5 +219,5 @@ class Graph:
         return self.operator("CONCATENATION", parts, parts[0].form.shaped(shape), {"Axis": axis})
 
     def copied(self, x: Tensor) -> Tensor:
-        """Another tensor with the same elements."""
+        """Copies a tensor to a tensor of its own."""
         return self.operator("RESHAPE", [x, self.indices(x.shape)], x.form, {"NewShape": list(x.shape)})

@@ -1,4 +1,4 @@
-"""Selection: slices, and elements at places that are given by indices."""
+"""Forms of slices, gathers, top-k and scatters."""
 
 from math import prod
 
@@ -15,12 +15,12 @@ from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn.indexing import coordinates, places
 
 WIDE = np.dtype(np.int64)
-"""What nn's places are."""
+"""The element type of nn's indices."""
 
 
 @exports(nn.SliceOp)
 def slice_(op: nn.SliceOp, values: Values) -> None:
-    """SLICE, or STRIDED_SLICE where it steps over elements."""
+    """Writes SLICE, or STRIDED_SLICE if a stride is not 1."""
     graph, steps = values.graph, op.steps()
     if all(stride == 1 for _, _, stride in steps):
         parts = [graph.indices([offset for offset, _, _ in steps]), graph.indices([size for _, size, _ in steps])]
@@ -36,7 +36,7 @@ def slice_(op: nn.SliceOp, values: Values) -> None:
 
 @exports(nn.GatherOp)
 def gather(op: nn.GatherOp, values: Values) -> None:
-    """GATHER."""
+    """Writes GATHER."""
     axis = op.axis.value.data
     sizes = np.array(shape_of(op.x)[axis])
     moved(op, values, "GATHER", [_places(op.indices, sizes, values)], {"Axis": axis})
@@ -44,7 +44,7 @@ def gather(op: nn.GatherOp, values: Values) -> None:
 
 @exports(nn.GatherNDOp)
 def gather_nd(op: nn.GatherNDOp, values: Values) -> None:
-    """GATHER_ND."""
+    """Writes GATHER_ND."""
     depth = shape_of(op.indices)[-1]
     if not depth:
         raise NoForm("needs indices that name a dimension", str(list(shape_of(op.indices))), "broadcast instead")
@@ -53,7 +53,7 @@ def gather_nd(op: nn.GatherNDOp, values: Values) -> None:
 
 
 def _places(indices: SSAValue, sizes: Array, values: Values) -> Tensor:
-    """Places inside: TFLite knows no negative ones and fails on those outside."""
+    """Returns indices within bounds: TFLite has no negative indices and fails on indices outside."""
     array, graph = constant(indices), values.graph
     if array is not None:
         return graph.constant(places(array, sizes).astype(INDEX))
@@ -67,7 +67,7 @@ def _places(indices: SSAValue, sizes: Array, values: Values) -> Tensor:
 
 @exports(nn.TopKOp)
 def top_k(op: nn.TopKOp, values: Values) -> None:
-    """The places that TOPK_V2 finds along the last axis; the least of numbers are the greatest of their negatives."""
+    """Writes the indices of TOPK_V2 along the last axis; for the smallest elements, of the negated input."""
     graph, x, axis = values.graph, values.stored(op.x), op.axis.value.data
     if not bool(op.largest):
         if x.dtype.kind != "f":
@@ -83,10 +83,12 @@ def top_k(op: nn.TopKOp, values: Values) -> None:
 
 @exports(nn.ScatterNDOp)
 def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
-    """For constant indices GATHER out of the rows of both, of which the last that is written to a place counts.
+    """Writes a scatter with constant indices as a GATHER from the rows of x and of the updates.
+
+    If several updates go to one place, the last update counts.
 
     Raises:
-        NoForm: The indices are computed: TFLite's SCATTER_ND adds up in a tensor of zeros.
+        NoForm: The indices are computed; TFLite's SCATTER_ND cannot be used, as it adds updates to a tensor of zeros.
     """
     indices, graph, shape = constant(op.indices), values.graph, shape_of(op.x)
     if indices is None or not indices.shape[-1]:
@@ -104,5 +106,5 @@ def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
 
 @exports(nn.ScatterReduceNDOp)
 def scatter_reduce(op: nn.ScatterReduceNDOp, values: Values) -> None:
-    """TFLite's SCATTER_ND adds up in a tensor of zeros."""
+    """Raises NoForm: TFLite's SCATTER_ND only adds updates to a tensor of zeros."""
     raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")

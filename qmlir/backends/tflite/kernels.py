@@ -1,8 +1,8 @@
-"""What LiteRT's kernels take: for each operator its options, element types and versions.
+"""The table of LiteRT's kernels: for each operator its options, element types and versions.
 
-The types are those that LiteRT 2.3.0 was seen to run with its reference kernels, as far as they say what `nn` says;
-ELU, CEIL and ROUND have kernels among the default ones only. `quantized` are the types of integers that stand for real
-numbers. Versions are those that TFLite's own converter writes.
+The table lists the types that LiteRT 2.3.0 was seen to run with its reference kernels, as far as the kernels compute
+what `nn` defines. ELU, CEIL and ROUND have default kernels only. The versions are the numbers that TFLite's own
+converter writes.
 """
 
 from collections.abc import Mapping
@@ -21,17 +21,17 @@ PROBABILITY, LOG_PROBABILITY, UNIT = (
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of LiteRT.
+    """A kernel of LiteRT. The lists of types are names of numpy types separated by spaces.
 
-    options    the schema's table of its options; empty for none
-    plain      types of plain numbers, by numpy's names
-    quantized  types that store real numbers
+    options    the schema's name of the operator's options table; empty if the operator has no options
+    plain      the types of plain numbers that the kernel takes as data
+    quantized  the types of quantized data that the kernel takes
     result     the scale and the zero point that a quantized result must have, by type
-    versions   of the operator by the type of its data, where it is not 1
-    wide       the version for data of more than four dimensions, where that needs one
-    data       which input's type counts
+    versions   the operator's version by the type of its data, if it is not 1
+    wide       the least version for data of more than four dimensions
+    data       the index of the input whose type selects the kernel
     keeps      whether a quantized result has the parameters of the first input
-    most       dimensions of its data
+    most       the most dimensions of the data
     """
 
     options: str = ""
@@ -45,7 +45,7 @@ class Kernel:
     most: int = 8
 
     def version(self, dtype: str, rank: int) -> int:
-        """The version for data of a type and a number of dimensions."""
+        """Returns the operator's version for data of a type and a rank."""
         return max(self.versions.get(dtype, 1), self.wide if rank > 4 else 1)
 
 
@@ -53,7 +53,7 @@ BYTES = "int8 uint8"
 ALL = "int8 uint8 int16"
 NUMBERS = "float32 int32 int64"
 MOVED = "float32 float16 int8 uint8 int16 int32 int64 bool"
-"""What most operators move that only move."""
+"""The types that most data-movement operators take."""
 ANYTHING = "float32 float16 float64 int8 uint8 int16 int32 int64 uint16 uint32 uint64 bool"
 SECOND_THIRD = {"int8": 2, "int16": 3}
 SECOND = {"int8": 2}
@@ -68,7 +68,7 @@ KERNELS: Mapping[str, Kernel] = {
     "ADD": Kernel("AddOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 3, "int64": 4}),
     "SUB": Kernel("SubOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 5, "int64": 4}, wide=3),
     "MUL": Kernel("MulOptions", NUMBERS, ALL, versions={"int8": 2, "int16": 4, "int64": 5}),
-    "DIV": Kernel("DivOptions", "float32 int32", wide=2),  # on quantized ones it leaves 0 and far quotients open
+    "DIV": Kernel("DivOptions", "float32 int32", wide=2),  # on quantized data, 0 and large quotients are undefined
     "MAXIMUM": Kernel("MaximumMinimumOptions", f"{NUMBERS} {ALL}", ALL, versions={"int8": 2, "int16": 4}, wide=3,
                       keeps=True),
     "MINIMUM": Kernel("MaximumMinimumOptions", f"{NUMBERS} {ALL}", ALL, versions={"int8": 2, "int16": 4}, wide=3,
@@ -158,6 +158,6 @@ KERNELS: Mapping[str, Kernel] = {
 
 
 def takes(kind: str, dtype: np.dtype[np.generic], quantized: bool) -> bool:
-    """Whether an operator has a kernel for data of a type."""
+    """Whether LiteRT has a kernel of the operator for data of a type, quantized or plain."""
     kernel = KERNELS[kind]
     return is_numpys_own(dtype) and dtype.name in (kernel.quantized if quantized else kernel.plain).split()

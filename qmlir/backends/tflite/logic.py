@@ -1,4 +1,4 @@
-"""Operations on bits: the logical ones of i1, and of integers what TFLite has."""
+"""Forms of logical operations on i1 and of bitwise operations on integers."""
 
 import numpy as np
 
@@ -16,13 +16,13 @@ LOGICAL: dict[type[BitwiseOp], str] = {nn.AndOp: "LOGICAL_AND", nn.OrOp: "LOGICA
 
 @exports(*LOGICAL)
 def logical(op: BitwiseOp, values: Values) -> None:
-    """One operator on i1."""
+    """Writes one operator on i1."""
     one(LOGICAL[type(op)], op, values)
 
 
 @exports(nn.XorOp)
 def xor(op: nn.XorOp, values: Values) -> None:
-    """BITWISE_XOR; two of i1 that differ."""
+    """Writes BITWISE_XOR on integers, NOT_EQUAL on i1."""
     if values.form(op.y).dtype == BOOL:
         one("NOT_EQUAL", op, values)
     else:
@@ -31,7 +31,7 @@ def xor(op: nn.XorOp, values: Values) -> None:
 
 @exports(nn.NotOp)
 def invert(op: nn.NotOp, values: Values) -> None:
-    """LOGICAL_NOT; of integers BITWISE_XOR with all bits."""
+    """Writes LOGICAL_NOT on i1, BITWISE_XOR with all bits set on integers."""
     x = values.stored(op.x)
     if x.dtype == BOOL:
         one("LOGICAL_NOT", op, values)
@@ -42,5 +42,5 @@ def invert(op: nn.NotOp, values: Values) -> None:
 
 @exports(nn.ShiftLeftOp, nn.ShiftRightOp)
 def shift(op: ShiftOp, values: Values) -> None:
-    """TFLite's only shift, RIGHT_SHIFT, leaves open what a count beyond the width means."""
+    """Raises NoForm: TFLite's only shift, RIGHT_SHIFT, does not define counts beyond the width."""
     raise NoForm("must be an operation that TFLite has", op.name, "multiply or divide by a power of two")

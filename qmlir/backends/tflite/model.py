@@ -1,4 +1,4 @@
-"""A finished graph as a file: what is needed of it, names for everything, and the flatbuffer."""
+"""Writes a finished graph as a file: drops unneeded operators, names all tensors, and builds the flatbuffer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,36 +16,36 @@ from qmlir.files import write_whole
 from qmlir.signature import Signature, TensorSpec
 
 schema: Any = tflite
-"""The bindings, which carry no types."""
+"""The schema's Python bindings, which have no type annotations."""
 
 VERSION = 3
 IDENTIFIER = b"TFL3"
 SIGNATURE = "serving_default"
 PRODUCER = "qmlir"
 ALIGNMENT = 16
-"""Where constants begin, as the schema asks."""
+"""The alignment of constants in bytes, as the schema requires."""
 
 LARGEST = 2**31 - 2**24
-"""Bytes of constants that a file may hold; a flatbuffer ends at 2^31."""
+"""The most bytes of constants in a file; a flatbuffer has at most 2^31 bytes."""
 
 OLD_CODES = 127
-"""What stands in the byte that once held an operator's number, where that is more."""
+"""The value of the deprecated one-byte operator code for operators whose code does not fit."""
 
 
 def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path) -> list[Path]:
-    """Writes a graph.
+    """Writes a graph as a TFLite file.
 
     Args:
-        graph: Its inputs are the signature's, in order.
+        graph: The graph; its inputs are those of the signature, in order.
         outputs: One tensor for each output of the signature.
-        signature: The names of both.
+        signature: The names of the inputs and outputs.
         path: The file.
 
     Returns:
         The file written.
 
     Raises:
-        FileError: It cannot be written, or would be too large for a flatbuffer.
+        FileError: The file cannot be written, or would be too large for a flatbuffer.
         NoForm: A tensor is of a type that TFLite lacks.
     """
     ends = _ends(graph, outputs, signature)
@@ -60,7 +60,7 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
 
 
 def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list[Tensor]:
-    """A tensor for each output: one that is an input, a constant or another output too is copied."""
+    """Returns a tensor for each output; copies a tensor that is also an input, a constant or another output."""
     ends: list[Tensor] = []
     for tensor, spec in zip(outputs, signature.outputs, strict=True):
         graph.scope = spec.name
@@ -69,7 +69,7 @@ def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list
 
 
 def _needed(operators: Sequence[Operator], ends: Sequence[Tensor]) -> list[Operator]:
-    """The operators that an output needs, in order."""
+    """Returns the operators that the outputs depend on, in order."""
     wanted, found = set(ends), list[Operator]()
     for operator in reversed(operators):
         if wanted & set(operator.outputs):
@@ -81,7 +81,7 @@ def _needed(operators: Sequence[Operator], ends: Sequence[Tensor]) -> list[Opera
 def _names(
     inputs: Sequence[Tensor], ends: Sequence[Tensor], tensors: Sequence[Tensor], signature: Signature
 ) -> dict[Tensor, str]:
-    """The name of each tensor; an output that is called as an input is yields."""
+    """Returns a unique name for each tensor; if an output has the name of an input, the output gets a suffix."""
     names, taken = dict[Tensor, str](), set[str]()
     specs: list[tuple[Tensor, TensorSpec]] = [
         *zip(inputs, signature.inputs, strict=True), *zip(ends, signature.outputs, strict=True)
@@ -98,7 +98,7 @@ def _names(
 
 
 class _Writer:
-    """The writing of one file: everything in a flatbuffer is written before what refers to it."""
+    """Writes one flatbuffer; each object in it must be written before the objects that refer to it."""
 
     def __init__(self, tensors: Sequence[Tensor], names: Mapping[Tensor, str]):
         size = sum(t.data.nbytes for t in tensors if t.data is not None)
@@ -109,7 +109,7 @@ class _Writer:
     def model(
         self, operators: Sequence[Operator], inputs: Sequence[Tensor], ends: Sequence[Tensor], signature: Signature
     ) -> bytes:
-        """The file."""
+        """Returns the bytes of the file."""
         codes = list(dict.fromkeys((o.kind, o.version) for o in operators))
         buffers, places = [self.table("Buffer", {})], list[int]()  # the first buffer is empty, as the schema asks
         for tensor in self.tensors:
@@ -131,7 +131,7 @@ class _Writer:
         return bytes(self.builder.Output())
 
     def content(self, tensor: Tensor) -> int:
-        """The bytes of a constant."""
+        """Writes the aligned bytes of a constant and returns their offset."""
         assert tensor.data is not None
         data = tensor.data.tobytes()
         self.builder.Prep(ALIGNMENT, len(data))
@@ -153,7 +153,7 @@ class _Writer:
         })  # fmt: skip
 
     def operator(self, operator: Operator, code: int) -> int:
-        """An operator; options that are lists are vectors of int32."""
+        """Writes an operator and returns its offset; list options become vectors of int32."""
         kind, given = KERNELS[operator.kind].options, dict[str, Any]()
         if kind:
             values = {k: self.ints(v) if isinstance(v, list) else v for k, v in operator.options.items()}  # pyright: ignore[reportUnknownArgumentType]
@@ -181,10 +181,10 @@ class _Writer:
             "SignatureKey": self.builder.CreateString(SIGNATURE), "SubgraphIndex": 0,
         })  # fmt: skip
 
-    # The bindings' functions
+    # Wrappers of the bindings' functions
 
     def table(self, kind: str, values: Mapping[str, Any]) -> int:
-        """A table of the schema with the fields given."""
+        """Writes a table of the schema with these fields and returns its offset."""
         function: Callable[[str], Any] = lambda name: getattr(schema, f"{kind}{name}")  # noqa: E731
         function("Start")(self.builder)
         for name, value in values.items():
@@ -205,10 +205,10 @@ class _Writer:
 
 
 def type_code(tensor: Tensor) -> int:
-    """The schema's number of a tensor's element type.
+    """Returns the schema's TensorType of a tensor.
 
     Raises:
-        NoForm: It has none.
+        NoForm: The schema lacks the element type.
     """
     code = getattr(schema.TensorType, tensor.dtype.name.upper(), None)
     if code is None:

@@ -1,4 +1,4 @@
-"""Normalizations along an axis: SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION, others of several operators on floats."""
+"""Forms of normalizations: SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION and LRN; others as several operators on floats."""
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.exporters import exports
@@ -11,19 +11,19 @@ from qmlir.dialects.nn.normalization import ExponentialsOp, OverTrailingOp
 
 @exports(nn.SoftmaxOp)
 def softmax(op: nn.SoftmaxOp, values: Values) -> None:
-    """SOFTMAX along the last axis; for another one it is moved there and back."""
+    """Writes SOFTMAX, which works along the last axis; another axis is transposed there and back."""
     _along_last(op, op.axis.value.data, values, "SOFTMAX", {"Beta": 1.0})
 
 
 @exports(nn.LogSoftmaxOp)
 def log_softmax(op: nn.LogSoftmaxOp, values: Values) -> None:
-    """LOG_SOFTMAX along the last axis; for another one it is moved there and back."""
+    """Writes LOG_SOFTMAX, which works along the last axis; another axis is transposed there and back."""
     _along_last(op, op.axis.value.data, values, "LOG_SOFTMAX", {})
 
 
 @exports(nn.LpNormalizationOp)
 def lp_normalization(op: nn.LpNormalizationOp, values: Values) -> None:
-    """L2_NORMALIZATION along the last axis; of p = 1 a quotient."""
+    """Writes L2_NORMALIZATION for p = 2, and x / Σ|x| for p = 1."""
     if op.p.value.data == 2:
         _along_last(op, op.axis.value.data, values, "L2_NORMALIZATION", {})
         return
@@ -54,7 +54,7 @@ def _reduced(graph: Graph, kind: str, x: Tensor, axes: list[int]) -> Tensor:
 
 @exports(nn.LayerNormOp)
 def layer_norm(op: nn.LayerNormOp, values: Values) -> None:
-    """(x − m) · 1 / √(v + epsilon)."""
+    """Writes (x − mean) / √(variance + epsilon)."""
     graph, x = values.graph, values.real(op.x)
     centred = graph.pointwise("SUB", x, _reduced(graph, "MEAN", x, _axes(op)))
     values.define(op.y, _by_size(graph, centred, op))
@@ -62,7 +62,7 @@ def layer_norm(op: nn.LayerNormOp, values: Values) -> None:
 
 @exports(nn.RMSNormOp)
 def rms_norm(op: nn.RMSNormOp, values: Values) -> None:
-    """x · 1 / √(mean(x²) + epsilon)."""
+    """Writes x / √(mean(x²) + epsilon)."""
     values.define(op.y, _by_size(values.graph, values.real(op.x), op))
 
 
@@ -71,7 +71,7 @@ def _axes(op: OverTrailingOp) -> list[int]:
 
 
 def _by_size(graph: Graph, x: Tensor, op: OverTrailingOp) -> Tensor:
-    """x divided by the root of the mean of its squares."""
+    """Returns x / √(mean(x²) + epsilon)."""
     mean = _reduced(graph, "MEAN", graph.pointwise("MUL", x, x), _axes(op))
     steadied = graph.pointwise("ADD", mean, graph.number(op.epsilon.value.data, x))
     return graph.pointwise("MUL", x, graph.pointwise("RSQRT", steadied))
@@ -79,10 +79,10 @@ def _by_size(graph: Graph, x: Tensor, op: OverTrailingOp) -> Tensor:
 
 @exports(nn.LocalResponseNormalizationOp)
 def local_response_normalization(op: nn.LocalResponseNormalizationOp, values: Values) -> None:
-    """LOCAL_RESPONSE_NORMALIZATION, whose neighbours are as many on both sides.
+    """Writes LOCAL_RESPONSE_NORMALIZATION, whose window has the same number of channels on both sides.
 
     Raises:
-        NoForm: They are not, or the operand is no image.
+        NoForm: The window's size is even, or the operand is not of rank 4.
     """
     size, rank = op.size.value.data, len(shape_of(op.x))
     if size % 2 == 0 or rank != 4:

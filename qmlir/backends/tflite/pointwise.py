@@ -1,4 +1,4 @@
-"""Operations on single elements: one operator each, a table of bytes, or several on floats."""
+"""Helpers for forms of elementwise operations: one operator, a lookup table of bytes, or several float operators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +16,14 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.quantized_values import domain_bounds
 
 REFUSING = ("SQRT", "RSQRT")
-"""Operators that LiteRT refuses to run on integers below 0; on others it computes something."""
+"""Operators that LiteRT refuses to run if a stored integer represents a number below 0; other operators run anyway."""
 
 
 def one(kind: str, op: Operation, values: Values, options: Options | None = None) -> None:
-    """An operation that is one operator, on bytes that it has no kernel for a table."""
+    """Writes an operation as one operator, or as a lookup table if LiteRT has no kernel for its bytes.
+
+    The operator works on stored integers if there is a kernel for them, else on floats.
+    """
     if values.has_integers(kind, op, op.operands):
         inputs = [values.stored(o) for o in op.operands]
         if kind in REFUSING:
@@ -32,7 +35,14 @@ def one(kind: str, op: Operation, values: Values, options: Options | None = None
 
 
 def within_domain(x: Tensor, operand: SSAValue, op: Operation, values: Values) -> Tensor:
-    """The argument of a function, an operand's integers or real numbers, clamped where integers exceed its domain."""
+    """Clamps the argument of a function to the function's domain if the operand's storage range reaches beyond it.
+
+    Args:
+        x: The tensor of the operand's stored integers or real numbers.
+        operand: The operand.
+        op: The function.
+        values: The values of the function.
+    """
     element = element_of(operand)
     if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
         return x
@@ -40,9 +50,9 @@ def within_domain(x: Tensor, operand: SSAValue, op: Operation, values: Values) -
 
 
 def several(op: Operation, values: Values, form: Callable[..., Tensor], *more: Any) -> None:
-    """An operation of bytes that is a table, else one whose result `form` makes of the real values of its operands.
+    """Writes an operation as a lookup table if it maps bytes, else as the float operators that `form` adds.
 
-    A clamp comes behind it.
+    `form` gets the graph, the real values of the operands, and `more`. The operation's fused clamp follows it.
     """
     if tabled(op, values):
         return

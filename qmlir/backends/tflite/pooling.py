@@ -1,4 +1,4 @@
-"""Pools over windows and over images."""
+"""Forms of pools over windows and over whole images."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _options(op: WindowPoolOp, padding: int) -> Options:
 
 @exports(nn.MaxPool2DOp)
 def max_pool2d(op: nn.MaxPool2DOp, values: Values) -> None:
-    """MAX_POOL_2D; padding that has no name is elements that no other is less than."""
+    """Writes MAX_POOL_2D; padding that is neither SAME nor VALID becomes a pad with the type's least value."""
     x, named = values.stored(op.x), padding_name(op, shape_of(op.x), op.window_values())
     options = _options(op, VALID if named is None else named)
     if named is None:
@@ -35,10 +35,11 @@ def max_pool2d(op: nn.MaxPool2DOp, values: Values) -> None:
 
 @exports(nn.AveragePool2DOp)
 def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
-    """AVERAGE_POOL_2D, whose padding does not count; where it does, it is zeros around the image.
+    """Writes AVERAGE_POOL_2D, in whose means padding does not count.
 
-    Padding that does not count and has no name is none around pieces of the image, of whose windows each lies inside.
-    Of floats it is zeros too, and means of all are made means of those inside.
+    If padding counts, the image is padded with zeros first. If padding does not count and is neither SAME nor VALID,
+    there are two cases. A quantized image is cut into pieces whose windows need no padding. A float image is padded
+    with zeros, and each mean is multiplied by the window's size over the number of its elements inside the image.
     """
     named = padding_name(op, shape_of(op.x), op.window_values())
     if named == VALID or (named is not None and not bool(op.count_include_pad)):
@@ -56,11 +57,11 @@ def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
 
 
 Piece = tuple[int, int, int]
-"""Along an axis: the first element, the number of elements, and how many of them each window has."""
+"""A part of an axis: the first element, the number of elements, and the size of its windows."""
 
 
 def _in_pieces(op: nn.AveragePool2DOp, values: Values) -> None:
-    """A pool of each piece of the image, and their results side by side."""
+    """Pools each piece of the image without padding and concatenates the results."""
     graph, x, channels, options = values.graph, values.stored(op.x), shape_of(op.x)[3], _options(op, VALID)
     rows, columns = (_pieces(op, axis) for axis in (0, 1))
 
@@ -77,7 +78,12 @@ def _in_pieces(op: nn.AveragePool2DOp, values: Values) -> None:
 
 
 def _pieces(op: nn.AveragePool2DOp, axis: int) -> list[Piece]:
-    """Where windows lie along rows or columns: one piece for all that are whole, one for each that is not."""
+    """Returns the pieces of an axis: one for all windows inside the image, one for each window that the border cuts.
+
+    Args:
+        op: The pool.
+        axis: 0 for rows, 1 for columns.
+    """
     size, window, stride = shape_of(op.x)[1 + axis], op.window_values()[axis], op.stride_values()[axis]
     starts = [i * stride - op.padding_values()[2 * axis] for i in range(shape_of(op.y)[1 + axis])]
     whole = [start for start in starts if 0 <= start <= size - window]
@@ -90,5 +96,5 @@ def _pieces(op: nn.AveragePool2DOp, axis: int) -> list[Piece]:
 
 @exports(nn.GlobalAveragePoolOp)
 def global_average_pool(op: nn.GlobalAveragePoolOp, values: Values) -> None:
-    """MEAN over rows and columns."""
+    """Writes MEAN over rows and columns."""
     values.compute(op, "MEAN", [op.x], {"KeepDims": True}, [values.graph.indices([1, 2])])

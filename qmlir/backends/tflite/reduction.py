@@ -1,4 +1,4 @@
-"""Reductions along axes, which stay as dimensions of size 1, and what is gathered up on the way."""
+"""Forms of reductions, whose axes stay as dimensions of size 1, of arg-max and arg-min, and of cumulative sums."""
 
 from math import prod
 
@@ -27,15 +27,15 @@ OF_BOOLEANS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 ARGUMENTS: dict[type[ArgumentOp], str] = {nn.ArgMaxOp: "ARG_MAX", nn.ArgMinOp: "ARG_MIN"}
 
 ONES = (INT8, UINT8)
-"""Types that sums of products with ones are sums of."""
+"""Types whose quantized sums are written as convolutions with weights of 1."""
 
 INT64 = 4
-"""In the schema."""
+"""The schema's TensorType INT64."""
 
 
 @exports(*REDUCTIONS)
 def reduce(op: ReductionOp, values: Values) -> None:
-    """One operator; none where there is no axis."""
+    """Writes one operator, no operator if there are no axes, and a convolution for sums of quantized bytes."""
     x, kind = values.stored(op.x), REDUCTIONS[type(op)]
     if not op.axes.get_values():
         values.hold(op.y, x)
@@ -50,9 +50,11 @@ def reduce(op: ReductionOp, values: Values) -> None:
 
 
 def _sum_of_bytes(op: ReductionOp, x: Tensor, values: Values) -> Tensor:
-    """DEPTHWISE_CONV_2D with weights of 1, [1, reduced, 1, kept after], on an image whose rows are what is reduced.
+    """Adds a sum of quantized bytes as a DEPTHWISE_CONV_2D with weights of 1 and returns its result.
 
-    LiteRT's SUM is none of numbers: its reference kernel adds signed bytes as they are stored, and wraps around.
+    The image is [kept before, reduced, 1, kept after], where each part joins dimensions of x, and the weights are
+    [1, reduced, 1, kept after]. LiteRT's SUM does not give the sum of the real numbers: its reference kernel adds the
+    stored signed bytes and wraps around.
     """
     graph, axes = values.graph, op.axes.get_values()
     before = [axis for axis in range(axes[0])]
@@ -69,7 +71,7 @@ def _sum_of_bytes(op: ReductionOp, x: Tensor, values: Values) -> Tensor:
 
 @exports(*ARGUMENTS)
 def argument(op: ArgumentOp, values: Values) -> None:
-    """One operator, which drops the axis; the last of several is the first backwards."""
+    """Writes one operator, which removes the axis, and a reshape; for the last of equal extremes, on reversed data."""
     graph, x, axis = values.graph, values.stored(op.x), op.axis.value.data
     if bool(op.last):
         x = graph.operator("REVERSE_V2", [x, graph.indices([axis])], x.form)
@@ -83,7 +85,7 @@ def argument(op: ArgumentOp, values: Values) -> None:
 
 @exports(nn.CumulativeSumOp)
 def cumulative_sum(op: nn.CumulativeSumOp, values: Values) -> None:
-    """CUMSUM."""
+    """Writes CUMSUM."""
     x, axis = values.stored(op.x), values.graph.indices([op.axis.value.data])
     options = {"Exclusive": bool(op.exclusive), "Reverse": bool(op.reverse)}
     values.hold(op.y, values.graph.operator("CUMSUM", [x, axis], values.form(op.y), options))
@@ -91,5 +93,5 @@ def cumulative_sum(op: nn.CumulativeSumOp, values: Values) -> None:
 
 @exports(nn.CumulativeProductOp)
 def cumulative_product(op: CumulativeOp, values: Values) -> None:
-    """TFLite has none."""
+    """Raises NoForm: TFLite has no cumulative product."""
     raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")

@@ -1,4 +1,8 @@
-"""Images of another size: TFLite's operators where the tables of neighbours are theirs, else weighted sums."""
+"""Forms of resizing: TFLite's operators if they compute the same weights, else weighted sums of gathered elements.
+
+nn.resize has, for each axis, tables of taps and weights [O, T]: output element o is the weighted sum of T input
+elements (its taps).
+"""
 
 from collections.abc import Iterator
 
@@ -11,15 +15,15 @@ from qmlir.dialects import nn
 from qmlir.dialects.interfaces import Array, shape_of
 
 EPSILON = 1e-6
-"""How far weights may lie from TFLite's, which are float32."""
+"""The most by which weights may differ from TFLite's, which are float32."""
 
 MODES = ((False, False), (True, False), (False, True))
-"""(align_corners, half_pixel_centers)."""
+"""TFLite's modes: (align_corners, half_pixel_centers)."""
 
 
 @exports(nn.ResizeOp)
 def resize(op: nn.ResizeOp, values: Values) -> None:
-    """RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR; else GATHER, MUL and ADD for each neighbour."""
+    """Writes RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR if its weights match, else GATHER, MUL and ADD for each tap."""
     image, result = shape_of(op.x), shape_of(op.y)
     wanted = {axis: _dense(taps, weights, image[axis]) for axis, taps, weights in op.tables()}
     if len(image) == 4 and set(wanted) <= {1, 2}:
@@ -27,7 +31,7 @@ def resize(op: nn.ResizeOp, values: Values) -> None:
             if all(np.allclose(tables[a], wanted.get(a, np.eye(image[a])), rtol=0, atol=EPSILON) for a in (1, 2)):
                 size = values.graph.indices(result[1:3])
                 if kind == "RESIZE_BILINEAR" and values.form(op.x).parameters != values.form(op.y).parameters:
-                    # Its kernels keep the scale: a change of it behind them would round a second time.
+                    # The integer kernels keep the input's scale: a requantization behind them would round again.
                     x = values.real(op.x)
                     values.define(op.y, values.graph.operator(kind, [x, size], x.form.shaped(result), options))
                 else:
@@ -40,7 +44,7 @@ def resize(op: nn.ResizeOp, values: Values) -> None:
 
 
 def _operators(image: tuple[int, ...], result: tuple[int, ...]) -> Iterator[tuple[str, Options, dict[int, Array]]]:
-    """TFLite's operators with their options, and the weights [O, I] along rows and columns that they stand for."""
+    """Yields TFLite's operators with their options and the weights [O, I] that they use along rows and columns."""
     for kind, table in (("RESIZE_BILINEAR", _linear), ("RESIZE_NEAREST_NEIGHBOR", _nearest)):
         for align, half in MODES:
             options = {"AlignCorners": align, "HalfPixelCenters": half}
@@ -48,7 +52,7 @@ def _operators(image: tuple[int, ...], result: tuple[int, ...]) -> Iterator[tupl
 
 
 def _dense(taps: Array, weights: Array, size: int) -> Array:
-    """Taps and weights [O, T] as weights [O, I] of all elements."""
+    """Converts taps and weights [O, T] to dense weights [O, I] over all input elements."""
     dense = np.zeros((len(taps), size))
     np.add.at(dense, (np.arange(len(taps))[:, None], taps), weights)
     return dense
@@ -73,7 +77,7 @@ def _nearest(size: int, length: int, align: bool, half: bool) -> Array:
 
 
 def _along(graph: Graph, x: Tensor, axis: int, taps: Array, weights: Array) -> Tensor:
-    """One axis; taps and weights are [O, T]."""
+    """Returns x resized along one axis by taps and weights [O, T]."""
     total: Tensor | None = None
     form = x.form.shaped((*x.shape[:axis], len(taps), *x.shape[axis + 1 :]))
     for t in range(taps.shape[1]):

@@ -1,4 +1,4 @@
-"""What TFLite has no form of: samples at computed places, and the places of a pool's maxima."""
+"""Operations that TFLite lacks: samples of images at computed places, and the places of a pool's maxima."""
 
 from xdsl.ir import Operation
 
@@ -10,5 +10,5 @@ from qmlir.dialects import nn
 
 @exports(nn.SampleOp, nn.MaxPoolIndices2DOp)
 def missing(op: Operation, values: Values) -> None:
-    """Refused."""
+    """Raises NoForm: TFLite lacks the operation."""
     raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")

@@ -1,4 +1,4 @@
-"""Functions of one byte that LiteRT has no kernel on integers for: elements of a constant table, one for each byte."""
+"""Lookup tables for functions of quantized bytes that have no integer kernel in LiteRT."""
 
 import numpy as np
 from xdsl.ir import Operation
@@ -16,10 +16,11 @@ BYTES = (INT8, UINT8)
 
 
 def tabled(op: Operation, values: Values) -> bool:
-    """Writes an operation as GATHER from a table of its rounded results; false where it is none of exact bytes.
+    """Writes an operation as GATHER from a table of its 256 rounded results; returns False if a table does not fit.
 
-    Where LiteRT's numerics have a way of their own for a function, an exact table is not what they compute; nor is it
-    what the model computes on floats.
+    A table fits a function from quantized bytes to quantized bytes for which LiteRT has no integer kernel. If LiteRT
+    has a kernel, its results may differ from the table's exact results. If the source model computes the function on
+    floats (ON_FLOATS), the table does not fit either.
     """
     if not isinstance(op, FunctionOp) or ON_FLOATS in op.attributes:
         return False
@@ -35,7 +36,7 @@ def tabled(op: Operation, values: Values) -> bool:
 
 
 def _results(op: FunctionOp, values: Values) -> Array:
-    """The stored result for each byte, from the least on; [256]."""
+    """Returns the stored result for each byte in ascending order, [256]."""
     data, result = uniform(op.x), uniform(op.y)
     limits = np.iinfo(data.numpy_dtype)
     found = tables.lookup_table(
@@ -52,7 +53,7 @@ def _results(op: FunctionOp, values: Values) -> Array:
 
 
 def _places(x: Tensor, values: Values) -> Tensor:
-    """Where in a table the result for each byte stands."""
+    """Returns the table index of each stored byte."""
     graph, places = values.graph, values.graph.converted(x, INDEX)
     least = int(np.iinfo(x.dtype).min)
     return graph.pointwise("ADD", places, graph.number(-least, places)) if least else places

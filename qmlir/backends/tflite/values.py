@@ -1,9 +1,10 @@
-"""The values of a module as tensors of a TFLite graph: how each is stored, and the operators between two ways.
+"""The values of a module as tensors of a TFLite graph: the storage of each value, and the casts between storages.
 
-A quantized value is the integers that it stores; who computes on floats reads it behind a DEQUANTIZE, and what was
-computed on floats is stored behind a QUANTIZE. Unsigned bytes stay as they are in a network that has nothing else, as
-in older files, for which LiteRT has kernels of their own; beside signed ones they are stored as signed bytes, every
-integer and zero point 128 less, and only inputs and outputs keep the type that the signature says.
+A quantized value is stored as its integers. A float operator reads it behind a DEQUANTIZE, and the result of a float
+operator is stored behind a QUANTIZE. If the network does not mix unsigned bytes with signed types, unsigned bytes are
+stored unchanged; LiteRT has kernels for such networks, since older files contain them. In a mixed network unsigned
+bytes are stored as signed bytes (`moves`): every integer and zero point is 128 less, and only inputs and outputs keep
+their declared type.
 """
 
 from collections.abc import Sequence
@@ -27,17 +28,17 @@ from qmlir.rewriting import tensor_name
 
 INT8, UINT8, INT16 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16))
 MOVED = 128
-"""What unsigned bytes lose when they are stored as signed ones."""
+"""The amount subtracted from unsigned bytes to store them as signed bytes."""
 
 BY_AXIS = 5
-"""The version of DEQUANTIZE that has scales along an axis."""
+"""The first version of DEQUANTIZE with scales along an axis."""
 
 
 class Values:
     """The tensors that hold the values of a function.
 
-    graph   where operators are added
-    moves   whether unsigned bytes are stored as signed ones
+    graph   the graph to which operators are added
+    moves   whether unsigned bytes are stored as signed bytes
     """
 
     def __init__(self, graph: Graph, moves: bool):
@@ -46,13 +47,13 @@ class Values:
         self._real: dict[SSAValue, Tensor] = {}
 
     # -----------------------------------------------------------------------------------------------------------
-    # How a value is stored
+    # Storage
 
     def form(self, value: SSAValue) -> Form:
-        """How a value is stored.
+        """Returns how a value is stored in the graph.
 
         Raises:
-            NoForm: TFLite has nothing like its type.
+            NoForm: TFLite cannot express the value's type.
         """
         form = declared(value)
         if form.parameters is None or not self.is_moved(form):
@@ -61,14 +62,14 @@ class Values:
         return Form(form.shape, INT8, replace(form.parameters, zero_points=points))
 
     def is_moved(self, form: Form) -> bool:
-        """Whether integers declared so are stored 128 less."""
+        """Whether integers of a declared form are stored as signed bytes, 128 less."""
         return self.moves and form.parameters is not None and form.dtype == UINT8
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
     def stored(self, value: SSAValue) -> Tensor:
-        """What stores a value: the integers of a quantized one, its elements of any other."""
+        """Returns the tensor that stores a value: the integers of a quantized value, else the elements."""
         if value not in self._stored:
             array = constant(value)
             assert array is not None, f"{value} is used before it is written"
@@ -79,7 +80,7 @@ class Values:
         return self._stored[value]
 
     def real(self, value: SSAValue) -> Tensor:
-        """The real numbers that a value stands for; plain ones as they are."""
+        """Returns the tensor of a value's real numbers, dequantized if the value is quantized."""
         element = element_of(value)
         if not isinstance(element, UniformType):
             return self.stored(value)
@@ -100,7 +101,7 @@ class Values:
     # Writing
 
     def hold(self, value: SSAValue, tensor: Tensor) -> None:
-        """Says which tensor stores a value."""
+        """Records the tensor that stores a value."""
         self._stored[value] = tensor
         if name := tensor_name(value):
             tensor.wanted = name
@@ -113,20 +114,20 @@ class Values:
         options: Options | None = None,
         extra: Sequence[Tensor] = (),
     ) -> None:
-        """The only result of an operation as one operator: on stored integers where LiteRT has a kernel for them.
+        """Writes an operation with one result as one operator, on stored integers if LiteRT has a kernel for them.
 
         Args:
-            op: Whose result it is; a fused clamp becomes a fused activation where that is the same.
-            kind: The operator.
-            operands: The values that it computes on.
-            options: Those that are not left at their defaults, without the activation.
-            extra: Inputs behind them.
+            op: The operation; its fused clamp becomes a fused activation if the two are equal.
+            kind: The schema's name of the operator.
+            operands: The values that the operator computes on.
+            options: The options that are not at their defaults, without the fused activation.
+            extra: The operator's inputs behind the operands.
         """
         read = self.stored if self.has_integers(kind, op, operands) else self.real
         self.finish(op, kind, [*map(read, operands), *extra], options)
 
     def has_integers(self, kind: str, op: Operation, operands: Sequence[SSAValue]) -> bool:
-        """Whether there is a kernel on what these operands of an operation store that has its result."""
+        """Whether LiteRT has a kernel that computes the operation's result from the stored elements of the operands."""
         form, kernel = self.form(op.results[0]), KERNELS[kind]
         if form.parameters is None:
             return True
@@ -145,7 +146,15 @@ class Values:
     def finish(
         self, op: Operation, kind: str, inputs: Sequence[Tensor], options: Options | None = None, version: int = 1
     ) -> None:
-        """The only result of an operation as an operator on tensors, of some version at least, and what follows it."""
+        """Writes an operation with one result as an operator on tensors, followed by its fused clamp and casts.
+
+        Args:
+            op: The operation.
+            kind: The schema's name of the operator.
+            inputs: The operator's inputs.
+            options: The options that are not at their defaults, without the fused activation.
+            version: The least version of the operator.
+        """
         value = op.results[0]
         form, kernel = self.form(value), KERNELS[kind]
         data = inputs[kernel.data]
@@ -154,7 +163,7 @@ class Values:
         if kernel.keeps and not plain:
             target = replace(form, parameters=data.form.parameters)
         bounds, given = real_bounds(op), dict(options or {})
-        if target.parameters not in (None, form.parameters):  # clamped once it is on its own scale
+        if target.parameters not in (None, form.parameters):  # clamped after the requantization to its own scale
             self.define(value, self.graph.operator(kind, inputs, target, given, version), bounds)
             return
         wanted = stored_bounds(element_of(value), target, bounds)
@@ -167,7 +176,13 @@ class Values:
             self.define(value, y)
 
     def define(self, value: SSAValue, y: Tensor, bounds: Bounds = (None, None)) -> None:
-        """Says which tensor holds a result, as real numbers or as integers of some scale; bounds are still to come."""
+        """Records the tensor of a result, after the QUANTIZE and the clamp that it needs.
+
+        Args:
+            value: The result.
+            y: The result as real numbers, or as integers of any scale.
+            bounds: The real bounds to which the result is still to be clamped.
+        """
         form = self.form(value)
         if form != y.form and form.parameters is not None:
             if name := tensor_name(value):
@@ -176,7 +191,7 @@ class Values:
         self.hold(value, self.bounded(y, stored_bounds(element_of(value), y.form, bounds)))
 
     def bounded(self, x: Tensor, bounds: Bounds) -> Tensor:
-        """Elements between bounds, which are stored integers of a quantized tensor."""
+        """Clamps a tensor to bounds, which are stored integers if the tensor is quantized."""
         for kind, limit in zip(("MAXIMUM", "MINIMUM"), bounds, strict=True):
             if limit is not None:
                 least = self.graph.constant(np.array(limit, x.dtype), x.form.parameters)
@@ -185,10 +200,10 @@ class Values:
 
 
 def declared(value: SSAValue) -> Form:
-    """How a value's type says that it is stored.
+    """Returns the storage that a value's type declares.
 
     Raises:
-        NoForm: TFLite has nothing like it.
+        NoForm: TFLite cannot express the type.
     """
     element = element_of(value)
     if not isinstance(element, UniformType):
@@ -216,16 +231,16 @@ def declared(value: SSAValue) -> Form:
 
 
 def parameters_of(element: UniformType) -> Parameters:
-    """Scales, as the float32 numbers that a file has, zero points and axis."""
+    """Returns the parameters of a quantized type, with the scales rounded to float32 as the file stores them."""
     scales = np.array(element.scales, np.float32).astype(np.float64)
     return Parameters(tuple(scales.tolist()), element.zero_points, element.axis)
 
 
 def constant(value: SSAValue) -> Array | None:
-    """The array of a constant; None for what is computed."""
+    """Returns the array of a constant; None for a computed value."""
     return value.owner.value.array if isinstance(value.owner, nn.ConstantOp) else None
 
 
 def real_bounds(op: Operation) -> Bounds:
-    """The bounds of an operation's fused clamp."""
+    """Returns the real bounds of an operation's fused clamp; None means unbounded."""
     return op.bounds() if isinstance(op, Clamped) else (None, None)

@@ -1,4 +1,4 @@
-"""Padding of windows: SAME and VALID, which TFLite has names for, and any other as an operator of its own."""
+"""Padding of sliding windows: SAME or VALID if it matches, else a separate PAD operator."""
 
 from collections.abc import Sequence
 from math import prod
@@ -11,11 +11,11 @@ from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.windows import WindowOp
 
 SAME, VALID = 0, 1
-"""Padding in the schema."""
+"""The codes of the schema's enumeration Padding."""
 
 
 def padding_name(op: WindowOp, image: Shape, window: tuple[int, int]) -> int | None:
-    """SAME or VALID, if the padding of a window on [N, H, W, C] is one of them."""
+    """Returns the code of SAME or VALID if it gives the window's padding on [N, H, W, C], else None."""
     top, bottom, left, right = op.padding_values()
     if not (top or bottom or left or right):
         return VALID
@@ -24,26 +24,29 @@ def padding_name(op: WindowOp, image: Shape, window: tuple[int, int]) -> int | N
 
 
 def same_padding(size: int, window: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Elements before and after an axis so that there are as many windows as strides; the odd one comes after."""
+    """Returns the elements to pad before and after an axis so that ceil(size / stride) windows fit.
+
+    If their number is odd, the additional element comes after the axis.
+    """
     windows = -(-size // stride)
     missing = max((windows - 1) * stride + (window - 1) * dilation + 1 - size, 0)
     return missing // 2, missing - missing // 2
 
 
 def padded(graph: Graph, x: Tensor, op: WindowOp, fill: float | None = None) -> Tensor:
-    """The image with the padding of a window around it: real zeros, or elements of one value."""
+    """Pads an image as a window requires, with real zeros or with `fill`, a stored element."""
     top, bottom, left, right = op.padding_values()
     return pad(graph, x, [(0, 0), (top, bottom), (left, right), (0, 0)], fill)
 
 
 def pad(graph: Graph, x: Tensor, amounts: list[tuple[int, int]], fill: float | None = None) -> Tensor:
-    """A tensor with elements around it.
+    """Pads a tensor.
 
     Args:
-        graph: Where the operator goes.
-        x: Any tensor; of a quantized one the zero point is what PAD takes.
-        amounts: Elements before and after, for each dimension.
-        fill: The element, a stored integer of a quantized tensor; None for real zeros.
+        graph: The graph to which the operator is added.
+        x: The tensor; for a quantized tensor PAD fills with the zero point.
+        amounts: The elements before and after, for each dimension.
+        fill: The padding element, a stored integer if the tensor is quantized; None for real zeros.
     """
     shape = tuple(low + size + high for size, (low, high) in zip(x.shape, amounts, strict=True))
     groups = _groups(amounts) if len(amounts) > KERNELS["PAD"].most else [[i] for i in range(len(amounts))]
@@ -57,7 +60,7 @@ def pad(graph: Graph, x: Tensor, amounts: list[tuple[int, int]], fill: float | N
 
 
 def _groups(amounts: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Dimensions, neighbours without padding together."""
+    """Groups the dimensions; neighbouring dimensions without padding share a group."""
     groups: list[list[int]] = []
     for i, amount in enumerate(amounts):
         if groups and amount == (0, 0) == amounts[groups[-1][0]]:
@@ -68,12 +71,12 @@ def _groups(amounts: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 def strides(op: WindowOp) -> Options:
-    """The options of a window's strides."""
+    """Returns the options for a window's strides."""
     down, right = op.stride_values()
     return {"StrideH": down, "StrideW": right}
 
 
 def dilations(op: WindowOp) -> Options:
-    """The options of a window's dilations."""
+    """Returns the options for a window's dilations."""
     down, right = op.dilation_values()
     return {"DilationHFactor": down, "DilationWFactor": right}
