@@ -1,15 +1,15 @@
-"""ONNX files of quantized and of float networks, for onnxruntime and other runtimes to run.
+"""Writes quantized and float networks as ONNX files, for onnxruntime and other runtimes.
 
-convert.py       a function → a file: the walk                exporters.py    the table: operation → nodes
-values.py        values as tensors: layout, integers          graph.py        tensors, nodes, what an opset allows
-model.py         names; the file, and weights beside it       pointwise.py    operations on single elements
+convert.py       the entry: a function → a file               exporters.py    the table: operation → its form
+values.py        values as tensors: layout, integers          graph.py        tensors, nodes, checks against the opset
+model.py         names; the file, and weights beside it       pointwise.py    elementwise operations
 
-The other files are the operator families. Every quantized tensor is a QuantizeLinear with the integers' exact scale and
-zero point, every reader of its real values a DequantizeLinear. Two folders have forms on integers, which come first in
-formats of their own:
+The other files are the operator families. A form is a function that writes an operation as ONNX nodes. Every quantized
+tensor is written by a QuantizeLinear with the exact scale and zero point of its integers, and its real values are read
+through a DequantizeLinear. Two folders hold forms on integers, which take precedence in formats of their own:
 
-qoperator/       QLinearConv and its kin: what onnxruntime computes in integers, and rounds its way
-arithmetic/      the operations of qint, sums and rounding spelled out: our bits, whatever the rounding
+qoperator/       onnx-qoperator: QLinearConv and similar operators, which onnxruntime computes in integers and rounds
+arithmetic/      onnx-integer: the operations of qint, with their rounding written as nodes: the compiler's exact bits
 """
 
 from qmlir.backends.onnx_qdq.convert import DEFAULT_OPSET, export_onnx

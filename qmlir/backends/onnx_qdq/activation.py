@@ -1,4 +1,4 @@
-"""Activations: those that ONNX has under a name, the few that are several nodes, and the changes of scale."""
+"""Forms of activations, clamps and requantization, as one ONNX node or as several."""
 
 import numpy as np
 
@@ -26,25 +26,25 @@ NAMED: dict[type[UnaryOp], tuple[str, dict[str, str]]] = {
     nn.ThresholdedReluOp: ("ThresholdedRelu", {"alpha": "alpha"}),
     nn.ShrinkOp: ("Shrink", {"bias": "bias", "lambd": "threshold"}),
 }
-"""Operation → ONNX's operator, and the property behind each of its attributes."""
+"""Operation → (ONNX's operator, its attributes: ONNX's name → the operation's property)."""
 
 
 @exports(*NAMED)
 def named(op: UnaryOp, values: Values) -> None:
-    """An operation that is one node."""
+    """Writes the operation as one node."""
     kind, attributes = NAMED[type(op)]
     unary(kind, op, values, **{name: getattr(op, own).value.data for name, own in attributes.items()})
 
 
 @exports(nn.GeluOp)
 def gelu(op: nn.GeluOp, values: Values) -> None:
-    """Gelu."""
+    """Writes Gelu."""
     unary("Gelu", op, values, approximate="tanh" if bool(op.tanh) else None)
 
 
 @exports(nn.SwishOp)
 def swish(op: nn.SwishOp, values: Values) -> None:
-    """x · sigmoid(alpha · x), node by node: onnxruntime has Sigmoid for more types than Swish."""
+    """Writes x · sigmoid(alpha · x) as three nodes: onnxruntime has Sigmoid for more types than Swish."""
     graph, order = values.graph, values.order(op.x)
     x = values.real(op.x, order)
     scaled = graph.node("Mul", x, graph.constant(np.array(op.alpha.value.data, x.dtype)))
@@ -53,19 +53,19 @@ def swish(op: nn.SwishOp, values: Values) -> None:
 
 @exports(nn.ReluOp)
 def relu(op: nn.ReluOp, values: Values) -> None:
-    """Relu; the identity on unsigned integers."""
+    """Writes Relu, or Identity on unsigned integers."""
     unary("Identity" if op.unsigned else "Relu", op, values)
 
 
 @exports(nn.ClampOp)
 def clamp(op: nn.ClampOp, values: Values) -> None:
-    """Its bounds are those of a fused clamp."""
+    """Writes a clamp as the bounds of its result."""
     _as_it_is(op, values)
 
 
 @exports(nn.RequantizeOp)
 def requantize(op: nn.RequantizeOp, values: Values) -> None:
-    """The cast from one quantized type and the cast to another."""
+    """Writes a requantization as the cast from one quantized type and the cast to the other."""
     _as_it_is(op, values)
 
 

@@ -1,4 +1,4 @@
-"""Between element types, and between real values and the integers that store them."""
+"""Forms of casts: between element types, and between real values and stored integers."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from qmlir.rewriting import tensor_name
 
 @exports(nn.CastOp)
 def cast(op: nn.CastOp, values: Values) -> None:
-    """Cast, which leaves open what becomes of a float beyond the range of an integer."""
+    """Writes Cast; its result is undefined for a float beyond the range of an integer type."""
     order, dtype = values.order(op.x), stored_dtype(op.y)
     saturate = 0 if not bool(op.saturate) and dtype.name.startswith("float8") else None
     x = _within(dtype, op.x, values.stored(op.x, order), values)
@@ -27,10 +27,10 @@ def cast(op: nn.CastOp, values: Values) -> None:
 
 
 def _within(dtype: np.dtype[Any], value: SSAValue, x: Tensor, values: Values) -> Tensor:
-    """Clips the real values of a quantized tensor to the range of an integer type if its storage reaches beyond.
+    """Clips the real values of a quantized tensor to an integer type's range if the stored range reaches beyond it.
 
-    Quantization alone takes 255 to 256 where the scale is 4, which Cast may make 0. Only the limits of types of 8 and
-    16 bits are numbers that float32 has.
+    Quantization alone can leave the range: with a scale of 4, 255 becomes 256, which Cast may turn into 0. The function
+    clips for integer types of half the float's width or less, because only their limits are exact in the float type.
     """
     element = element_of(value.owner.input) if isinstance(value.owner, DequantizeCastOp) else None
     if not isinstance(element, UniformType) or dtype.kind not in "iu" or dtype.itemsize > x.dtype.itemsize // 2:
@@ -49,7 +49,7 @@ def _within(dtype: np.dtype[Any], value: SSAValue, x: Tensor, values: Values) ->
 
 @exports(nn.BitcastOp)
 def bitcast(op: nn.BitcastOp, values: Values) -> None:
-    """BitCast."""
+    """Writes BitCast."""
     order, dtype = values.order(op.x), stored_dtype(op.y)
     y = values.graph.node("BitCast", values.stored(op.x, order), to=tensor_type(dtype), dtype=dtype)
     values.define(op.y, y, order)
@@ -57,7 +57,7 @@ def bitcast(op: nn.BitcastOp, values: Values) -> None:
 
 @exports(QuantizeCastOp)
 def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
-    """QuantizeLinear, and what the storage takes besides."""
+    """Writes QuantizeLinear, behind a Clip if the storage range is narrower than its type."""
     _require_uniform(op)
     order = values.order(op.input)
     x = values.bounded(op.result, values.real(op.input, order))
@@ -66,7 +66,7 @@ def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
 
 @exports(DequantizeCastOp)
 def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
-    """The value's DequantizeLinear, which other readers share."""
+    """Writes the value's DequantizeLinear, which all readers of its real values share."""
     _require_uniform(op)
     order = values.order(op.input)
     values.hold(op.result, values.real(op.input, order), order)
@@ -74,7 +74,7 @@ def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
 
 @exports(StorageCastOp)
 def storage_cast(op: StorageCastOp, values: Values) -> None:
-    """The same bits; ONNX says of integers that do not fit their new type that they keep their low bits."""
+    """Writes the same bits under another type, by Cast: ONNX's Cast between integers keeps the low bits."""
     _require_uniform(op)
     order, dtype = values.order(op.input), stored_dtype(op.result)
     stored = values.stored(op.input, order)

@@ -1,4 +1,4 @@
-"""Comparisons, and the choice between two tensors by them."""
+"""Forms of comparisons, and of the selection between two tensors by a condition."""
 
 from qmlir.backends.onnx_qdq.exporters import exports
 from qmlir.backends.onnx_qdq.graph import BOOL, Tensor
@@ -13,25 +13,25 @@ NAMED: dict[type[ComparisonOp], str] = {nn.EqualOp: "Equal", nn.LessOp: "Less", 
 
 @exports(*NAMED)
 def named(op: ComparisonOp, values: Values) -> None:
-    """An operation that is one node."""
+    """Writes the operation as one node."""
     several(op, values, lambda *x: values.graph.node(NAMED[type(op)], *x, dtype=BOOL))
 
 
 @exports(nn.IsNaNOp)
 def is_nan(op: nn.IsNaNOp, values: Values) -> None:
-    """IsNaN."""
+    """Writes IsNaN."""
     unary("IsNaN", op, values)
 
 
 @exports(nn.IsInfOp)
 def is_inf(op: nn.IsInfOp, values: Values) -> None:
-    """IsInf; the signs that count are attributes."""
+    """Writes IsInf; its attributes select the signs."""
     unary("IsInf", op, values, detect_negative=int(bool(op.negative)), detect_positive=int(bool(op.positive)))
 
 
 @exports(nn.WhereOp)
 def where(op: nn.WhereOp, values: Values) -> None:
-    """Where; of booleans, which onnxruntime's does not take, what it says in logic."""
+    """Writes Where; on booleans, which onnxruntime's Where does not take, And, Not and Or."""
     graph = values.graph
 
     def choice(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:

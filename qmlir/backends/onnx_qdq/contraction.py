@@ -1,4 +1,4 @@
-"""Contractions: Conv, Gemm and MatMul on real values; weights go from channels last to channels first here."""
+"""Forms of contractions: Conv, Gemm and MatMul on real values; filters become channels-first."""
 
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
@@ -18,11 +18,11 @@ from qmlir.rewriting import tensor_name
 
 IMAGES = channels_first(4)
 DEPTHWISE_FILTERS: Permutation = (3, 0, 1, 2)
-"""[1, KH, KW, C·m] as [C·m, 1, KH, KW]."""
+"""The permutation of depthwise filters from [1, KH, KW, C·m] to [C·m, 1, KH, KW]."""
 
 
 def window_attributes(op: WindowOp) -> Attributes:
-    """ONNX's attributes of a sliding window: padding is top, left, bottom, right."""
+    """Returns ONNX's attributes of a sliding window; its padding is [top, left, bottom, right]."""
     top, bottom, left, right = op.padding_values()
     given = {"strides": op.stride_values(), "dilations": op.dilation_values(), "pads": (top, left, bottom, right)}
     defaults = {"strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
@@ -31,14 +31,14 @@ def window_attributes(op: WindowOp) -> Attributes:
 
 @exports(nn.Conv2DOp)
 def conv2d(op: nn.Conv2DOp, values: Values) -> None:
-    """Conv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
+    """Writes Conv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
     _, *kernel, _ = shape_of(op.w)
     _convolve(op, values, IMAGES, kernel, op.group_count())
 
 
 @exports(nn.DepthwiseConv2DOp)
 def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: Values) -> None:
-    """Conv with as many groups as channels."""
+    """Writes Conv with one group per input channel."""
     _, *kernel, _ = shape_of(op.w)
     _convolve(op, values, DEPTHWISE_FILTERS, kernel, shape_of(op.x)[3])
 
@@ -60,25 +60,25 @@ def _convolve(
 
 @exports(nn.FullyConnectedOp)
 def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
-    """Gemm; its weights are [O, I] in both."""
+    """Writes Gemm with transB; nn's weights [O, I] keep their order."""
     y = values.graph.node("Gemm", values.real(op.x), values.real(op.w), bias(op, values), transB=1)
     values.define(op.y, y)
 
 
 @exports(nn.MatMulOp)
 def matmul(op: nn.MatMulOp, values: Values) -> None:
-    """MatMul."""
+    """Writes MatMul."""
     values.define(op.y, values.graph.node("MatMul", values.real(op.lhs), values.real(op.rhs)))
 
 
 def bias(op: WeightedOp, values: Values) -> Tensor | None:
-    """The real values of a bias; one of plain integers counts in steps of s_x · s_w.
+    """Returns the tensor of a bias's real values; None if there is no bias.
 
-    One of 8 or 16 bits has steps of its own. It is written in these too, as it is added: runtimes take no other for
-    their sums of integers.
+    A bias of plain integers counts in steps of s_x · s_w. A bias of 8 or 16 bits has its own scale; it is written as
+    int32 in steps of s_x · s_w too, because runtimes that sum in integers accept no other scale.
 
     Raises:
-        NoForm: It is of 64 bits, which DequantizeLinear does not take.
+        NoForm: The bias has 64 bits, which DequantizeLinear does not take, or does not fit 32 bits.
     """
     if op.b is None:
         return None
@@ -102,7 +102,7 @@ def bias(op: WeightedOp, values: Values) -> Tensor | None:
 
 
 def _added(op: WeightedOp, values: Values) -> Tensor:
-    """A bias in steps of s_x · s_w, rounded to these."""
+    """Returns a narrow bias as int32, rounded to steps of s_x · s_w."""
     assert op.b is not None
     try:
         added = stored_bias(op)
@@ -115,7 +115,7 @@ def _added(op: WeightedOp, values: Values) -> Tensor:
 
 
 def _steps(op: WeightedOp) -> list[float] | None:
-    """s_x · s_w, one or one for each channel, rounded to float32 as a scale of its own is; None on plain types."""
+    """Returns s_x · s_w, one step or one per channel, rounded to float32 like any scale; None for plain types."""
     data, weights = element_of(op.x), element_of(op.w)
     if not isinstance(data, UniformType) or not isinstance(weights, UniformType):
         return None

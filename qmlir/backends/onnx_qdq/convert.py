@@ -1,4 +1,4 @@
-"""A function on the nn level as an ONNX graph: one walk in program order."""
+"""The entry of the ONNX exporter: writes a function in one walk in program order."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -23,13 +23,13 @@ FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules(
 """Every module of the package: importing an operator family enters its forms into the table."""
 
 OLDEST_OPSET = 13
-"""The first whose QuantizeLinear has scales along an axis."""
+"""The first opset whose QuantizeLinear has scales along an axis."""
 
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
-"""The newest that the installed onnx knows."""
+"""The newest opset that the installed onnx package knows."""
 
 DEFAULT_OPSET = min(26, NEWEST_OPSET)
-"""The newest that onnxruntime 1.31 runs."""
+"""The newest opset that onnxruntime 1.31 runs, if the onnx package knows it."""
 
 
 FORMATS: dict[str, Callable[[], Forms[Values]]] = {
@@ -37,7 +37,7 @@ FORMATS: dict[str, Callable[[], Forms[Values]]] = {
     "onnx-qoperator": on_integers,
     "onnx-integer": spelled_out,
 }
-"""Format → the table of its forms."""
+"""Format → function that returns the table of its forms."""
 
 
 def export_onnx(
@@ -46,8 +46,8 @@ def export_onnx(
     """Writes a network as an ONNX file.
 
     Args:
-        function: On the nn level, float or quantized; for `onnx-integer` in qint.
-        path: The .onnx file; weights of more than 2 GB go to a file beside it.
+        function: The function, on the nn level (float or quantized); for `onnx-integer` on the qint level.
+        path: The .onnx file; weights of more than `LARGEST` bytes (model.py) go to a file beside it.
         opset: The version of ONNX's operators.
         format: A name in `FORMATS`.
 
@@ -55,9 +55,9 @@ def export_onnx(
         The files written, all or none.
 
     Raises:
-        FileError: The path is no .onnx file, or cannot be written.
+        FileError: The path does not end in .onnx, or cannot be written.
         OptionError: There is no such opset.
-        LoweringError: An operation or a type has no form in it.
+        LoweringError: The format cannot express an operation or a type.
     """
     if path.suffix != ".onnx":
         remedy = "leave out the format" if path.suffix == ".tflite" else "let it end in .onnx"

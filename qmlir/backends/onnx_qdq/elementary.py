@@ -1,4 +1,4 @@
-"""Elementary functions of one element."""
+"""Forms of elementary functions."""
 
 import numpy as np
 
@@ -36,13 +36,13 @@ NAMED: dict[type[UnaryOp], str] = {
 
 @exports(*NAMED)
 def named(op: UnaryOp, values: Values) -> None:
-    """An operation that is one node."""
+    """Writes the operation as one node."""
     unary(NAMED[type(op)], op, values)
 
 
 @exports(nn.RsqrtOp)
 def rsqrt(op: nn.RsqrtOp, values: Values) -> None:
-    """Sqrt and Reciprocal."""
+    """Writes Sqrt and Reciprocal."""
     graph, order = values.graph, values.order(op.x)
     x = within_domain(op, values, values.real(op.x, order))
     values.define(op.y, graph.node("Reciprocal", graph.node("Sqrt", x)), order)
@@ -50,7 +50,7 @@ def rsqrt(op: nn.RsqrtOp, values: Values) -> None:
 
 @exports(nn.NegOp)
 def neg(op: nn.NegOp, values: Values) -> None:
-    """Neg; of unsigned integers, which wrap around, 0 − x."""
+    """Writes Neg, or 0 − x on unsigned integers, which wraps around."""
     if not op.unsigned:
         unary("Neg", op, values)
         return

@@ -1,4 +1,4 @@
-"""Arithmetic on the elements of two operands."""
+"""Forms of elementwise arithmetic on two operands."""
 
 from functools import partial
 from typing import Any
@@ -22,18 +22,18 @@ NAMED: dict[type[OperandPairOp], str] = {
 """Operation → ONNX's operator."""
 
 EXTREMES: dict[type[OperandPairOp], str] = {nn.MaximumOp: "Max", nn.MinimumOp: "Min"}
-"""Operation → ONNX's operator, which onnxruntime has on no integers of 16 bits."""
+"""Operation → ONNX's operator, which onnxruntime lacks for 16-bit integers."""
 
 
 @exports(*NAMED)
 def named(op: OperandPairOp, values: Values) -> None:
-    """An operation that is one node."""
+    """Writes the operation as one node."""
     several(op, values, lambda *x: values.graph.node(NAMED[type(op)], *x, dtype=result_dtype(op)))
 
 
 @exports(*EXTREMES)
 def extreme(op: OperandPairOp, values: Values) -> None:
-    """The greater or the lesser element; of integers of 16 bits in 32."""
+    """Writes Max or Min; 16-bit integers are compared in 32 bits."""
     graph = values.graph
 
     def chosen(*tensors: Tensor) -> Tensor:
@@ -48,12 +48,12 @@ def extreme(op: OperandPairOp, values: Values) -> None:
 
 @exports(nn.DivOp)
 def div(op: nn.DivOp, values: Values) -> None:
-    """Div; an integer divided by 0 is 0."""
+    """Writes Div; an integer divided by 0 gives 0."""
     several(op, values, partial(_divided, values.graph, "Div"))
 
 
 def _divided(graph: Graph, kind: str, lhs: Tensor, rhs: Tensor, **attributes: Any) -> Tensor:
-    """Quotient or remainder; of integers by 0 it is 0, where ONNX has none."""
+    """Returns a quotient or remainder; for an integer divided by 0, which ONNX does not define, it is 0."""
     divisors = graph.constants.get(rhs)
     if lhs.dtype.kind == "f" or (divisors is not None and divisors.all()):
         return graph.node(kind, lhs, rhs, **attributes)
@@ -65,7 +65,7 @@ def _divided(graph: Graph, kind: str, lhs: Tensor, rhs: Tensor, **attributes: An
 
 @exports(nn.SquaredDifferenceOp)
 def squared_difference(op: nn.SquaredDifferenceOp, values: Values) -> None:
-    """Sub and Mul."""
+    """Writes Sub and Mul."""
     several(op, values, partial(_squared, values.graph))
 
 
@@ -76,7 +76,7 @@ def _squared(graph: Graph, lhs: Tensor, rhs: Tensor) -> Tensor:
 
 @exports(nn.PReluOp)
 def prelu(op: nn.PReluOp, values: Values) -> None:
-    """PRelu broadcasts its slopes only."""
+    """Writes PRelu if only the slopes broadcast, as ONNX requires, else a comparison and a selection."""
     graph = values.graph
 
     def choice(x: Tensor, slope: Tensor) -> Tensor:
@@ -89,7 +89,11 @@ def prelu(op: nn.PReluOp, values: Values) -> None:
 
 @exports(nn.ModOp)
 def mod(op: nn.ModOp, values: Values) -> None:
-    """Floats have the truncated remainder only; one of another sign than the divisor's is a divisor away."""
+    """Writes Mod.
+
+    On floats ONNX has the truncated remainder only. For the floored remainder, the divisor is added if the remainder's
+    sign differs from the divisor's.
+    """
     graph = values.graph
 
     def remainder(lhs: Tensor, rhs: Tensor) -> Tensor:

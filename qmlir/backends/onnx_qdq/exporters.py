@@ -1,17 +1,17 @@
-"""The table of operations that ONNX has a form of: class → what makes nodes of one.
+"""The table of forms for ONNX: operation class → the function that writes such an operation as ONNX nodes.
 
     @exports(nn.SoftmaxOp)
     def softmax(op: nn.SoftmaxOp, values: Values) -> None: ...
 
-A function reads its operands from `values` and says there which tensor holds each result. It sees floats where the
-operation is on quantized types, and nothing of the casts around them.
+A form reads the tensors of its operands from `values`, and records there which tensor holds each result. For an
+operation on quantized types the form works on floats; `values` adds the casts around it.
 """
 
 from qmlir.backends.forms import Forms
 from qmlir.backends.onnx_qdq.values import Values
 
 exports: Forms[Values] = Forms()
-"""Enters a function into the table."""
+"""The table; used as a decorator, it enters a form."""
 
 EXPORTS = exports.entries
 """Operation class → its form."""

@@ -1,7 +1,7 @@
-"""An ONNX graph under construction: tensors, nodes, constants, and what the operator set says of each node.
+"""An ONNX graph under construction: tensors, nodes, constants, and the check of each node against the operator set.
 
-A tensor is an object until the graph is finished; only then everything gets its name: outputs and inputs those of the
-network's signature, other tensors the one that is wanted for them if it is still free.
+Tensors and nodes get names when the graph is finished (model.py). Inputs and outputs get the names of the network's
+signature; another tensor gets the name that is wanted for it, if that name is free.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from qmlir.dialects.interfaces import Array
 Attributes = dict[str, Any]
 
 INDEX = np.dtype(np.int64)
-"""What ONNX counts and indexes with."""
+"""The element type of ONNX's sizes and indices."""
 
 
 BOOL = np.dtype(bool)
-"""What comparisons yield."""
+"""The element type of a comparison's result."""
 
 WIDER = {np.dtype(narrow): np.dtype(np.int32) for narrow in (np.int16, np.uint16)}
-"""Integers that onnxruntime has no Pad, Max, Min and Where of, and those that hold them."""
+"""Integer types for which onnxruntime lacks Pad, Max, Min and Where → wider types to compute in."""
 
 MICROSOFT = "com.microsoft"
 """The domain of the operators that onnxruntime adds to ONNX's."""
@@ -35,9 +35,9 @@ MICROSOFT = "com.microsoft"
 class Tensor:
     """A tensor of the graph.
 
-    dtype    numpy's
-    wanted   the name it shall have, if nothing else has it; empty for none
-    node     what makes it; None for inputs and constants
+    dtype    the element type
+    wanted   the name that the tensor gets if it is free; empty for none
+    node     the node that computes the tensor; None for inputs and constants
     """
 
     dtype: np.dtype[Any]
@@ -47,7 +47,7 @@ class Tensor:
 
 @dataclass(eq=False)
 class Node:
-    """An operator on tensors; `None` stands for an optional input that is absent."""
+    """A node: an operator on tensors; `None` among the inputs is an absent optional input."""
 
     kind: str
     inputs: list[Tensor | None]
@@ -59,10 +59,10 @@ class Node:
 
 @dataclass
 class Graph:
-    """The graph.
+    """The graph under construction.
 
     opset      the version of ONNX's own operators
-    scope      what tensors and nodes without a wish are named after
+    scope      the prefix of the names of tensors and nodes that have no wanted name
     """
 
     opset: int
@@ -75,14 +75,14 @@ class Graph:
     )
 
     def input(self, dtype: np.dtype[Any]) -> Tensor:
-        """An input of the network."""
+        """Adds an input of the network."""
         tensor = Tensor(dtype)
         self.inputs.append(tensor)
         return tensor
 
     def constant(self, array: Array, wanted: str = "") -> Tensor:
-        """A constant; small ones that are equal are one."""
-        array = np.ascontiguousarray(array).reshape(array.shape)  # the former makes scalars vectors
+        """Returns a constant tensor; equal constants of up to 64 bytes without a wanted name share a tensor."""
+        array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray turns scalars into vectors
         key = (array.dtype.name, array.shape, array.tobytes() if array.nbytes <= 64 else b"")
         if array.nbytes <= 64 and not wanted and key in self._known:
             return self._known[key]
@@ -93,15 +93,15 @@ class Graph:
         return tensor
 
     def indices(self, values: Sequence[int]) -> Tensor:
-        """A constant list of sizes, places or axes."""
+        """Returns a constant list of sizes, indices or axes."""
         return self.constant(np.array(list(values), INDEX))
 
     def cast(self, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-        """A tensor of another type; no node if it is of that."""
+        """Casts a tensor; adds no node if it has the type already."""
         return x if x.dtype == dtype else self.node("Cast", x, to=tensor_type(dtype), dtype=dtype)
 
     def where(self, condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
-        """`lhs` where a condition holds, else `rhs`; onnxruntime has it of 32 bits, not of 16."""
+        """Selects `lhs` where a condition holds, else `rhs`; 16-bit integers in 32 bits, as onnxruntime requires."""
         wide = WIDER.get(lhs.dtype, lhs.dtype)
         return self.cast(
             self.node("Where", condition, self.cast(lhs, wide), self.cast(rhs, wide), dtype=wide), lhs.dtype
@@ -115,17 +115,17 @@ class Graph:
         domain: str = "",
         **attributes: Any,
     ) -> Tensor:
-        """The first result of a new node.
+        """Adds a node and returns its first result.
 
         Args:
             kind: The operator.
-            inputs: As it declares them.
-            dtype: Of the result; by default the first input's.
-            domain: Whose operator it is; ONNX's own by default.
-            attributes: Those that are not left at their defaults; `None` counts as that.
+            inputs: The operator's inputs in ONNX's order; None for an absent optional input.
+            dtype: The element type of the result; by default the first input's.
+            domain: The domain of the operator; by default ONNX's own.
+            attributes: The attributes that are not at their defaults; an attribute of `None` is left out.
 
         Raises:
-            NoForm: The operator set has none such, or none for these types.
+            NoForm: The operator set lacks the operator, an attribute, or these types.
         """
         return self.several(kind, inputs, [dtype], domain, **attributes)[0]
 
@@ -137,7 +137,7 @@ class Graph:
         domain: str = "",
         **attributes: Any,
     ) -> list[Tensor]:
-        """All results of a new node, of the types given."""
+        """Adds a node and returns all its results, which have the types `dtypes`; see `node`."""
         given = {name: value for name, value in attributes.items() if value is not None}
         if not domain:
             _check(kind, self.opset, [None if t is None else t.dtype for t in inputs], given)
@@ -151,14 +151,14 @@ class Graph:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What the operator set allows
+# The check against the operator set
 
 
 def tensor_type(dtype: np.dtype[Any]) -> int:
-    """ONNX's number of an element type.
+    """Returns ONNX's TensorProto.DataType of an element type.
 
     Raises:
-        NoForm: It has none.
+        NoForm: ONNX lacks the element type.
     """
     try:
         return onnx.helper.np_dtype_to_tensor_dtype(dtype)
@@ -194,7 +194,7 @@ def _check(kind: str, opset: int, dtypes: Sequence[np.dtype[Any] | None], attrib
 
 
 def _formal(schema: onnx.defs.OpSchema, index: int) -> onnx.defs.OpSchema.FormalParameter:
-    """What an operator says of an input; the last one may stand for many."""
+    """Returns an operator's declaration of an input; the last declaration covers all further inputs."""
     return schema.inputs[min(index, len(schema.inputs) - 1)]
 
 

@@ -1,7 +1,7 @@
-"""Selection: slices, and elements at places that are given by indices.
+"""Forms of slices, gathers, scatters and top-k.
 
-An index that lies outside its dimension names the nearest element in nn and is an error in ONNX: constant ones are
-brought inside here, computed ones by a Clip.
+In nn, an index outside its dimension means the nearest element; in ONNX it is an error. Constant indices are brought
+into range at export, computed indices by Max and Min nodes.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.indexing import places
 
 FIRST = np.iinfo(INDEX).min
-"""The end of a slice that runs backwards through the first element."""
+"""The end of a slice that runs backwards and includes the first element."""
 
 
 @exports(nn.SliceOp)
 def slices(op: nn.SliceOp, values: Values) -> None:
-    """Slice of every dimension."""
+    """Writes Slice over all dimensions."""
     order = values.order(op.x)
     steps = [op.steps()[p] for p in order]
     ends = [offset + size * stride for offset, size, stride in steps]
@@ -37,12 +37,12 @@ def slices(op: nn.SliceOp, values: Values) -> None:
 
 
 def indices_inside(values: Values, indices: SSAValue, sizes: Sequence[int]) -> Tensor:
-    """Indices, i64, none beyond the border.
+    """Returns indices as i64, brought into range.
 
     Args:
-        values: Where they are read.
-        indices: […] of one dimension, or […, k] of k dimensions.
-        sizes: The size of each of those dimensions, one of which broadcasts.
+        values: The values of the function.
+        indices: The indices: […] into one dimension, or […, k] into k dimensions.
+        sizes: The sizes of the indexed dimensions; a single size holds for all indices.
     """
     graph, limits = values.graph, np.array(sizes, INDEX)
     if (array := constant(indices)) is not None:
@@ -58,7 +58,7 @@ def indices_inside(values: Values, indices: SSAValue, sizes: Sequence[int]) -> T
 
 @exports(nn.GatherOp)
 def gather(op: nn.GatherOp, values: Values) -> None:
-    """Gather."""
+    """Writes Gather."""
     axis = op.axis.value.data
     indices = indices_inside(values, op.indices, shape_of(op.x)[axis : axis + 1])
     values.define(op.y, values.graph.node("Gather", values.real(op.x), indices, axis=axis))
@@ -66,7 +66,7 @@ def gather(op: nn.GatherOp, values: Values) -> None:
 
 @exports(nn.GatherNDOp)
 def gather_nd(op: nn.GatherNDOp, values: Values) -> None:
-    """Rows of indices without elements name the whole operand, which ONNX cannot say but by repeating it."""
+    """Writes GatherND; if the index tuples are empty, each selects the whole operand, which is written as Expand."""
     depth = shape_of(op.indices)[-1]
     graph, x = values.graph, values.real(op.x)
     if not depth:
@@ -78,7 +78,7 @@ def gather_nd(op: nn.GatherNDOp, values: Values) -> None:
 
 @exports(nn.ScatterNDOp)
 def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
-    """ScatterND."""
+    """Writes ScatterND."""
     indices = indices_inside(values, op.indices, shape_of(op.x)[: shape_of(op.indices)[-1]])
     y = values.graph.node("ScatterND", values.real(op.x), indices, values.real(op.updates))
     values.define(op.y, y)
@@ -86,7 +86,7 @@ def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
 
 @exports(nn.ScatterReduceNDOp)
 def scatter_reduce_nd(op: nn.ScatterReduceNDOp, values: Values) -> None:
-    """ScatterND with a reduction."""
+    """Writes ScatterND with a reduction."""
     indices = indices_inside(values, op.indices, shape_of(op.x)[: shape_of(op.indices)[-1]])
     x, updates = values.real(op.x), values.real(op.updates)
     values.define(op.y, values.graph.node("ScatterND", x, indices, updates, reduction=op.reduction.data))
@@ -94,7 +94,7 @@ def scatter_reduce_nd(op: nn.ScatterReduceNDOp, values: Values) -> None:
 
 @exports(nn.TopKOp)
 def top_k(op: nn.TopKOp, values: Values) -> None:
-    """The second result of TopK."""
+    """Writes TopK and takes its second result, the indices."""
     order, graph = values.order(op.x), values.graph
     inputs = [values.real(op.x, order), graph.indices([op.k.value.data])]
     largest = None if bool(op.largest) else 0

@@ -1,4 +1,4 @@
-"""Operations on bits; those on i1 have other names in ONNX."""
+"""Forms of bitwise operations on integers and logical operations on i1, for which ONNX has different operators."""
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
@@ -12,12 +12,12 @@ from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.pointwise import PointwiseOp
 
 NAMED: dict[type[PointwiseOp], str] = {nn.AndOp: "And", nn.OrOp: "Or", nn.XorOp: "Xor", nn.NotOp: "Not"}
-"""Operation → ONNX's operator on booleans; that on integers is called Bitwise… ."""
+"""Operation → ONNX's operator on booleans; the operator on integers has the prefix Bitwise."""
 
 
 @exports(*NAMED)
 def named(op: PointwiseOp, values: Values) -> None:
-    """An operation that is one node."""
+    """Writes the operation as one node."""
     boolean = element_of(op.operands[0]) == IntegerType(1)
     kind = f"{'' if boolean else 'Bitwise'}{NAMED[type(op)]}"
     several(op, values, lambda *x: values.graph.node(kind, *x))
@@ -25,9 +25,10 @@ def named(op: PointwiseOp, values: Values) -> None:
 
 @exports(nn.ShiftLeftOp, nn.ShiftRightOp)
 def shift(op: nn.ShiftLeftOp | nn.ShiftRightOp, values: Values) -> None:
-    """BitShift is of unsigned integers, and says nothing of counts that are no less than the width.
+    """Writes BitShift between casts to and from unsigned integers.
 
-    A negative number that moves right is the complement of its complement moved right.
+    ONNX's BitShift takes unsigned integers only and does not define counts of the width or more; here they shift in
+    zeros. A negative number shifted right is the complement of its shifted complement.
     """
     graph, leftward = values.graph, isinstance(op, nn.ShiftLeftOp)
 

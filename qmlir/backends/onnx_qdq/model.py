@@ -1,4 +1,4 @@
-"""A finished graph as a file: names for everything, and weights beside the file where it would pass 2 GB."""
+"""Writes a finished graph as a file: names tensors and nodes, and stores more than 2 GB of weights beside the file."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,22 +13,22 @@ from qmlir.files import write_together
 from qmlir.signature import Signature, TensorSpec
 
 LARGEST = 2**31 - 2**24
-"""Bytes of constants that a file may hold; protobuf ends at 2^31, and nodes want some of it."""
+"""The most bytes of constants in a file; protobuf allows 2^31 bytes, and the nodes need a part of them."""
 
 ALIGNMENT = 4096
-"""Where weights beside a file begin, so that a reader can map them."""
+"""The alignment in bytes of weights in the file beside the model, so that a reader can memory-map them."""
 
 PRODUCER = "qmlir"
 
 
 class Names:
-    """Names that are used once each."""
+    """A set of names, each of which is given out once."""
 
     def __init__(self, taken: Sequence[str]):
         self.taken = set(taken)
 
     def unique(self, wanted: str) -> str:
-        """The name, or the first of `name.1`, `name.2`, … that is free."""
+        """Returns the wanted name if it is free, else the first free of `name.1`, `name.2`, …."""
         name, n = wanted, 1
         while name in self.taken:
             name, n = f"{wanted}.{n}", n + 1
@@ -37,13 +37,13 @@ class Names:
 
 
 def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path) -> list[Path]:
-    """Writes a graph.
+    """Writes a graph as an ONNX file.
 
     Args:
-        graph: Its inputs are the signature's, in order.
+        graph: The graph; its inputs are those of the signature, in order.
         outputs: One tensor for each output of the signature.
-        signature: The names and shapes of both.
-        path: The file; weights of more than `LARGEST` bytes go to `<path>.data`.
+        signature: The names and shapes of the inputs and outputs.
+        path: The file; if the weights exceed `LARGEST` bytes, they go to `<path>.data`.
 
     Returns:
         The files written.
@@ -73,7 +73,7 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
 
 
 def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list[Tensor]:
-    """A tensor for each output: one that is an input, a constant or another output too gets a node of its own."""
+    """Returns a tensor for each output; copies a tensor that is also an input, a constant or another output."""
     ends: list[Tensor] = []
     for tensor, spec in zip(outputs, signature.outputs, strict=True):
         graph.scope = spec.name
@@ -82,7 +82,10 @@ def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list
 
 
 def _names(graph: Graph, ends: Sequence[Tensor], signature: Signature) -> dict[Tensor, str]:
-    """The name of each tensor; an output that is called as an input is yields."""
+    """Returns a unique name for each tensor and makes node names unique.
+
+    If an output has the name of an input, the output gets a suffix.
+    """
     names = {tensor: spec.name for tensor, spec in zip(graph.inputs, signature.inputs, strict=True)}
     unique = Names([*names.values()])
     names |= {tensor: unique.unique(spec.name) for tensor, spec in zip(ends, signature.outputs, strict=True)}
@@ -110,7 +113,10 @@ def _info(name: str, spec: TensorSpec) -> onnx.ValueInfoProto:
 def _initializers(
     graph: Graph, names: dict[Tensor, str], beside: str | None
 ) -> tuple[list[onnx.TensorProto], list[tuple[int, Array]]]:
-    """The constants that nodes read, and those of them that go to a file beside, each with its place there."""
+    """Returns the initializers, and the (offset, array) pairs of the file `beside`.
+
+    The initializers are the constants that nodes read. If `beside` is given, it names the file for large constants.
+    """
     read = {t for node in graph.nodes for t in node.inputs}
     protos: list[onnx.TensorProto] = []
     written: list[tuple[int, Array]] = []

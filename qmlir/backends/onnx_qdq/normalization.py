@@ -1,4 +1,4 @@
-"""Normalizations along axes."""
+"""Forms of normalizations along axes."""
 
 from math import prod
 
@@ -13,13 +13,13 @@ from qmlir.dialects.nn.normalization import ExponentialsOp
 
 @exports(nn.SoftmaxOp)
 def softmax(op: nn.SoftmaxOp, values: Values) -> None:
-    """Softmax."""
+    """Writes Softmax."""
     _along_axis("Softmax", op, values)
 
 
 @exports(nn.LogSoftmaxOp)
 def log_softmax(op: nn.LogSoftmaxOp, values: Values) -> None:
-    """LogSoftmax."""
+    """Writes LogSoftmax."""
     _along_axis("LogSoftmax", op, values)
 
 
@@ -31,18 +31,18 @@ def _along_axis(kind: str, op: ExponentialsOp, values: Values) -> None:
 
 @exports(nn.LayerNormOp)
 def layer_norm(op: nn.LayerNormOp, values: Values) -> None:
-    """LayerNormalization without a bias."""
+    """Writes LayerNormalization without a bias."""
     _over_trailing("LayerNormalization", op, values)
 
 
 @exports(nn.RMSNormOp)
 def rms_norm(op: nn.RMSNormOp, values: Values) -> None:
-    """RMSNormalization."""
+    """Writes RMSNormalization."""
     _over_trailing("RMSNormalization", op, values)
 
 
 def _over_trailing(kind: str, op: nn.LayerNormOp | nn.RMSNormOp, values: Values) -> None:
-    """ONNX's scale of each element is one."""
+    """Writes a normalization over the dimensions from the axis on, with ONNX's elementwise scale set to 1."""
     axis = op.axis.value.data
     x = values.real(op.x)
     scale = values.graph.constant(np.ones(shape_of(op.x)[axis:], x.dtype))
@@ -51,7 +51,7 @@ def _over_trailing(kind: str, op: nn.LayerNormOp | nn.RMSNormOp, values: Values)
 
 @exports(nn.LpNormalizationOp)
 def lp_normalization(op: nn.LpNormalizationOp, values: Values) -> None:
-    """LpNormalization."""
+    """Writes LpNormalization."""
     order = values.order(op.x)
     axis = order.index(op.axis.value.data)
     y = values.graph.node("LpNormalization", values.real(op.x, order), axis=axis, p=op.p.value.data)
@@ -60,7 +60,7 @@ def lp_normalization(op: nn.LpNormalizationOp, values: Values) -> None:
 
 @exports(nn.LocalResponseNormalizationOp)
 def local_response_normalization(op: nn.LocalResponseNormalizationOp, values: Values) -> None:
-    """Of images [N, C, H, W]: other tensors have their dimensions but the channels gathered into one."""
+    """Writes LRN on images [N, C, H, W]; a tensor of another rank is reshaped to [all other dimensions, C, 1, 1]."""
     shape, graph = shape_of(op.x), values.graph
     attributes = {name: getattr(op, name).value.data for name in ("size", "alpha", "beta", "bias")}
     if len(shape) == 4:

@@ -1,4 +1,4 @@
-"""Operations on single elements: in whatever order of dimensions their operands are there."""
+"""Helpers for forms of elementwise operations, which work in the dimension order in which their operands exist."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,10 +17,10 @@ from qmlir.quantized_values import domain_bounds
 
 
 def operands_in_order(values: Values, operands: Sequence[SSAValue], result: Shape) -> tuple[Permutation, list[Tensor]]:
-    """An order of the result's dimensions that suits most, and the real values of the operands in it.
+    """Chooses a dimension order for the result, and returns it with the real values of the operands in that order.
 
-    The first operand of the result's rank that is computed chooses. One of a lower rank is given dimensions of size 1
-    if it is constant; if it is computed, everything stays in the module's order.
+    The order is that of the first computed operand. If a computed operand has a lower rank than the result, all
+    operands stay in the module's order. A constant of a lower rank gets dimensions of size 1.
     """
     rank = len(result)
     computed = [o for o in operands if constant(o) is None]
@@ -31,14 +31,14 @@ def operands_in_order(values: Values, operands: Sequence[SSAValue], result: Shap
 
 
 def unary(kind: str, op: UnaryOp, values: Values, **attributes: Any) -> None:
-    """An operation of one operand that is one node."""
+    """Writes an operation with one operand as one node."""
     order = values.order(op.x)
     x = within_domain(op, values, values.real(op.x, order))
     values.define(op.y, values.graph.node(kind, x, dtype=result_dtype(op), **attributes), order)
 
 
 def within_domain(op: UnaryOp, values: Values, x: Tensor) -> Tensor:
-    """The argument of an operation; of a function of stored integers, clipped where these reach beyond its domain."""
+    """Clips the argument of a function to its domain if the operand's storage range reaches beyond the domain."""
     element = element_of(op.x)
     if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
         return x
@@ -46,12 +46,12 @@ def within_domain(op: UnaryOp, values: Values, x: Tensor) -> Tensor:
 
 
 def several(op: PointwiseOp, values: Values, form: Callable[..., Tensor]) -> None:
-    """An operation whose result `form` makes of the tensors of its operands."""
+    """Writes an operation as the nodes that `form` adds; `form` gets the tensors of the operands."""
     order, tensors = operands_in_order(values, op.operands, shape_of(op.results[0]))
     values.define(op.results[0], form(*tensors), order)
 
 
 def result_dtype(op: PointwiseOp) -> np.dtype[Any]:
-    """The type of the result's real values."""
+    """Returns the element type of the result's real values."""
     element = element_of(op.results[0])
     return np.dtype(np.float32) if isinstance(element, UniformType) else dtype_of(element)

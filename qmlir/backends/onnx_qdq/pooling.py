@@ -1,4 +1,4 @@
-"""Pools over the two spatial axes, channels first in ONNX."""
+"""Forms of pools over the two spatial axes; ONNX's images are channels-first."""
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from qmlir.dialects.nn.pooling import WindowPoolOp
 
 
 def pool_attributes(op: WindowPoolOp | qint.MaxPool2DOp) -> Attributes:
-    """ONNX's attributes of a pool: its window, and where windows lie.
+    """Returns ONNX's attributes of a pool: its kernel, strides, dilations and padding.
 
-    onnxruntime takes no padding as large as the kernel, though a dilated kernel spans more. With `ceil_mode` windows
-    reach beyond the image without it. Only what is padded counts in a mean, so a pool that counts padding keeps it.
+    onnxruntime refuses padding as large as the kernel, although a dilated kernel spans more elements. Such padding at
+    the end of an axis is reduced, and `ceil_mode` lets windows reach beyond the image without it. A mean that counts
+    padding counts padded elements only, so a pool that counts padding keeps it.
     """
     kernel, attributes = op.window_values(), {"kernel_shape": list(op.window_values()), **window_attributes(op)}
     top, bottom, left, right = op.padding_values()
@@ -29,7 +30,7 @@ def pool_attributes(op: WindowPoolOp | qint.MaxPool2DOp) -> Attributes:
 
 
 def _less_padding(op: WindowPoolOp | qint.MaxPool2DOp, axis: int) -> int | None:
-    """Padding behind an axis, less than the kernel, that `ceil_mode` needs to give all windows; None if none does it.
+    """Returns padding for an axis's end, less than the kernel, that gives all windows with `ceil_mode`, if any does.
 
     Args:
         op: The pool.
@@ -41,7 +42,7 @@ def _less_padding(op: WindowPoolOp | qint.MaxPool2DOp, axis: int) -> int | None:
     low, given = op.padding_values()[2 * axis : 2 * axis + 2]
     for high in range(min(given, kernel - 1), -1, -1):
         found = -(-(size + low + high - span) // step)
-        if found * step >= size + low:  # a window that would start behind the image is left out
+        if found * step >= size + low:  # ONNX leaves out a window that would start behind the image
             found -= 1
         if found == last:
             return high
@@ -50,13 +51,13 @@ def _less_padding(op: WindowPoolOp | qint.MaxPool2DOp, axis: int) -> int | None:
 
 @exports(nn.MaxPool2DOp)
 def max_pool2d(op: nn.MaxPool2DOp, values: Values) -> None:
-    """MaxPool."""
+    """Writes MaxPool."""
     values.define(op.y, values.graph.node("MaxPool", values.real(op.x, IMAGES), **pool_attributes(op)), IMAGES)
 
 
 @exports(nn.MaxPoolIndices2DOp)
 def max_pool2d_indices(op: nn.MaxPoolIndices2DOp, values: Values) -> None:
-    """ONNX counts on through all images and channels."""
+    """Writes MaxPool and takes its indices modulo H · W, as ONNX's indices count through all images and channels."""
     _, rows, columns, _ = shape_of(op.x)
     graph = values.graph
     _, places = graph.several("MaxPool", [values.real(op.x, IMAGES)], [None, INDEX], **pool_attributes(op))
@@ -66,7 +67,7 @@ def max_pool2d_indices(op: nn.MaxPoolIndices2DOp, values: Values) -> None:
 
 @exports(nn.AveragePool2DOp)
 def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
-    """AveragePool."""
+    """Writes AveragePool."""
     counting = 1 if bool(op.count_include_pad) else None
     x = values.real(op.x, IMAGES)
     y = values.graph.node("AveragePool", x, count_include_pad=counting, **pool_attributes(op))
@@ -75,5 +76,5 @@ def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
 
 @exports(nn.GlobalAveragePoolOp)
 def global_average_pool(op: nn.GlobalAveragePoolOp, values: Values) -> None:
-    """GlobalAveragePool."""
+    """Writes GlobalAveragePool."""
     values.define(op.y, values.graph.node("GlobalAveragePool", values.real(op.x, IMAGES)), IMAGES)

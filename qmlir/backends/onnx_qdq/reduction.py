@@ -1,4 +1,4 @@
-"""Reductions along axes, which stay as dimensions of size 1, and what is gathered up on the way."""
+"""Forms of reductions, arg-max and arg-min, whose axes stay as dimensions of size 1, and of cumulative operations."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ REDUCTIONS: dict[type[ReductionOp], tuple[str, int]] = {
     nn.ReduceMaxOp: ("ReduceMax", 18),
     nn.ReduceMinOp: ("ReduceMin", 18),
 }
-"""Operation → ONNX's operator, and the first opset in which its axes are an input."""
+"""Operation → (ONNX's operator, the first opset in which its axes are an input)."""
 
 ARGUMENTS: dict[type[ArgumentOp], str] = {nn.ArgMaxOp: "ArgMax", nn.ArgMinOp: "ArgMin"}
 
@@ -24,7 +24,7 @@ CUMULATIVE: dict[type[CumulativeOp], str] = {nn.CumulativeSumOp: "CumSum", nn.Cu
 
 @exports(*REDUCTIONS)
 def reduce(op: ReductionOp, values: Values) -> None:
-    """One node; none where there is no axis, which ONNX would take for all of them."""
+    """Writes one node; without axes Identity, because ONNX takes an empty list for all axes."""
     order, graph = values.order(op.x), values.graph
     kind, since = REDUCTIONS[type(op)]
     axes = [order.index(a) for a in op.axes.get_values()]
@@ -39,7 +39,7 @@ def reduce(op: ReductionOp, values: Values) -> None:
 
 @exports(*ARGUMENTS)
 def argument(op: ArgumentOp, values: Values) -> None:
-    """One node."""
+    """Writes ArgMax or ArgMin."""
     order = values.order(op.x)
     last = 1 if bool(op.last) else None
     axis = order.index(op.axis.value.data)
@@ -50,7 +50,7 @@ def argument(op: ArgumentOp, values: Values) -> None:
 
 @exports(*CUMULATIVE)
 def cumulate(op: CumulativeOp, values: Values) -> None:
-    """One node."""
+    """Writes CumSum or CumProd."""
     order, graph = values.order(op.x), values.graph
     axis = graph.constant(np.array(order.index(op.axis.value.data), INDEX))
     exclusive, reverse = (1 if bool(flag) else None for flag in (op.exclusive, op.reverse))

@@ -1,4 +1,8 @@
-"""Images of another size: the weighted sums of neighbours that nn.resize is."""
+"""The form of nn.resize: weighted sums of gathered elements.
+
+nn.resize has, for each axis, tables of taps and weights [O, T]: output element o is the weighted sum of T input
+elements (its taps).
+"""
 
 from qmlir.backends.onnx_qdq.exporters import exports
 from qmlir.backends.onnx_qdq.graph import Graph, Tensor
@@ -9,7 +13,10 @@ from qmlir.dialects.interfaces import Array
 
 @exports(nn.ResizeOp)
 def resize(op: nn.ResizeOp, values: Values) -> None:
-    """Gather, Mul and Add for each tap: the tables say more than Resize's modes, and the sums keep their order."""
+    """Writes Gather, Mul and Add for each tap.
+
+    ONNX's Resize is not used: its modes cannot express all tables, and separate nodes keep the order of the sums.
+    """
     order = values.order(op.x)
     y = values.real(op.x, order)
     for axis, taps, weights in op.tables():
@@ -18,7 +25,7 @@ def resize(op: nn.ResizeOp, values: Values) -> None:
 
 
 def along(graph: Graph, x: Tensor, axis: int, rank: int, taps: Array, weights: Array) -> Tensor:
-    """One axis; taps and weights are [O, T]."""
+    """Returns x resized along one axis of `rank` by taps and weights [O, T]."""
     total: Tensor | None = None
     for t in range(taps.shape[1]):
         y = graph.node("Gather", x, graph.constant(taps[:, t]), axis=axis)

@@ -1,4 +1,4 @@
-"""Images read at computed places: GridSample."""
+"""The form of sampling images at computed places: GridSample."""
 
 import numpy as np
 
@@ -10,7 +10,10 @@ from qmlir.dialects.interfaces import shape_of
 
 @exports(nn.SampleOp)
 def sample(op: nn.SampleOp, values: Values) -> None:
-    """Places count elements in nn; in ONNX they run from −1 to 1 between the outer elements' centres or edges."""
+    """Writes GridSample with converted places.
+
+    nn's places count elements. ONNX's places run from −1 to 1 between the centres or the edges of the outer elements.
+    """
     graph, (batch, *sizes, channels) = values.graph, shape_of(op.x)
     centres = op.padding.data == "reflect_centres"
     lengths = np.array(sizes[::-1], np.float64)  # the last axis comes first

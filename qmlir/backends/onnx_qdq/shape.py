@@ -1,7 +1,7 @@
-"""Constants and data movement.
+"""Forms of constants and data movement.
 
-A quantized tensor moves as real values between casts of one scale, which change nothing: it is the form in which
-runtimes look for operations that they can do on integers.
+A quantized tensor is moved as real values between a DequantizeLinear and a QuantizeLinear of the same scale, which do
+not change it. Runtimes recognize this pattern and move the integers instead.
 """
 
 import numpy as np
@@ -17,18 +17,18 @@ from qmlir.dialects.interfaces import Shape, shape_of
 
 @exports(nn.ConstantOp)
 def make_constant(op: nn.ConstantOp, values: Values) -> None:
-    """Nothing: its readers say in which order they want it."""
+    """Writes nothing: a constant becomes a tensor when an operation reads it, in the dimension order that it needs."""
 
 
 @exports(nn.TransposeOp)
 def transpose(op: nn.TransposeOp, values: Values) -> None:
-    """No node: its result is the operand in another order."""
+    """Writes no node: records that the result is the operand in another dimension order."""
     values.view(op.y, op.x, tuple(op.permutation.get_values()))
 
 
 @exports(nn.ReshapeOp)
 def reshape(op: nn.ReshapeOp, values: Values) -> None:
-    """Reshape, or no node where only dimensions of size 1 move."""
+    """Writes Reshape, or no node if only dimensions of size 1 move."""
     before, after = shape_of(op.x), shape_of(op.y)
     if (moved := unit_dimensions_moved(before, after)) is not None:
         values.view(op.y, op.x, moved)
@@ -39,7 +39,7 @@ def reshape(op: nn.ReshapeOp, values: Values) -> None:
 
 
 def unit_dimensions_moved(before: Shape, after: Shape) -> Permutation | None:
-    """The transpose that a reshape is, if it only moves dimensions of size 1; None for any other."""
+    """Returns the transpose that equals a reshape if the reshape only moves dimensions of size 1; else None."""
     if len(before) != len(after) or [s for s in before if s != 1] != [s for s in after if s != 1]:
         return None
     ones = iter([i for i, size in enumerate(before) if size == 1])
@@ -49,14 +49,14 @@ def unit_dimensions_moved(before: Shape, after: Shape) -> Permutation | None:
 
 @exports(nn.BroadcastOp)
 def broadcast(op: nn.BroadcastOp, values: Values) -> None:
-    """Expand."""
+    """Writes Expand."""
     y = values.graph.node("Expand", values.real(op.x), values.graph.indices(shape_of(op.y)))
     values.define(op.y, y)
 
 
 @exports(nn.ConcatOp)
 def concat(op: nn.ConcatOp, values: Values) -> None:
-    """In the order in which the first computed operand is there."""
+    """Writes Concat in the dimension order of the first computed operand."""
     computed: list[SSAValue] = [x for x in op.inputs if constant(x) is None]
     order = values.order(computed[0]) if computed else identity(len(shape_of(op.y)))
     stored = [values.real(x, order) for x in op.inputs]
@@ -65,7 +65,7 @@ def concat(op: nn.ConcatOp, values: Values) -> None:
 
 @exports(nn.PadOp)
 def pad(op: nn.PadOp, values: Values) -> None:
-    """Pad; what is quantized is padded with the real number that its integers can say."""
+    """Writes Pad; a quantized tensor is padded with the nearest real number that its integers represent."""
     order, fill = values.order(op.x), values.number(op.y, op.value.value.data)
     x, low, high = values.real(op.x, order), op.low.get_values(), op.high.get_values()
     number = fill.astype(x.dtype) if is_numpys_own(x.dtype) else fill.astype(np.float32).astype(x.dtype)

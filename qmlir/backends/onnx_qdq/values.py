@@ -1,11 +1,12 @@
-"""The values of a module as tensors of an ONNX graph: in which order of dimensions, and as what.
+"""The values of a module as tensors of an ONNX graph: their dimension orders, and the casts between storage and reals.
 
-A quantized value is the integers that it stores. Who computes with it reads its real values, behind a DequantizeLinear;
-what is computed becomes integers again by a QuantizeLinear, once fused clamps and narrow storage have been seen to.
+A quantized value is stored as its integers. A form that computes with it reads its real values behind a
+DequantizeLinear. A result becomes integers by a QuantizeLinear, after its fused clamp and a clamp to narrow storage.
 
-Spatial operations are channels last in the module and channels first in ONNX. A value is kept in whatever order it was
-computed, a permutation of its own dimensions, and is transposed when somebody wants another; a transpose in the module
-only says how its result's dimensions are called. So transposes that meet cancel, and constants are transposed here.
+Spatial operations are channels-last in the module and channels-first in ONNX. The tensor of a value has the dimension
+order in which it was computed, a permutation of the value's dimensions. The tensor is transposed only if a reader needs
+another order. A transpose in the module adds no node; it only changes the recorded permutation. Therefore consecutive
+transposes cancel, and constants are transposed at export.
 """
 
 from typing import Any
@@ -28,33 +29,33 @@ Permutation = tuple[int, ...]
 """Dimension i of the tensor is dimension permutation[i] of the value."""
 
 Key = tuple[int, ...]
-"""A permutation as far as it can be seen: all dimensions of size 1 count as the same."""
+"""A permutation in which all dimensions of size 1 count as equal; equal keys mean the same arrangement of elements."""
 
 
 def channels_first(rank: int) -> Permutation:
-    """[N, …, C] as [N, C, …]."""
+    """Returns the permutation from [N, …, C] to [N, C, …]."""
     return (0, rank - 1, *range(1, rank - 1))
 
 
 def identity(rank: int) -> Permutation:
-    """The module's own order."""
+    """Returns the module's own dimension order."""
     return tuple(range(rank))
 
 
 def composed(outer: Permutation, inner: Permutation) -> Permutation:
-    """`outer` applied to what `inner` has permuted."""
+    """Returns the permutation that applies `inner`, then `outer`."""
     return tuple(inner[p] for p in outer)
 
 
 def inverse(permutation: Permutation) -> Permutation:
-    """What undoes a permutation."""
+    """Returns the inverse of a permutation."""
     return tuple(permutation.index(i) for i in range(len(permutation)))
 
 
 class Values:
     """The tensors that hold the values of a function.
 
-    graph    where nodes are added
+    graph    the graph to which nodes are added
     """
 
     def __init__(self, graph: Graph):
@@ -66,12 +67,15 @@ class Values:
     # Reading
 
     def order(self, value: SSAValue) -> Permutation:
-        """An order in which a value is there already; its own for constants, which are there in any."""
+        """Returns a dimension order in which a tensor of the value exists, or the value's own order if none exists."""
         forms = self._stored.get(value)
         return next(iter(forms.values()))[0] if forms else identity(len(shape_of(value)))
 
     def stored(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
-        """What stores a value: integers of a quantized one, its elements of any other; in its own order by default."""
+        """Returns the tensor that stores a value in a dimension order, by default the value's own.
+
+        The tensor holds the integers of a quantized value, else the elements.
+        """
         permutation = identity(len(shape_of(value))) if permutation is None else permutation
         forms = self._stored.setdefault(value, {})
         key = _key(value, permutation)
@@ -84,14 +88,14 @@ class Values:
         return forms[key][1]
 
     def _transposed(self, value: SSAValue, permutation: Permutation) -> Tensor:
-        """What stores a value in an order in which it is not there yet; a quantized one passes through casts."""
+        """Transposes a value's tensor to a new dimension order; a quantized value is transposed between casts."""
         held = self.order(value)
         moved = self.graph.node("Transpose", self.real(value, held), perm=composed(permutation, inverse(held)))
         element = element_of(value)
         return self._quantized(moved, element, permutation) if isinstance(element, UniformType) else moved
 
     def real(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
-        """The real values that a quantized value stands for; the elements of any other."""
+        """Returns the tensor of a value's real values in a dimension order, dequantized if the value is quantized."""
         permutation = identity(len(shape_of(value))) if permutation is None else permutation
         stored, element = self.stored(value, permutation), element_of(value)
         if not isinstance(element, UniformType):
@@ -103,7 +107,7 @@ class Values:
         return self._real[stored, element]
 
     def widened(self, value: SSAValue, permutation: Permutation) -> Tensor:
-        """The real values of a constant of a lower rank, with dimensions of size 1 before its own, permuted."""
+        """Returns the real values of a constant of a lower rank, with leading dimensions of size 1, permuted."""
         array, element = constant(value), element_of(value)
         assert array is not None
         missing = len(permutation) - array.ndim
@@ -117,7 +121,7 @@ class Values:
     # Writing
 
     def define(self, value: SSAValue, tensor: Tensor, permutation: Permutation | None = None) -> None:
-        """Says which tensor holds the real values of an operation's result; a fused clamp is still to come."""
+        """Records the real values of an operation's result, after the fused clamp and the QuantizeLinear it needs."""
         self.name(value, tensor)
         y = self.bounded(value, tensor)
         if y is not tensor and (name := tensor_name(value)):
@@ -128,21 +132,21 @@ class Values:
             self.hold(value, y, permutation)
 
     def name(self, value: SSAValue, tensor: Tensor) -> None:
-        """Names a tensor after a value, and the node that makes it after the operation."""
+        """Names a tensor after a value, and the node that computes the tensor after the value's operation."""
         assert isinstance(value.owner, Operation)
         tensor.wanted = tensor_name(value) or tensor.wanted
         if tensor.node is not None:
             tensor.node.wanted = node_name(value.owner)
 
     def bounded(self, value: SSAValue, x: Tensor) -> Tensor:
-        """Real values between the bounds that an operation's clamp and its result's storage set."""
+        """Clips real values to the bounds that an operation's fused clamp and its result's storage range set."""
         element, (low, high) = element_of(value), _clamp(value)
         if isinstance(element, UniformType):
             low, high = _limits(element, low, high)
         return self.clipped(x, low, high)
 
     def clipped(self, x: Tensor, low: float | None, high: float | None) -> Tensor:
-        """Real values between two bounds, either of which may be absent."""
+        """Clips real values to two bounds, either of which may be None."""
         if low is None and high is None:
             return x
         if low == 0 and high is None:
@@ -151,7 +155,14 @@ class Values:
         return self.graph.node("Clip", x, *bounds)
 
     def quantize(self, value: SSAValue, x: Tensor, permutation: Permutation | None = None, name: str = "") -> None:
-        """Says that a quantized value stores these real values; `name` is for one without a tensor's name."""
+        """Quantizes real values and records the result as the tensor of a value.
+
+        Args:
+            value: The quantized value.
+            x: The tensor of its real values.
+            permutation: The dimension order of the tensor.
+            name: The name to use if the value has no tensor name.
+        """
         permutation = identity(len(shape_of(value))) if permutation is None else permutation
         element = element_of(value)
         assert isinstance(element, UniformType)
@@ -161,7 +172,7 @@ class Values:
         self.hold(value, y, permutation)
 
     def view(self, value: SSAValue, source: SSAValue, permutation: Permutation) -> None:
-        """Says that dimension i of a value is dimension permutation[i] of another; nothing is moved."""
+        """Records that dimension i of a value is dimension permutation[i] of another value; adds no node."""
         if (array := constant(source)) is not None:
             self.hold(value, self.graph.constant(array, tensor_name(source)), inverse(permutation))
             return
@@ -169,7 +180,7 @@ class Values:
             self.hold(value, tensor, composed(held, inverse(permutation)))
 
     def hold(self, value: SSAValue, tensor: Tensor, permutation: Permutation | None = None) -> None:
-        """Says that a tensor made for something else holds what a value stores too."""
+        """Records the tensor that stores a value in a dimension order, unless one is recorded for that order."""
         permutation = identity(len(shape_of(value))) if permutation is None else permutation
         self._stored.setdefault(value, {}).setdefault(_key(value, permutation), (permutation, tensor))
 
@@ -177,13 +188,13 @@ class Values:
     # Integers as real values
 
     def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
-        """The integers that store real values."""
+        """Adds a QuantizeLinear of real values."""
         dtype = _storage(element)
         return self.graph.node("QuantizeLinear", x, *self.parameters(element, dtype), dtype=dtype,
                                axis=_axis(element, permutation))  # fmt: skip
 
     def dequantized(self, q: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
-        """The real values of stored integers."""
+        """Adds a DequantizeLinear of stored integers."""
         if element.expressed != f32:
             raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
         scale, points = self.parameters(element, q.dtype)
@@ -191,14 +202,14 @@ class Values:
                                axis=_axis(element, permutation))  # fmt: skip
 
     def number(self, value: SSAValue, real: float) -> Array:
-        """A real number as `real` reads a value's: of a quantized one, the nearest that its integers can say."""
+        """Returns a real number as `real` represents it; for a quantized value, the nearest that it can store."""
         element = element_of(value)
         if not isinstance(element, UniformType):
             return np.array(real)
         return numerics.dequantize(np.array(nearest(real, element)), element.scale, element.zero_point)
 
     def parameters(self, element: UniformType, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor]:
-        """Scale and zero point; one of each, or lists along an axis."""
+        """Returns scale and zero point as constants; scalars per tensor, lists per axis."""
         limits = np.iinfo(dtype)
         if not all(limits.min <= z <= limits.max for z in element.zero_points):
             got = f"{min(element.zero_points)} to {max(element.zero_points)}"
@@ -210,25 +221,25 @@ class Values:
 
 
 class StoredValues(Values):
-    """Values for operations on integers: what is real to others is what is stored here."""
+    """Values for forms on integers: `real` returns the stored integers, and no casts are added."""
 
     def __init__(self, values: Values):
         super().__init__(values.graph)
         self._stored = values._stored
 
     def real(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
-        """The stored integers."""
+        """Returns the stored integers."""
         return self.stored(value, permutation)
 
     def dequantized(self, q: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
-        """The integers as they are."""
+        """Returns the integers unchanged."""
         return q
 
     def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
         return x
 
     def bounded(self, value: SSAValue, x: Tensor) -> Tensor:
-        """Integers between those that an operation's clamp and its result's storage set."""
+        """Clips integers to the stored bounds that an operation's fused clamp and its result's storage range set."""
         element = element_of(value)
         if not isinstance(element, UniformType):
             return super().bounded(value, x)
@@ -239,24 +250,24 @@ class StoredValues(Values):
                                             for q in limits))  # fmt: skip
 
     def number(self, value: SSAValue, real: float) -> Array:
-        """The stored integer nearest to a real number."""
+        """Returns the stored integer nearest to a real number; the number itself if the value is not quantized."""
         element = element_of(value)
         return np.array(nearest(real, element) if isinstance(element, UniformType) else real)
 
 
 def constant(value: SSAValue) -> Array | None:
-    """The array of a constant; None for what is computed."""
+    """Returns the array of a constant; None for a computed value."""
     return value.owner.value.array if isinstance(value.owner, nn.ConstantOp) else None
 
 
 def stored_dtype(value: SSAValue) -> np.dtype[Any]:
-    """The type of the elements that store a value."""
+    """Returns the element type in which a value is stored."""
     element = element_of(value)
     return element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
 
 
 def tensor_kind(tensor: Tensor) -> str:
-    """The operator that makes a tensor."""
+    """Returns the operator that computes a tensor, or "constant"."""
     return tensor.node.kind if tensor.node is not None else "constant"
 
 
@@ -270,7 +281,7 @@ def _axis(element: UniformType, permutation: Permutation) -> int | None:
 
 
 def _storage(element: UniformType) -> np.dtype[Any]:
-    """What QuantizeLinear makes of a type: 8 or 16 bits."""
+    """Returns the type to which QuantizeLinear quantizes; raises NoForm for storage of more than 16 bits."""
     if element.storage_width > 16:
         raise NoForm("must store 16 bits or less", str(element), "keep its result float")
     if element.expressed != f32:
@@ -279,13 +290,13 @@ def _storage(element: UniformType) -> np.dtype[Any]:
 
 
 def _clamp(value: SSAValue) -> tuple[float | None, float | None]:
-    """The real bounds that the operation behind a value sets."""
+    """Returns the real bounds of the fused clamp of a value's operation; None means unbounded."""
     op = value.owner
     return op.bounds() if isinstance(op, Clamped) else (None, None)
 
 
 def _stored_limits(element: UniformType, low: float | None, high: float | None) -> tuple[int | None, int | None]:
-    """The stored integers that bounds are, or else the ends of the storage; None for those that saturating keeps."""
+    """Returns bounds as stored integers, by default the ends of the storage range; None where saturation suffices."""
     dtype = np.iinfo(_storage(element))
     least = element.storage_min if low is None else nearest(low, element)
     most = element.storage_max if high is None else nearest(high, element)
@@ -293,7 +304,7 @@ def _stored_limits(element: UniformType, low: float | None, high: float | None) 
 
 
 def _limits(element: UniformType, low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    """The real bounds that QuantizeLinear does not keep by itself, by saturating."""
+    """Returns the real bounds that must be clipped before QuantizeLinear; None where its saturation suffices."""
     bounds: list[float | None] = []
     for bound, q in zip((low, high), _stored_limits(element, low, high), strict=True):
         if q is None:
@@ -302,7 +313,7 @@ def _limits(element: UniformType, low: float | None, high: float | None) -> tupl
             raise NoForm("must use all of its storage, being quantized per axis", str(element), "widen its range")
         else:
             real = float(numerics.dequantize(np.array(q), element.scale, element.zero_point))
-            # The bound itself is the more readable one, where float32 does not round it elsewhere.
+            # The bound itself is more readable than q's real value; it is used if float32 rounds it to q.
             float32 = np.float32(0 if bound is None else bound) / np.float32(element.scale)
             keeps = bound is not None and np.rint(float32) + element.zero_point == q
             bounds.append(bound if keeps else real)
@@ -310,6 +321,6 @@ def _limits(element: UniformType, low: float | None, high: float | None) -> tupl
 
 
 def nearest(real: float, element: UniformType) -> int:
-    """The stored integer nearest to a real number."""
+    """Returns the stored integer nearest to a real number."""
     limits = element.storage_min, element.storage_max
     return int(numerics.quantize(np.array(real), element.scale, element.zero_point, *limits, np.dtype(np.int64)))

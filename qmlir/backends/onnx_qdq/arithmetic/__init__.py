@@ -1,16 +1,16 @@
-"""A network in qint as operators of ONNX that compute integers exactly, whatever runs them: our own bits elsewhere.
+"""Writes a network in qint as ONNX operators that compute integers exactly, so every runtime gives the compiler's bits.
 
-forms.py          the table: operation → nodes
+forms.py          the table: operation → its form
 contraction.py    ConvInteger, MatMulInteger and a bias
 elementwise.py    sums and products
 normalization.py  softmax
 pooling.py        maxima, means and sums over images
 lookup.py         Gather from a table
 resize.py         weighted sums of neighbours
-requantize.py     products with multipliers, rounded as their contract says
-casts.py          where floats become integers
+requantize.py     products with multipliers, rounded by their rounding contract
+casts.py          quantization of floats
 
-What rounds is spelled out, so these files are for checking rather than for speed.
+All rounding is written as separate nodes, so these files serve to check results; they are slow.
 """
 
 from qmlir.backends.onnx_qdq.arithmetic import (

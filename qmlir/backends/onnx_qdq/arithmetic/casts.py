@@ -1,4 +1,4 @@
-"""Where floats become integers: a quotient in the precision that the cast names, and one rounding."""
+"""The form of the cast from floats to quantized integers: a division in the cast's precision, then one rounding."""
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -11,12 +11,12 @@ from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.quantized_values import uniform
 
 QUOTIENTS = {"exact": np.dtype(np.float64), "float32": np.dtype(np.float32)}
-"""How a cast quantizes → the type in which it divides; both round half to even."""
+"""The cast's way of quantizing → the type in which it divides; both ways round half to even."""
 
 
 @computes(QuantizeCastOp)
 def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
-    """clamp(rint(x / S) + Z); of NaN ONNX says nothing."""
+    """Writes clamp(rint(x / S) + Z); ONNX does not define the result for NaN."""
     if (dtype := QUOTIENTS.get(op.quantization)) is None:
         raise NoForm(
             f"must quantize in one of the ways {', '.join(QUOTIENTS)}", op.quantization, "follow other numerics"
@@ -30,7 +30,7 @@ def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
 
 
 def _parameters(value: SSAValue, order: Permutation) -> tuple[Array, Array]:
-    """Scale and zero point of a value, such that they broadcast against it in an order."""
+    """Returns scale and zero point of a value, shaped to broadcast against the value's tensor in a dimension order."""
     rank = len(shape_of(value))
     scale, points = (np.asarray(p) for p in uniform(value).parameters_along(rank))
     return (scale.transpose(order), points.transpose(order)) if scale.ndim == rank else (scale, points)

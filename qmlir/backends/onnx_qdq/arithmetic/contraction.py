@@ -1,4 +1,4 @@
-"""Contractions: ConvInteger and MatMulInteger, whose sums are of 32 bits, plus the bias."""
+"""Forms of contractions: ConvInteger and MatMulInteger, which sum in 32 bits, and the addition of the bias."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ from qmlir.dialects.interfaces import element_of, shape_of
 
 @computes(qint.Conv2DOp)
 def conv2d(op: qint.Conv2DOp, values: Values) -> None:
-    """ConvInteger; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
+    """Writes ConvInteger; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
     _convolve(op, values, IMAGES, shape_of(op.w)[1:3], op.group_count())
 
 
 @computes(qint.DepthwiseConv2DOp)
 def depthwise_conv2d(op: qint.DepthwiseConv2DOp, values: Values) -> None:
-    """ConvInteger with as many groups as channels."""
+    """Writes ConvInteger with one group per input channel."""
     _convolve(op, values, DEPTHWISE_FILTERS, shape_of(op.w)[1:3], shape_of(op.x)[3])
 
 
@@ -49,7 +49,7 @@ def _convolve(
 
 @computes(qint.FullyConnectedOp)
 def fully_connected(op: qint.FullyConnectedOp, values: Values) -> None:
-    """MatMulInteger with the weights as [I, O]."""
+    """Writes MatMulInteger with the weights transposed to [I, O]."""
     point = zero_point(values, op.x, op.zero_point.value.data)
     require_bytes(op.w)
     x, w = values.stored(op.x), values.stored(op.w, (1, 0))
@@ -59,7 +59,7 @@ def fully_connected(op: qint.FullyConnectedOp, values: Values) -> None:
 
 @computes(qint.MatMulOp)
 def matmul(op: qint.MatMulOp, values: Values) -> None:
-    """MatMulInteger."""
+    """Writes MatMulInteger."""
     points = [
         zero_point(values, value, point.value.data)
         for value, point in ((op.lhs, op.lhs_zero_point), (op.rhs, op.rhs_zero_point))
@@ -71,7 +71,7 @@ def matmul(op: qint.MatMulOp, values: Values) -> None:
 
 def _biased(op: qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp, values: Values, sums: Tensor,
             shape: tuple[int, ...]) -> Tensor:  # fmt: skip
-    """Sums plus the bias, [O] reshaped to broadcast against them."""
+    """Adds the bias, [O] reshaped to `shape`, to the sums; returns the sums if there is no bias."""
     _require_sums(op.acc, "export as onnx-qdq" if op.b is None else "quantize it with bias=int32")
     if op.b is None:
         return sums

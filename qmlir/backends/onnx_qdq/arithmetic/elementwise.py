@@ -1,4 +1,4 @@
-"""Sums and products of two tensors."""
+"""Forms of sums and products of two tensors."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 @computes(qint.AddOp)
 def add(op: qint.AddOp, values: Values) -> None:
-    """Both operands times their multiplier, in 64 bits, and one shift."""
+    """Writes the sum of both operands times their multipliers, in 64 bits, and one rounding shift."""
     graph = values.graph
     order, operands = operands_in_order(values, op.operands, shape_of(op.y))
     points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
@@ -27,7 +27,7 @@ def add(op: qint.AddOp, values: Values) -> None:
 
 @computes(qint.FloatAddOp)
 def float_add(op: qint.FloatAddOp, values: Values) -> None:
-    """Two products, each plus what comes before, in float64 and rounded to float32: what fused multiply-adds give."""
+    """Writes two multiply-adds, each in float64 and rounded to float32, which gives the bits of fused multiply-adds."""
     graph, offset = values.graph, op.offset.value.data
     order, operands = operands_in_order(values, op.operands, shape_of(op.y))
     lhs, rhs = (cast(graph, minus(graph, cast(graph, x, INT32), -offset), FLOAT64) for x in operands)
@@ -41,7 +41,7 @@ def float_add(op: qint.FloatAddOp, values: Values) -> None:
 
 @computes(qint.MulOp)
 def mul(op: qint.MulOp, values: Values) -> None:
-    """A product in 32 bits."""
+    """Writes a product in 32 bits."""
     graph = values.graph
     order, operands = operands_in_order(values, op.operands, shape_of(op.acc))
     points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data

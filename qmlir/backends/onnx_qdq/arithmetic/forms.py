@@ -1,4 +1,4 @@
-"""The table of operations in qint: class → what makes nodes of one.
+"""The table of forms of qint operations: operation class → the function that writes such an operation as ONNX nodes.
 
 @computes(qint.LookupOp)
 def lookup(op: qint.LookupOp, values: Values) -> None: ...
@@ -20,16 +20,16 @@ from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.qint import QINT
 
 computes: Forms[Values] = Forms()
-"""Enters a function into the table."""
+"""The table; used as a decorator, it enters a form."""
 
 INT8, INT32, INT64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.int64)
 
 BYTE = 1 << 8
-"""Numbers that a byte has."""
+"""The number of values of a byte."""
 
 
 def spelled_out() -> Forms[Values]:
-    """The table of the forms of nn with those of qint; what has none is refused."""
+    """Returns the table of the forms of nn and qint; qint operations without a form raise NoForm."""
     table: Forms[Values] = Forms()
     table.entries.update(EXPORTS)
     table.entries.update({op: _refuse for op in QINT.operations})
@@ -42,25 +42,25 @@ def _refuse(op: Operation, values: Values) -> None:
 
 
 def cast(graph: Graph, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """A tensor of another type; no node if it is of that."""
+    """Casts a tensor; adds no node if it has the type already."""
     return graph.cast(x, dtype)
 
 
 def number(graph: Graph, value: float, dtype: np.dtype[Any]) -> Tensor:
-    """A constant of one element."""
+    """Returns a constant scalar."""
     return graph.constant(np.array(value, dtype))
 
 
 def minus(graph: Graph, x: Tensor, point: int) -> Tensor:
-    """A tensor less a zero point; no node for 0."""
+    """Subtracts a zero point from a tensor; adds no node for 0."""
     return graph.node("Sub", x, number(graph, point, x.dtype)) if point else x
 
 
 def zero_point(values: Values, x: SSAValue, point: int) -> Tensor | None:
-    """What data count from; None for 0.
+    """Returns the zero point of data of 8 bits as a tensor; None for 0.
 
     Raises:
-        NoForm: The data are wider than bytes, or the point lies outside them.
+        NoForm: The data are not bytes, or int8 cannot hold the zero point.
     """
     require_bytes(x)
     if not -128 <= point < 128:
@@ -69,18 +69,19 @@ def zero_point(values: Values, x: SSAValue, point: int) -> Tensor | None:
 
 
 def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
-    """Sums over windows of images, int32, of data of 8 bits, or of 16 bits as their two bytes.
+    """Returns int32 sums over windows of images, of 8-bit data or of 16-bit data split into two bytes.
 
-    x − z = 256 · (h − z_h) + (l − z_l), l being the lower byte less 128; each byte is padded with its own zero point.
+    x − z = 256 · (h − z_h) + (l − z_l), where h is the upper byte and l the lower byte less 128. Each byte is padded
+    with its own zero point.
 
     Args:
-        values: Where nodes are added.
+        values: The values of the function.
         x: The data.
-        point: What they count from.
-        summed: Makes the sums of int8 images that count from a zero point; None is 0.
+        point: The data's zero point.
+        summed: Adds the nodes that sum an int8 image with a zero point; None is a zero point of 0.
 
     Raises:
-        NoForm: The data are wider, or the point lies outside them.
+        NoForm: The data are wider than 16 bits, or their type cannot hold the zero point.
     """
     if element_of(x) != i16:
         return summed(values.stored(x, IMAGES), zero_point(values, x, point))
@@ -88,7 +89,7 @@ def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Ten
         raise NoForm("must have zero points that int16 holds", str(point), "choose parameters within the storage")
     graph = values.graph
     wide = cast(graph, values.stored(x, IMAGES), INT32)
-    lower = graph.node("Mod", wide, number(graph, BYTE, INT32))  # the sign of 256: never below 0
+    lower = graph.node("Mod", wide, number(graph, BYTE, INT32))  # Mod has the divisor's sign: never negative
     upper = graph.node("Div", graph.node("Sub", wide, lower), number(graph, BYTE, INT32))
     parts = [(upper, point // BYTE), (minus(graph, lower, BYTE // 2), point % BYTE - BYTE // 2)]
     high, low = (summed(cast(graph, part, INT8), number(graph, z, INT8) if z else None) for part, z in parts)
@@ -96,6 +97,6 @@ def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Ten
 
 
 def require_bytes(value: SSAValue) -> None:
-    """Raises NoForm unless a value is bytes."""
+    """Raises NoForm unless a value has elements of i8."""
     if element_of(value) != i8:
         raise NoForm("must multiply bytes", str(element_of(value)), "quantize to 8 bits")

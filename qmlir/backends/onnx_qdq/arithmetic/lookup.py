@@ -1,4 +1,4 @@
-"""Tables of 256 entries, or of 65,536."""
+"""The form of table lookups, with tables of 256 or 65,536 entries."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from qmlir.dialects import qint
 
 @computes(qint.LookupOp)
 def lookup(op: qint.LookupOp, values: Values) -> None:
-    """Gather, whose negative indices count from the end: the table begins with the entry of 0."""
+    """Writes Gather. Its negative indices count from the end, so the table is rotated to begin with the entry of 0."""
     graph, order = values.graph, values.order(op.x)
     table = graph.constant(np.roll(op.table.array, -op.half))
     y = graph.node("Gather", table, cast(graph, values.stored(op.x, order), INT32))

@@ -1,4 +1,4 @@
-"""Softmax: exponentials from a table, and one division of integers."""
+"""The form of softmax: exponentials from a table, and one integer division."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from qmlir.dialects.qint.normalization import FRACTION
 
 @computes(qint.SoftmaxOp)
 def softmax(op: qint.SoftmaxOp, values: Values) -> None:
-    """floor((2·e·unit + S') / 2S') with S' = Σ e · 2^FRACTION: Div, as nothing is negative."""
+    """Writes floor((2·e·unit + S') / 2S') with S' = Σ e · 2^FRACTION; Div rounds down, as no number is negative."""
     if op.division.data != "exact":
         raise NoForm("must divide exactly", op.division.data, "follow other numerics")
     graph, order = values.graph, values.order(op.x)

@@ -1,4 +1,4 @@
-"""Pools over the two spatial axes, channels first in ONNX."""
+"""Forms of pools over the two spatial axes; ONNX's images are channels-first."""
 
 import numpy as np
 
@@ -13,17 +13,17 @@ from qmlir.dialects.interfaces import shape_of
 
 @computes(qint.MaxPool2DOp)
 def max_pool2d(op: qint.MaxPool2DOp, values: Values) -> None:
-    """MaxPool."""
+    """Writes MaxPool."""
     y = values.graph.node("MaxPool", values.stored(op.x, IMAGES), **pool_attributes(op))
     values.define(op.y, y, IMAGES)
 
 
 @computes(qint.AveragePool2DOp)
 def average_pool2d(op: qint.AveragePool2DOp, values: Values) -> None:
-    """Sums by a ConvInteger with ones, and a division that rounds half away from −offset."""
+    """Writes sums as a ConvInteger with weights of 1, and a division that rounds half away from −offset."""
     graph, window, channels = values.graph, op.window_values(), shape_of(op.x)[3]
     counts, offset = op.counts().astype(np.int32), op.offset.value.data
-    # A ConvInteger pads with the zero point, so what counts from it sees none of the padding.
+    # ConvInteger pads with the zero point, so padding adds 0 to sums of zero-point-subtracted data.
     point = op.zero_point.value.data if bool(op.count_include_pad) else 0
 
     def summed(x: Tensor, point: Tensor | None) -> Tensor:
@@ -43,7 +43,7 @@ def average_pool2d(op: qint.AveragePool2DOp, values: Values) -> None:
 
 @computes(qint.GlobalSumPoolOp)
 def global_sum_pool(op: qint.GlobalSumPoolOp, values: Values) -> None:
-    """ReduceSum in 32 bits."""
+    """Writes ReduceSum in 32 bits."""
     graph, order = values.graph, values.order(op.x)
     x = minus(graph, cast(graph, values.stored(op.x, order), INT32), op.zero_point.value.data)
     values.define(op.acc, graph.node("ReduceSum", x, graph.indices([order.index(1), order.index(2)])), order)

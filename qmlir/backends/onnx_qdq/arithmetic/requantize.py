@@ -1,4 +1,4 @@
-"""From sums to narrow integers: a product with a multiplier, rounded as a contract says, a zero point, a clamp."""
+"""Forms of requantization: a product with a multiplier, rounded by a contract, plus a zero point, then a clamp."""
 
 from collections.abc import Callable
 
@@ -19,12 +19,12 @@ Int64s = npt.NDArray[np.int64]
 FLOAT32 = np.dtype(np.float32)
 
 ROOM = 62
-"""Bits of the largest number that a shift may be of, which the result's range and the bits that it drops share."""
+"""The most bits of a number that is shifted: the bits of the result's range plus the bits that the shift drops."""
 
 
 @computes(qint.RequantizeOp)
 def requantize(op: qint.RequantizeOp, values: Values) -> None:
-    """(x − z) · M, in the type of its contract."""
+    """Writes (x − z) · M, computed and rounded as the operation's contract demands."""
     if (rounded := CONTRACTS.get(op.contract.data)) is None:
         known = ", ".join(CONTRACTS)
         raise NoForm(f"must round by one of the contracts {known}", op.contract.data, "follow other numerics")
@@ -33,15 +33,16 @@ def requantize(op: qint.RequantizeOp, values: Values) -> None:
 
 
 def half_up(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp) -> Tensor:
-    """clamp(z + (total + 2^(bits − 1)) >> bits).
+    """Returns clamp(z + (total + 2^(bits − 1)) >> bits).
 
-    The clamp comes first: Div truncates, which is the shift only of what is not negative.
+    The clamp comes first, because the shift is written as Div: Div truncates, which equals a shift only for numbers
+    that are not negative.
 
     Args:
-        values: Where nodes are added.
-        total: int64.
-        bits: At least 1; they broadcast against it.
-        op: Whose zero point and clamp these are.
+        values: The values of the function.
+        total: The int64 numbers to shift.
+        bits: The shifts, at least 1; they broadcast against `total`.
+        op: The operation that has the zero point and the clamp.
     """
     graph, point = values.graph, op.zero_point.value.data
     low, high = op.lower.value.data, op.upper.value.data
@@ -55,9 +56,10 @@ def half_up(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp) -> Ten
 
 
 def _half_up_of_few(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp) -> Tensor:
-    """The same where the clamp's bounds have no room: the clamp comes last, and a truncated quotient below 0 is lower.
+    """Returns the result of `half_up` for shifts so large that the shifted bounds of the clamp exceed 62 bits.
 
-    A shift so far leaves less than 32 bits and a sign, so that the zero point has room.
+    The clamp comes last, and truncated quotients are corrected to floors. Such a shift leaves less than 32 bits and a
+    sign, so adding the zero point cannot overflow.
     """
     graph, low, high = values.graph, op.lower.value.data, op.upper.value.data
     if int(bits.max(initial=1)) > ROOM:
@@ -74,7 +76,10 @@ def _half_up_of_few(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp
 
 
 def _chosen(graph: Graph, x: Tensor, bound: Tensor, *, least: bool) -> Tensor:
-    """int64 not below a bound, or not above: onnxruntime 1.31 errs in Max, Min and Clip of numbers beyond 32 bits."""
+    """Returns max(x, bound) if `least`, else min(x, bound), for int64.
+
+    The nodes are Less and Where, because onnxruntime 1.31 computes Max, Min and Clip wrongly beyond 32 bits.
+    """
     beyond = graph.node("Less", *((x, bound) if least else (bound, x)), dtype=BOOL)
     return graph.where(beyond, bound, x)
 
@@ -103,11 +108,11 @@ CONTRACTS: dict[str, Callable[[qint.RequantizeOp, Values, Tensor, Permutation], 
     "float_even": _float_even,
     "float_sum": _float_sum,
 }
-"""Contract → what makes its nodes, from data in an order of dimensions to narrow integers."""
+"""Contract → the function that adds its nodes, from data in a dimension order to narrow integers."""
 
 
 def _product(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
-    """float32(x − z) · float32(M)."""
+    """Returns float32(x − z) · float32(M)."""
     graph = values.graph
     multiplier, shift = _parameters(op)
     factor = np.ldexp(multiplier.astype(np.float64), (shift - MULTIPLIER_BITS).astype(np.int32)).astype(np.float32)
@@ -116,7 +121,13 @@ def _product(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutatio
 
 
 def _narrowed(op: qint.RequantizeOp, values: Values, y: Tensor) -> Tensor:
-    """Whole numbers in float32 as the result: float32 has its bounds exactly, and beyond them the clamp decides."""
+    """Converts whole float32 numbers to the result: adds the zero point, clamps and casts.
+
+    This is exact: float32 represents the bounds exactly, and the clamp decides all numbers beyond them.
+
+    Raises:
+        NoForm: A bound is 2^20 or more.
+    """
     graph, low, high = values.graph, op.lower.value.data, op.upper.value.data
     if max(abs(low), abs(high)) >= 1 << 20:
         raise NoForm("must have results of 16 bits or less", f"{low} to {high}", "keep its result float")
@@ -126,11 +137,11 @@ def _narrowed(op: qint.RequantizeOp, values: Values, y: Tensor) -> Tensor:
 
 
 def _parameters(op: qint.RequantizeOp) -> tuple[Int64s, Int64s]:
-    """Multipliers and shifts."""
+    """Returns the multipliers and shifts."""
     return np.array(op.multiplier.get_values(), np.int64), np.array(op.shift.get_values(), np.int64)
 
 
 def _along_channels(op: qint.RequantizeOp, array: Array, order: Permutation) -> Array:
-    """One entry for each channel, or one for all, such that they broadcast against data in an order."""
+    """Shapes an array with one entry per channel, or one for all, to broadcast against data in a dimension order."""
     rank = len(shape_of(op.x))
     return array.reshape(()) if array.size == 1 else array.reshape((*[1] * (rank - 1), -1)).transpose(order)

@@ -1,4 +1,4 @@
-"""Images of another size: weighted sums of neighbours in 32 bits."""
+"""The form of resizing: weighted sums of neighbouring elements in 32 bits."""
 
 from qmlir.backends.onnx_qdq.arithmetic.forms import INT32, cast, computes, minus
 from qmlir.backends.onnx_qdq.resize import along
@@ -8,7 +8,7 @@ from qmlir.dialects import qint
 
 @computes(qint.ResizeOp)
 def resize(op: qint.ResizeOp, values: Values) -> None:
-    """Gather, Mul and Add for each tap."""
+    """Writes Gather, Mul and Add for each tap (a neighbour that an output element reads)."""
     graph, order = values.graph, values.order(op.x)
     y = minus(graph, cast(graph, values.stored(op.x, order), INT32), op.zero_point.value.data)
     for axis, taps, weights in op.tables():

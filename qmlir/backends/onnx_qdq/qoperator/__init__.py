@@ -1,16 +1,16 @@
-"""Operators on integers: QLinearConv and its kin of ONNX, and those that onnxruntime adds in com.microsoft.
+"""Forms that write operations on quantized types as integer operators, such as QLinearConv and com.microsoft's QGemm.
 
-forms.py          the table: operation → operator, and what all of them ask of their types
+forms.py          the table: operation → its form, and the types that all these operators require
 contraction.py    convolutions and matrix products
 elementwise.py    sums and products
-pooling.py        means
+pooling.py        average pools
 normalization.py  softmax
-activation.py     sigmoid, leaky relu; a clamp under one scale
-movement.py       what moves or compares integers: ONNX's own operators, on integers
+activation.py     sigmoid, leaky relu; clamps that keep the scale
+movement.py       operations that move or compare integers: ONNX's own operators, on integers
 
-onnxruntime computes them in integers with its optimizations off too: sums are exact and each result is rounded once,
-so a network rounded as onnxruntime rounds (runtimes.py) has the same integers here and there. An operation without
-such an operator stays one on floats between casts.
+onnxruntime computes these operators in integers even with its optimizations off: sums are exact and each result is
+rounded once. A network that is rounded as onnxruntime rounds (runtimes.py) therefore gives the same integers in the
+compiler and in onnxruntime. An operation without such an operator is written on floats between casts.
 """
 
 from qmlir.backends.onnx_qdq.qoperator import activation, contraction, elementwise, movement, normalization, pooling

@@ -1,4 +1,4 @@
-"""Functions of one element that onnxruntime has on integers, and clamps under one scale."""
+"""Forms of activations that onnxruntime has on integers, and of clamps that keep the scale."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from qmlir.dialects.nn.pointwise import UnaryOp
 
 @computes(nn.SigmoidOp)
 def sigmoid(op: nn.SigmoidOp, values: StoredValues) -> None:
-    """QLinearSigmoid."""
+    """Writes QLinearSigmoid."""
     _function("QLinearSigmoid", op, values)
 
 
 @computes(nn.LeakyReluOp)
 def leaky_relu(op: nn.LeakyReluOp, values: StoredValues) -> None:
-    """QLinearLeakyRelu."""
+    """Writes QLinearLeakyRelu."""
     _function("QLinearLeakyRelu", op, values, alpha=op.alpha.value.data)
 
 
@@ -31,7 +31,7 @@ def _function(kind: str, op: UnaryOp, values: StoredValues, **attributes: Any) -
 
 @computes(nn.ReluOp, nn.ClampOp)
 def clamp(op: nn.ReluOp | nn.ClampOp, values: StoredValues) -> None:
-    """Clip of the integers, where the scale stays."""
+    """Writes Clip on the stored integers; raises NoOperator if the quantized type changes."""
     if element_of(op.x) != element_of(op.y):
         raise NoOperator
     graph, order = values.graph, values.order(op.x)

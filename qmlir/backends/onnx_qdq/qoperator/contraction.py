@@ -1,7 +1,8 @@
-"""Contractions: QLinearConv, QGemm and QLinearMatMul, whose sums are exact on every processor.
+"""Forms of contractions: QLinearConv, QGemm and QLinearMatMul, with types whose sums are exact on every processor.
 
-Where data are unsigned, so are the weights: onnxruntime adds products of u8 by s8 in pairs that saturate on processors
-without VNNI, but none of u8 by u8 or of s8 by s8. 128 more, with a zero point of 128 more, they mean the same.
+On processors without VNNI, onnxruntime adds products of u8 by s8 in pairs that saturate; products of u8 by u8 and of s8
+by s8 do not saturate. Therefore the weights get the signedness of the data: integers and zero points are shifted by
+128, which leaves the real values unchanged.
 """
 
 from collections.abc import Sequence
@@ -26,13 +27,13 @@ from qmlir.runtimes import rounding_of
 
 @computes(nn.Conv2DOp)
 def conv2d(op: nn.Conv2DOp, values: StoredValues) -> None:
-    """QLinearConv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
+    """Writes QLinearConv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
     _convolve(op, values, IMAGES, shape_of(op.w)[1:3], op.group_count())
 
 
 @computes(nn.DepthwiseConv2DOp)
 def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: StoredValues) -> None:
-    """QLinearConv with as many groups as channels."""
+    """Writes QLinearConv with one group per input channel."""
     _convolve(op, values, DEPTHWISE_FILTERS, shape_of(op.w)[1:3], shape_of(op.x)[3])
 
 
@@ -62,7 +63,7 @@ def _convolve(
 
 @computes(nn.FullyConnectedOp)
 def fully_connected(op: nn.FullyConnectedOp, values: StoredValues) -> None:
-    """QGemm; its weights are [O, I] in both."""
+    """Writes QGemm with transB; nn's weights [O, I] keep their order."""
     _require_sums(op)
     bias = _bias(op, values)
     weights = _factor(op, op.w, values, identity(2))
@@ -73,7 +74,7 @@ def fully_connected(op: nn.FullyConnectedOp, values: StoredValues) -> None:
 
 @computes(nn.MatMulOp)
 def matmul(op: nn.MatMulOp, values: StoredValues) -> None:
-    """QLinearMatMul."""
+    """Writes QLinearMatMul."""
     _require_sums(op)
     rhs = _factor(op, op.rhs, values, identity(len(shape_of(op.rhs))))
     lhs = values.real(op.lhs), *scale_and_point(op.lhs, values)
@@ -83,13 +84,14 @@ def matmul(op: nn.MatMulOp, values: StoredValues) -> None:
 def _factor(
     op: WeightedOp | nn.MatMulOp, w: SSAValue, values: StoredValues, permutation: Permutation
 ) -> Sequence[Tensor]:
-    """The second factor, its scale and its zero point: stored as the data are, signed or not.
+    """Returns the second factor, its scale and its zero point; the factor gets the signedness of the data.
 
-    Unsigned data beside signed weights saturate on processors without VNNI. A network that follows them there has these
-    weights as its source model has them, so that it saturates again.
+    Products of unsigned data and signed weights saturate on processors without VNNI. If the operation follows a runtime
+    that saturates, and comes from an integer operator of the source model, the weights stay signed so that the exported
+    operator saturates too.
 
     Raises:
-        NoOperator: Its zero points differ, or it is computed and of another sign than the data.
+        NoOperator: The factor has several zero points, or is computed and differs from the data in signedness.
     """
     element, unsigned = uniform(w), not uniform(op.operands[0]).is_signed
     if len(set(element.zero_points)) != 1:
@@ -109,9 +111,9 @@ def _factor(
 
 
 def _require_sums(op: WeightedOp | nn.MatMulOp) -> None:
-    """Raises NoOperator unless 32 bits hold the sums, with a constant bias, and the result is not the sums themselves.
+    """Raises NoOperator unless the sums fit 32 bits, the bias is constant, and the result is not the accumulator.
 
-    onnxruntime adds in 32 bits, a bias of 32 bits included; what exceeds them wraps around.
+    onnxruntime adds products and a 32-bit bias in 32 bits; larger sums wrap around.
     """
     try:
         fits = fits_32_bits(op)
@@ -122,7 +124,7 @@ def _require_sums(op: WeightedOp | nn.MatMulOp) -> None:
 
 
 def _bias(op: WeightedOp, values: StoredValues) -> Tensor | None:
-    """The bias of sums that fit 32 bits, in steps of s_x · s_w."""
+    """Returns the bias as int32 in steps of s_x · s_w; None if there is no bias. The sums must fit 32 bits."""
     stored = stored_bias(op)
     if stored is None or op.b is None:
         return None

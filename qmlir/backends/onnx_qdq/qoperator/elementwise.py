@@ -1,4 +1,4 @@
-"""Sums and products of two tensors: QLinearAdd and QLinearMul."""
+"""Forms of sums and products of two tensors: QLinearAdd and QLinearMul."""
 
 from qmlir.backends.onnx_qdq.graph import MICROSOFT
 from qmlir.backends.onnx_qdq.pointwise import operands_in_order
@@ -14,7 +14,7 @@ NAMED: dict[type[OperandPairOp], str] = {nn.AddOp: "QLinearAdd", nn.MulOp: "QLin
 
 @computes(*NAMED)
 def named(op: OperandPairOp, values: StoredValues) -> None:
-    """An operation that is one node."""
+    """Writes the operation as one node."""
     order, (lhs, rhs) = operands_in_order(values, op.operands, shape_of(op.y))
     left, right, result = (scale_and_point(v, values) for v in (op.lhs, op.rhs, op.y))
     y = values.graph.node(NAMED[type(op)], lhs, *left, rhs, *right, *result, domain=MICROSOFT)

@@ -1,9 +1,9 @@
-"""The table of operations that have an operator on integers: class → what makes a node of one.
+"""The table of forms on integers: operation class → the function that writes such an operation as an integer operator.
 
     @computes(nn.AddOp)
     def add(op: nn.AddOp, values: StoredValues) -> None: ...
 
-A form sees stored integers, and either makes its node or raises `NoOperator` before it has made anything.
+A form works on stored integers. It either adds its node, or raises `NoOperator` before it adds anything.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,15 +22,15 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.quantized_values import data_values, is_weight, uniform
 
 computes: Forms[StoredValues] = Forms()
-"""Enters a function into the table."""
+"""The table; used as a decorator, it enters a form."""
 
 
 class NoOperator(Exception):
-    """An operation for whose types or attributes there is no operator on integers; it stays one on floats."""
+    """Raised if no integer operator exists for an operation's types or attributes; it is then written on floats."""
 
 
 def on_integers() -> Forms[Values]:
-    """The table of the forms on real values, each after the one on integers where there is one."""
+    """Returns the table of forms on real values, in which each form on integers is tried first."""
     table: Forms[Values] = Forms()
     table.entries.update(EXPORTS)
     table.entries.update({op: _attempted(form, EXPORTS[op]) for op, form in computes.entries.items()})
@@ -51,7 +51,7 @@ def _attempted(
 
 
 def _require_bytes(op: Operation) -> None:
-    """Raises NoOperator unless the data are bytes that stand for f32, all signed or all not; weights may be others."""
+    """Raises NoOperator unless data and weights are bytes for f32, and data are per tensor and of one signedness."""
     if ON_FLOATS in op.attributes:
         raise NoOperator
     values = data_values(op)
@@ -63,7 +63,7 @@ def _require_bytes(op: Operation) -> None:
 
 
 def _signed_byte(value: SSAValue) -> bool | None:
-    """Whether the bytes of a value are signed; None of a value that is none of bytes."""
+    """Returns whether a value's bytes are signed; None unless the value is stored as int8 or uint8 for f32."""
     element = element_of(value)
     if not isinstance(element, UniformType) or element.storage_width > 8 or element.expressed != f32:
         return None
@@ -72,6 +72,6 @@ def _signed_byte(value: SSAValue) -> bool | None:
 
 
 def scale_and_point(value: SSAValue, values: StoredValues) -> Sequence[Tensor]:
-    """The scale of a value's integers and their zero point; lists along an axis."""
+    """Returns the scale and the zero point of a value's integers; lists if the value is quantized per axis."""
     element = uniform(value)
     return values.parameters(element, element.numpy_dtype)

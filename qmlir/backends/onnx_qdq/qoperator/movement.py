@@ -1,4 +1,4 @@
-"""What moves or compares integers of one scale: the operators that move real values, on the integers themselves."""
+"""Forms of operations that move or compare elements: if all data have one type, they work on the stored integers."""
 
 from xdsl.ir import Operation
 
@@ -23,7 +23,7 @@ from qmlir.quantized_values import data_values, uniform
     nn.ScatterNDOp,
 )
 def move(op: Operation, values: StoredValues) -> None:
-    """The form on real values, which sees integers."""
+    """Writes the form on real values, applied to stored integers; raises NoOperator if the quantized types differ."""
     if len({uniform(value) for value in data_values(op)}) != 1:
         raise NoOperator
     EXPORTS[type(op)](op, values)

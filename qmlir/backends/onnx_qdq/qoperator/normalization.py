@@ -1,4 +1,4 @@
-"""Normalizations: QLinearSoftmax."""
+"""The form of softmax: QLinearSoftmax."""
 
 from qmlir.backends.onnx_qdq.graph import MICROSOFT
 from qmlir.backends.onnx_qdq.qoperator.forms import computes, scale_and_point
@@ -8,7 +8,7 @@ from qmlir.dialects import nn
 
 @computes(nn.SoftmaxOp)
 def softmax(op: nn.SoftmaxOp, values: StoredValues) -> None:
-    """QLinearSoftmax, along one axis since operator set 13."""
+    """Writes QLinearSoftmax with the semantics of operator set 13, a softmax along one axis."""
     order = values.order(op.x)
     parameters = (*scale_and_point(op.x, values), *scale_and_point(op.y, values))
     axis = order.index(op.axis.value.data)

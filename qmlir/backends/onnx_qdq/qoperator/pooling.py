@@ -1,4 +1,4 @@
-"""Means: QLinearAveragePool and QLinearGlobalAveragePool; maxima are movement.py's."""
+"""Forms of average pools: QLinearAveragePool and QLinearGlobalAveragePool (max pools are in movement.py)."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from qmlir.dialects import nn
 
 @computes(nn.AveragePool2DOp)
 def average_pool2d(op: nn.AveragePool2DOp, values: StoredValues) -> None:
-    """QLinearAveragePool, which has no dilated windows."""
+    """Writes QLinearAveragePool; raises NoOperator if the window is dilated."""
     if op.dilation_values() != (1, 1):
         raise NoOperator
     _mean(
@@ -26,7 +26,7 @@ def average_pool2d(op: nn.AveragePool2DOp, values: StoredValues) -> None:
 
 @computes(nn.GlobalAveragePoolOp)
 def global_average_pool(op: nn.GlobalAveragePoolOp, values: StoredValues) -> None:
-    """QLinearGlobalAveragePool."""
+    """Writes QLinearGlobalAveragePool."""
     _mean("QLinearGlobalAveragePool", op, values)
 
 
