@@ -60,7 +60,7 @@ class Reference:
         self.signature = signature_of(function)
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
-        """Runs the network; returns its output if it has one, else the outputs by name."""
+        """Runs the network; returns the output if there is exactly one, else the outputs by name."""
         return self.signature.result(self.run(inputs))
 
     def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:

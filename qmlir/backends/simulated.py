@@ -74,7 +74,7 @@ class Simulated:
         self._simulator = Simulator(program, device, called)
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
-        """Runs the network; returns its output if it has one, else the outputs by name.
+        """Runs the network; returns the output if there is exactly one, else the outputs by name.
 
         Raises:
             InputError: An input is missing, unknown, or of another shape or dtype than the network's.

@@ -59,7 +59,7 @@ def relu(op: nn.ReluOp, values: Values) -> None:
 
 @exports(nn.ClampOp)
 def clamp(op: nn.ClampOp, values: Values) -> None:
-    """Writes a clamp as the bounds of its result."""
+    """Writes Clip or Relu, as for a fused clamp."""
     _as_it_is(op, values)
 
 

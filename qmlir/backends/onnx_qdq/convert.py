@@ -20,7 +20,7 @@ from qmlir.signature import signature_of
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)])
                  if m.name != "convert")  # fmt: skip
-"""Every module of the package: importing an operator family enters its forms into the table."""
+"""All modules of the package. They are imported because importing an operator family enters its forms in the table."""
 
 OLDEST_OPSET = 13
 """The first opset whose QuantizeLinear has scales along an axis."""

@@ -30,7 +30,7 @@ def pool_attributes(op: WindowPoolOp | qint.MaxPool2DOp) -> Attributes:
 
 
 def _less_padding(op: WindowPoolOp | qint.MaxPool2DOp, axis: int) -> int | None:
-    """Returns padding for an axis's end, less than the kernel, that gives all windows with `ceil_mode`, if any does.
+    """Returns the padding of an axis's end, less than the kernel, that gives all windows with `ceil_mode`, else None.
 
     Args:
         op: The pool.

@@ -93,7 +93,7 @@ def requantize(op: nn.RequantizeOp, values: Values) -> None:
 
 
 def _elu(graph: Graph, x: Tensor, alpha: float) -> Tensor:
-    """max(x, 0) + alpha · elu(min(x, 0))."""
+    """Returns max(x, 0) + alpha · elu(min(x, 0))."""
     below = graph.pointwise("ELU", graph.pointwise("MINIMUM", x, graph.number(0, x)))
     scaled = graph.pointwise("MUL", below, graph.number(alpha, x))
     return graph.pointwise("ADD", graph.pointwise("RELU", x), scaled)
@@ -111,7 +111,7 @@ def selu(op: nn.SeluOp, values: Values) -> None:
 
 @exports(nn.CeluOp)
 def celu(op: nn.CeluOp, values: Values) -> None:
-    """max(x, 0) + alpha · elu(min(x, 0) / alpha)."""
+    """Writes max(x, 0) + alpha · elu(min(x, 0) / alpha)."""
     alpha = op.alpha.value.data
 
     def form(graph: Graph, x: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def celu(op: nn.CeluOp, values: Values) -> None:
 
 @exports(nn.HardSigmoidOp)
 def hard_sigmoid(op: nn.HardSigmoidOp, values: Values) -> None:
-    """max(0, min(1, alpha · x + beta))."""
+    """Writes max(0, min(1, alpha · x + beta))."""
 
     def form(graph: Graph, x: Tensor) -> Tensor:
         scaled = graph.pointwise("MUL", x, graph.number(op.alpha.value.data, x))
@@ -136,7 +136,7 @@ def hard_sigmoid(op: nn.HardSigmoidOp, values: Values) -> None:
 
 @exports(nn.SwishOp)
 def swish(op: nn.SwishOp, values: Values) -> None:
-    """x · sigmoid(alpha · x)."""
+    """Writes x · sigmoid(alpha · x)."""
 
     def form(graph: Graph, x: Tensor) -> Tensor:
         scaled = graph.pointwise("MUL", x, graph.number(op.alpha.value.data, x))
@@ -146,19 +146,19 @@ def swish(op: nn.SwishOp, values: Values) -> None:
 
 
 def _softplus(graph: Graph, x: Tensor) -> Tensor:
-    """max(x, 0) + log(1 + e^−|x|)."""
+    """Returns max(x, 0) + log(1 + e^−|x|)."""
     rest = graph.pointwise("EXP", graph.pointwise("NEG", graph.pointwise("ABS", x)))
     logarithm = graph.pointwise("LOG", graph.pointwise("ADD", rest, graph.number(1, x)))
     return graph.pointwise("ADD", graph.pointwise("RELU", x), logarithm)
 
 
 def _softsign(graph: Graph, x: Tensor) -> Tensor:
-    """x / (1 + |x|)."""
+    """Returns x / (1 + |x|)."""
     return graph.pointwise("DIV", x, graph.pointwise("ADD", graph.pointwise("ABS", x), graph.number(1, x)))
 
 
 def _mish(graph: Graph, x: Tensor) -> Tensor:
-    """x · tanh(log(1 + e^x))."""
+    """Returns x · tanh(log(1 + e^x))."""
     return graph.pointwise("MUL", x, graph.pointwise("TANH", _softplus(graph, x)))
 
 

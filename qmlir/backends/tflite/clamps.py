@@ -26,7 +26,7 @@ NONE = 0
 
 
 def fuses(kind: str) -> bool:
-    """Whether an operator has a fused activation."""
+    """Whether TFLite's options of an operator have a fused activation."""
     return hasattr(tflite, f"{KERNELS[kind].options}AddFusedActivationFunction")
 
 

@@ -7,7 +7,8 @@ A converter is a function that translates an operator to nn operations. Its sign
 
 Positional parameters are inputs (an optional input defaults to None, `*inputs` is variadic). Keyword-only parameters
 are fields of the operator's options in the schema, in snake case. If a field that the signature lacks is not 0, the
-node becomes opaque, so no field is ignored in silence. A converter returns the outputs in order.
+node becomes opaque, so no field is ignored in silence. A converter returns the outputs in order; its docstring
+describes the value of the output.
 """
 
 import inspect
@@ -82,7 +83,7 @@ class Converter:
 def defaults(kind: str) -> dict[str, Any]:
     """Returns the default options of a kind, for an operator without an options table in the file."""
     options = getattr(schema, kind)()
-    options.Init(b"\x04\x00\x04\x00\x04\x00\x00\x00", 4)  # a table without fields behind its description
+    options.Init(b"\x04\x00\x04\x00\x04\x00\x00\x00", 4)  # a table without fields, behind its vtable
     return {
         name: () if accessor.endswith("AsNumpy") else getattr(options, accessor)()
         for name, accessor in accessors(kind).items()
@@ -90,13 +91,13 @@ def defaults(kind: str) -> dict[str, Any]:
 
 
 class Table:
-    """Converters by operator."""
+    """A table that maps each operator to its converter."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Converter] = {}
 
     def __call__(self, operator: str, *, options: str = "") -> Callable[[F], F]:
-        """Registers the decorated function for `operator`."""
+        """Returns a decorator that registers a function as the converter of `operator`."""
 
         def register(function: F) -> F:
             assert operator not in self.entries, f"{operator} is registered twice"

@@ -29,7 +29,7 @@ from qmlir.frontends.values import Refusal, sized
 from qmlir.rewriting import name_hint
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)]))
-"""Every module of the package: importing an operator family registers its converters."""
+"""All modules of the package. They are imported because importing an operator family registers its converters."""
 
 
 def load_tflite(

@@ -171,7 +171,7 @@ def _gather_batches(node: TFLiteNode, x: Value, indices: Value, at: int, batch: 
     parts.append(node.reshaped(node.converted(indices, i64), (*shape, 1)))
     coordinates = node.insert(ConcatOp, [parts], {"axis": IntegerAttr(len(shape), i64)})
     found = node.moved_elements(GatherNDOp, [moved, coordinates])
-    between = at - batch  # dimensions that come before the indices' own in the result
+    between = at - batch  # the number of x's dimensions that precede the indices' own dimensions in the result
     own = range(batch, len(shape))
     first = range(len(shape), len(shape) + between)
     return node.permuted(found, [*range(batch), *first, *own, *range(len(shape) + between, node.rank(found))])
