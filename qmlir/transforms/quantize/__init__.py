@@ -1,1 +1,1 @@
-"""From observed ranges to quantized types."""
+"""Passes that turn observed ranges into quantized types, and the steps that these passes consist of."""

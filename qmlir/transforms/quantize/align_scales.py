@@ -1,17 +1,17 @@
-"""Scales tensors so that the range that suits each one ends where a power of two puts it.
+"""Scales tensors between contractions so that the best scale of each tensor is a power of two.
 
-A scale that must be a power of two is up to √2 off the best one: a step too wide, or values that saturate. Between two
-contractions the whole tensor can be multiplied before and divided after (channel_pairs.py), so the tensor comes to the
-scale where the scale may not come to the tensor:
+A scale that must be a power of two is up to √2 off the best scale: the step is too wide, or values saturate. Between
+two contractions (convolutions, fully connected layers) the whole tensor can be multiplied before and divided after
+(channel_pairs.py). So where the scale cannot fit the tensor, the tensor is made to fit the scale:
 
-    g = 2^e / s,   s the scale of least error, 2^e the power of two nearest to it
+    g = 2^e / s,   s the scale of least error, 2^e the power of two nearest to s
 
-The writer's weights grow by g and the reader's shrink; their own scales are as near to powers of two as before, on
-average. Clamps at 6, whose range no power of two ends at, gain most.
+The writer's weights grow by g and the reader's weights shrink by g; on average, their own scales are as near to powers
+of two as before. Clamps at 6, whose range no power of two ends at, gain most.
 
-So can the tensors of a residual block whose sum one contraction reads. Sums that several read stay: profiled on one
-half of resnet8's calibration data and scored on the other, the one with a single reader gains 0.9 dB in the mean, and
-either of the two with several loses, whatever its factor.
+The tensors of a residual block can be scaled in the same way if a single contraction reads their sum. Sums that several
+contractions read stay: profiled on one half of resnet8's calibration data and scored on the other, the sum with a
+single reader gains 0.9 dB in the mean, and either of the two sums with several readers loses, whatever its factor.
 
 Enters and leaves: a float network with observers that hold ranges.
 """
@@ -45,10 +45,10 @@ def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recip
     Args:
         function: The network; its weights, biases, clamps and observers change.
         inputs: Samples, each an array for each input.
-        recipe: The options in effect.
+        recipe: The quantization options in effect.
 
     Returns:
-        How many pairs and sums of contractions were scaled.
+        The number of pairs and sums of contractions that were scaled.
     """
     block = function.body.block
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
@@ -56,7 +56,7 @@ def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recip
     for tied in (*channel_pairs(block), *contraction_sums(block)):
         scales = [s for v in tied.tensors if (s := _best_scale(v, observers.get(v), recipe)) is not None]
         if scales:
-            # One factor for all in between, as pools keep scales: that of the widest.
+            # All tensors in between get one factor, as pools keep scales: that of the largest scale.
             tied.scale_evenly(_towards_power_of_two(max(scales)))
             aligned.append(tied)
     if aligned:
@@ -65,7 +65,7 @@ def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recip
 
 
 def _best_scale(value: SSAValue, observer: ObserveOp | None, recipe: Recipe) -> float | None:
-    """The scale around zero that has the least error, a power of two or not; None where nothing was observed."""
+    """The scale of least error with zero point 0, not only of powers of two; None where no range was observed."""
     if observer is None or (seen := observer.observation) is None or seen.bounds[0] == seen.bounds[1]:
         return None
     seen = expected(value, seen, recipe)

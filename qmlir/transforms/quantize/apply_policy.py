@@ -1,11 +1,12 @@
-"""`apply-policy`: writes what the rules of a policy say on the operations that they match.
+"""`apply-policy`: writes the settings of a policy's rules on the operations that the rules match.
 
-Leaves: `qmlir.policy` attributes, some of a recipe's fields each, which the passes of quantization read instead of
-their options (recipe.py). What is said of an input of the network stands on its observer.
+Leaves: `qmlir.policy` attributes. Each holds some fields of a recipe, the quantization config of one operation
+(recipe.py). The quantization passes read them instead of their options. The settings of a network input stand on the
+input's observer.
 
-A rule that matches nothing is an error with near misses, and so is a rule that none of the operations it matches can
-honour. Of the operations that a pattern matches, each takes what is about something that it has, such as weights;
-those that cannot honour that are named in a warning, with the reason of each.
+A rule that matches nothing is an error that names near misses. A rule that no matched operation can honour is an error
+too. If a pattern matches several operations, each takes the settings that apply to it: a setting about weights applies
+only to operations with weights. A warning names the operations that cannot honour their settings, with the reasons.
 """
 
 import warnings
@@ -44,10 +45,10 @@ WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding")
 """Settings of operations with weights."""
 
 OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
-"""Settings that only an operation in integers can have."""
+"""Settings that only an integer operation can have."""
 
 RESULT_SETTINGS = ("range", "parameters")
-"""Settings of a tensor: an operation's result, or an input of the network."""
+"""Settings of a tensor, which is an operation's result or an input of the network."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,14 @@ class ApplyPolicyPass(ModulePass):
 
 
 def policy_of(file: str, rules: str) -> Policy:
-    """The policy of a file, if any, and of the rules of an option."""
+    """The policy in a file, followed by the rules in an option's text; either text may be empty."""
     policy = Policy.load(file) if file else Policy()
     return policy.with_rules([rule_of(text) for text in rules.split(";") if text.strip()])
 
 
 @dataclass(frozen=True)
 class Applied:
-    """A rule, and the names of the operations that carry what it says."""
+    """A rule, and the names of the operations that carry its settings."""
 
     rule: Rule
     nodes: frozenset[str]
@@ -93,16 +94,16 @@ def apply_policy(
 
     Args:
         module: Changed in place.
-        policy: The rules.
-        target: Whose operations they are to be.
-        base: The options in effect for what no rule names.
-        spread_default: Whether to write the policy's default on every operation, as a rule before the others.
+        policy: The default and the rules to write.
+        target: The target that the network is compiled for.
+        base: The options in effect where no rule applies.
+        spread_default: Whether to write the policy's default on every operation, before the rules.
 
     Returns:
-        Which operations each rule holds for.
+        Each rule with the operations that carry its settings.
 
     Raises:
-        PolicyError: A rule matches nothing, or nothing that can honour it.
+        PolicyError: A rule matches nothing, or no operation that it matches can honour it.
     """
     network = NamedNetwork(module)
     base = (base or Recipe()).with_settings(policy.default)
@@ -120,10 +121,10 @@ def apply_policy(
 
 
 def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Target) -> dict[Operation, Settings]:
-    """The operations that a rule holds for, each with what it takes of it; warns of those that cannot honour that.
+    """The settings that each matched operation takes from a rule; warns of operations that cannot honour theirs.
 
     Raises:
-        PolicyError: None can, or a setting of the rule is about nothing that any of them has.
+        PolicyError: No operation can honour the rule, or no operation has the thing that a setting is about.
     """
     foreign = {op: _foreign(op, rule.settings) for op in matched}
     if nobodys := [name for name in rule.settings if all(name in reasons for reasons in foreign.values())]:
@@ -145,14 +146,14 @@ def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Ta
 
 
 def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
-    """Refuses a policy of which quantization could honour a rule nowhere, as the ledger says; warns of where not.
+    """Refuses a policy with a rule that no quantized operation honours; warns if some operations do not honour a rule.
 
     Args:
-        applied: The rules, and where they hold.
-        module: Quantized.
+        applied: The rules, each with the operations that carry its settings.
+        module: The quantized network; its recorded decisions tell which operations stayed float.
 
     Raises:
-        PolicyError: All operations that a rule wanted in some precision stayed float.
+        PolicyError: All operations stayed float to which a rule gives a setting of integer operations.
     """
     entries = decisions(module) if applied else []
     for each in (a for a in applied if OF_INTEGERS & a.rule.settings.keys()):
@@ -165,7 +166,7 @@ def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
 
 
 def _unhonoured(rule: Rule, reasons: Mapping[str, str]) -> PolicyError:
-    """The error of a rule that none of the operations it matches can honour, by what they are called."""
+    """The error for a rule that no matched operation can honour; `reasons` maps each operation's name to its reason."""
     (first, why), *others = reasons.items()
     more = f", nor can {len(others)} others" if others else ""
     return PolicyError(
@@ -191,18 +192,18 @@ def _warn_of(rule: Rule, reasons: Mapping[str, str], honoured: int) -> None:
 
 
 def _write(carrier: Operation, settings: Settings) -> None:
-    """Adds settings to those that an operation or an observer carries, over them."""
+    """Adds settings to an operation or an observer, in place of earlier settings of the same names."""
     before = carrier.attributes.get(POLICY)
     own = settings_of(before) if isinstance(before, DictionaryAttr) else {}
     carrier.attributes[POLICY] = policy_attribute({**own, **settings})
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What can be honoured
+# Which settings an operation can honour
 
 
 def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
-    """Those of some settings that are about nothing that an operation or an input has, and why."""
+    """Setting → reason, for each setting about something that an operation or an input lacks, such as weights."""
     if isinstance(op, ObserveOp):
         foreign = (*WEIGHT_SETTINGS, "keep_float")
         return {s: f"it is an input of the network, which has no {_spelled(s)}" for s in settings if s in foreign}
@@ -236,7 +237,7 @@ def _contradicted(settings: Settings) -> str | None:
 
 
 def _refused_parameters(recipe: Recipe, settings: Settings) -> str | None:
-    """Why a tensor cannot have a recipe's schema and precision, or its fixed parameters or range with them."""
+    """Why a recipe's schema, precision, fixed range and fixed parameters do not fit together; None if they do."""
     lo, hi = recipe.range or (0.0, 0.0)
     try:
         quantization_of_range(lo, hi, recipe.schema, recipe.precision)

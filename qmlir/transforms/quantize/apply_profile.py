@@ -21,10 +21,10 @@ from qmlir.transforms.quantize.match_profile import LoadReport, Match, match_pro
 class ApplyProfilePass(ModulePass):
     """Gives each `calib.observe` the range that the profile holds for its tensor.
 
-    A network without observers is first simplified and given them, as profiling does: the tensors of a profile are
-    those that are left after fusing.
+    A network without observers is first simplified and gets observers, as in profiling: a profile lists the tensors
+    that are left after fusing.
 
-    A profile of another network is refused: one that lacks an observed tensor, or has it in another shape.
+    A profile of another network is refused: a profile that lacks an observed tensor, or has it in another shape.
 
     ```mlir
     calib.observe %0 {name = "r"} : tensor<4xf32>
@@ -53,18 +53,21 @@ def apply_profile(
     by_name: bool = False,
     switch: str = "partial=true",
 ) -> LoadReport:
-    """Writes the ranges of `profile` on the observers of `module`; makes them if there are none.
+    """Writes the ranges of `profile` on the observers of `module`, which gets observers if it has none yet.
 
     Args:
         module: Changed in place.
-        profile: What was observed, on this network at any batch size.
-        source: What to call the profile in errors.
+        profile: What was observed on this network, at any batch size.
+        source: The name of the profile in errors.
         partial: Accept a profile that lacks some observed tensors; they stay without a range.
         by_name: Accept tensors of the right name and shape however they were computed.
         switch: How the user asks for `partial`, for errors.
 
     Returns:
         Which tensors were found in the profile, and why the others were not.
+
+    Raises:
+        ProfileError: The profile is empty, or lacks tensors of the network.
     """
     if not any(t.count for t in profile.tensors.values()):
         raise ProfileError(source, "must hold at least one sample", got="an empty profile", remedy="profile on data")
@@ -85,19 +88,19 @@ def apply_profile(
 
 
 def _may_lack(observer: ObserveOp) -> bool:
-    """Whether a tensor has a scale without a range of its own: a slice has the scale of what it is a slice of."""
+    """Whether a tensor may lack a range: a slice has the scale of the tensor that it is cut from."""
     return isinstance(observer.value.owner, SliceOp)
 
 
 def _observe(observer: ObserveOp, tensor: TensorProfile) -> None:
-    """Writes what was seen of a tensor."""
+    """Writes the range, the histogram and the average range of a tensor on its observer."""
     observer.range = bounds_attribute(tensor.lo, tensor.hi)
     observer.histogram = HistogramAttr.of(tensor.exponent, tensor.first, tensor.counts) if len(tensor.counts) else None
     observer.average = bounds_attribute(*tensor.average_range) if tensor.samples else None
 
 
 def _matches(module: ModuleOp, profile: Profile, by_name: bool) -> list[Match]:
-    """The observers of the functions that a profile is of: of what stands beside them in a module it knows nothing."""
+    """Matches the observers of each function that the profile knows a tensor of; of all functions if it knows none."""
     simplified = not observers(module)
     if simplified:
         simplify(module)

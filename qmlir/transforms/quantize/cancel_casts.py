@@ -1,8 +1,9 @@
 """`cancel-casts`: removes casts that undo each other.
 
-`qcast(dcast(q))` is q, or a requantization where the two types differ (by a table, where the followed runtime does it
-on floats); `scast(scast(i))` is i. A requantization to a finer type and back is none at all: it gives every integer
-back, whatever contract rounds; but for those of a file's concatenation, which may not be changes of scale at all.
+`qcast(dcast(q))` becomes q, or a requantization if the two types differ. If the followed runtime computes the casts on
+floats, the requantization is a table. `scast(scast(i))` becomes i. A requantization to a finer type and back is
+removed: it restores every integer under every rounding contract. The exception are requantizations that belong to an
+integer operator of a model file, such as a concatenation, which may not be plain changes of scale.
 """
 
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def _cancel(cast: QuantizeCastOp | StorageCastOp, target: Target) -> None:
 
 
 def _undone(change: RequantizeOp) -> SSAValue | None:
-    """The value that a requantization restores after another one; None if it restores none."""
+    """The value that a requantization restores behind another requantization; None if it restores no value."""
     inner = change.x.owner
     if not isinstance(inner, RequantizeOp) or inner.x.type != change.y.type or not is_quantized(inner.x):
         return None
@@ -77,7 +78,7 @@ def _undone(change: RequantizeOp) -> SSAValue | None:
 
 
 def _holds(fine: UniformType, coarse: UniformType) -> bool:
-    """Whether each value of a type has one of a finer type within half of its step, and back."""
+    """Whether `fine` has at most half the step of `coarse` and covers its range, so that no integer is lost."""
     if fine.is_per_axis or coarse.is_per_axis or fine.scale > coarse.scale / 2:
         return False
     low, high = ((limit - coarse.zero_point) * coarse.scale for limit in (coarse.storage_min, coarse.storage_max))

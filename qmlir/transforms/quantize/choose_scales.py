@@ -1,12 +1,13 @@
-"""`choose-scales`: from ranges to quantized types, as casts around the float network.
+"""`choose-scales`: turns ranges into quantized types, written as casts between the operations of the float network.
 
 Enters: float nn with `calib.observe` and ranges. Leaves: the same network in which every tensor that an integer
-operation will read or write passes through `quant.qcast` and `quant.dcast`. Nothing is integer yet; the float
-network with its casts is the nominal meaning of the quantized one, and the form in which pre-quantized models come.
+operation will read or write passes through `quant.qcast` and `quant.dcast`. Nothing is integer yet. The float network
+with its casts is the nominal meaning of the quantized network, and the form in which pre-quantized models come.
 
-An operation that cannot become integer is left alone, and the reason is recorded on it; `quantize-ops` has the last
-word. Such an operation reads floats as they are where they exist: only what an integer operation computes reaches it
-through a cast. Under the schema symmetric_with_power2_scale the function states so (dialects/scales.py).
+An operation that cannot become integer is left alone, and the reason is recorded on it; `quantize-ops` makes the final
+decision. Such an operation reads original floats where they exist: only the results of integer operations reach it
+through casts. Under the schema symmetric_with_power2_scale the function gets an attribute that says so
+(dialects/scales.py).
 """
 
 import math
@@ -60,14 +61,14 @@ from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
-"""What is added to sums of so many bits stays within this: half of the range is for the products."""
+"""Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
 
 LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class ChooseScalesPass(ModulePass):
-    """Puts `quant.qcast` and `quant.dcast` on each tensor that an integer operation will touch; removes observers.
+    """Puts `quant.qcast` and `quant.dcast` on each tensor of integer operations; removes observers.
 
     ```mlir
     %0 = nn.add %x, %x : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
@@ -107,10 +108,10 @@ class ChooseScalesPass(ModulePass):
             self._check_promise(function)
 
     def _check_promise(self, function: func.FuncOp) -> None:
-        """Refuses to break what the function states: with another schema, or beside scales that came with the graph.
+        """Refuses scales that break the function's promise of powers of two, the graph's own scales included.
 
         Raises:
-            QuantizationError: Powers of two are promised, and a scale is none.
+            QuantizationError: The function promises powers of two, and a scale is not a power of two.
         """
         if not promises_powers_of_two(function):
             return
@@ -124,7 +125,7 @@ class ChooseScalesPass(ModulePass):
 
 
 class _Chooser:
-    """The choice for one function."""
+    """Chooses the scales of one function."""
 
     def __init__(self, default: Recipe, target: Target, block: Block):
         self.target, self.block = target, block
@@ -154,14 +155,14 @@ class _Chooser:
                 op.attributes.pop(DECISION, None)
             elif self.observed or decision_of(op) is None:
                 decide(op, "float", *why)  # without ranges there is nothing new to say
-        # Data movement follows what computes: between float operations it has nothing to gain.
+        # Data movement between float operations stays float: integers would gain nothing there.
         for op in self._moving_floats(able):
             decide(op, "float", "neighbours", "it moves values that only float operations read and write")
             del able[op]
         return able
 
     def _moving_floats(self, able: Iterable[Operation]) -> Sequence[Operation]:
-        """The data movement that no operation in integers is connected to, by itself or by other data movement."""
+        """The data movement that no computing integer operation is connected to, directly or by other data movement."""
         roots = {o: {self.groups.root(v) for v in self._activations(o)} for o in able}
         connected = {root for o, own in roots.items() if not isinstance(o, MovementOp) for root in own}
         left = [o for o in roots if isinstance(o, MovementOp)]
@@ -171,13 +172,13 @@ class _Chooser:
         return left
 
     def _why_float(self, op: Operation) -> Reason | None:
-        """Why an operation cannot become integer: target, weights, bias, or a tensor without elements or a range."""
+        """Why an operation cannot become integer: the target, weights, bias, or a tensor without elements or range."""
         if any(0 in shape_of(v) for v in data_values(op)):
             return EMPTY
         if (reason := self.recipes.why_float(op)) is not None:
             return reason
         lacking = [v for v in self._activations(op) if not self.groups.has_range(v)]
-        # A result that is only moved lacks what an operand lacks: no need to name both.
+        # A moved result lacks a range only because its operand does: naming the operand is enough.
         lacking = [v for v in lacking if not (isinstance(op, MovementOp) and v in op.results)] or lacking
         return no_range(map(called, lacking)) if lacking else None
 
@@ -197,20 +198,20 @@ class _Chooser:
                 self._cast(value, able, where or InsertPoint.before(first))
 
     def _cast(self, value: SSAValue, able: set[Operation], where: InsertPoint) -> None:
-        """Sends readers of `value` through its quantized type.
+        """Makes readers of `value` read it through its quantized type.
 
-        All of them if integers compute it, else only those that are integer operations themselves.
+        If an integer operation computes the value, all its readers do; else only its integer readers.
         """
         element = self.groups.type_of(value)
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
             self._cast_for_others(value, value, able, InsertPoint.after(value.owner))
-            return  # it comes through that type already
+            return  # the value comes through that type already
         if all(isinstance(u.operation, QuantizeCastOp) and u.operation.quantized_type == element for u in value.uses):
-            return  # the graph says so already
+            return  # all readers quantize the value so already
         everyone = value.owner in able
         readers = [u for u in value.uses if everyone or _reads_as_data(u.operation, u.index, able)]
-        # A cast that the graph came with is the one, moved to where all readers see it.
+        # If the graph came with this cast, the cast is moved to where it precedes all readers.
         own = next((u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)), None)
         if own is not None and own.quantized_type == element:
             where = InsertPoint.after(own) if where.insert_before is own else where
@@ -228,10 +229,10 @@ class _Chooser:
         self._cast_for_others(value, back.result, able, InsertPoint.after(back))
 
     def _cast_for_others(self, value: SSAValue, seen: SSAValue, able: set[Operation], where: InsertPoint) -> None:
-        """Sends integer readers of another schema or precision, or scale, through a type of theirs.
+        """Makes integer readers with another schema, precision or scale read a value through their own type.
 
-        `seen` is what readers of `value` read. A value that integers compute has no more digits than its type; any
-        other one is rounded once, to what its reader wants.
+        `seen` is the tensor that readers of `value` read. If an integer operation computes `value`, its quantized type
+        holds all its digits, and the readers cast `seen`. Else they cast `value`, so that it is rounded only once.
         """
         exact = seen if value.owner in able else value
         views: dict[UniformType, SSAValue] = {}
@@ -247,7 +248,11 @@ class _Chooser:
             use.operation.operands[use.index] = views[wanted]
 
     def _type_for(self, value: SSAValue, reader: Operation) -> UniformType:
-        """The type through which an operation reads a value: its result's, if it has one for both."""
+        """The type through which an operation reads a value.
+
+        An operation that keeps scales reads an operand of another format, or an operand it is not tied to, through the
+        type of its result. Others read the value's type, in their own format.
+        """
         recipe = self.recipes.of(reader)
         other_format = keeps_scale(reader) and recipe.format != self.recipes.of_value(value).format
         own = other_format or self.groups.leaves_out(reader, value)
@@ -256,7 +261,7 @@ class _Chooser:
         return element
 
     def _requantizes(self, op: WeightedOp) -> bool:
-        """Makes weights that a float layer stores in integers floats again, where their scales break a promise."""
+        """Turns a float layer's stored weights into floats if a scale breaks the promise; returns whether it did."""
         back = op.w.owner
         if not isinstance(back, DequantizeCastOp) or isinstance(op.x.owner, DequantizeCastOp):
             return False
@@ -276,7 +281,7 @@ class _Chooser:
         return True
 
     def _cast_weights(self, op: WeightedOp) -> None:
-        """Weights get a type of their own for each operation that reads them: the bias enters into it."""
+        """Casts the weights of one operation to a type of their own: the scale depends on the operation's bias too."""
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
         recipe = self.recipes.of(op)
@@ -300,7 +305,7 @@ class _Chooser:
         op.operands[1] = back.result
 
     def _fine_without_weights(self, op: WeightedOp, scales: Array) -> Array:
-        """Narrows the scale of weights that are all 0 where the bias beside them, the whole result, would be coarse."""
+        """Narrows the scale of weights that are all 0 where it would round the bias, the whole result, coarsely."""
         recipe = self.recipes.of(op)
         data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
         assert isinstance(op.w.owner, ConstantOp)
@@ -326,7 +331,7 @@ class _Chooser:
         limit = min(BIAS_LIMITS[width], 2.0 ** (self.target.sum_bits - 2))
         result = self.groups.type_of(op.y, recipe.format)
         if self.target.moves_bias and recipe.bias in STORAGE_RANGES and result is not None:
-            # Moved left so far that a step of the bias is at most one of the result in the loudest channel.
+            # The bias is shifted left, but its step stays at most a step of the result in the widest channel.
             steps = float(np.max(scales)) * data.scale / result.scale
             limit = min(limit, STORAGE_RANGES[recipe.bias][1] * max(1.0, 2.0 ** -math.ceil(math.log2(steps))))
         least = np.abs(numbers) / (data.scale * limit)
@@ -335,10 +340,10 @@ class _Chooser:
         return self._widened(op, scales, least)
 
     def _room_for_shift(self, op: WeightedOp, scales: Array) -> Array:
-        """Widens a channel's weight scale where the factor to the result's would be smaller than the target has any.
+        """Widens a channel's weight scale where its factor to the result's scale would be too small for the target.
 
-        A factor of 0 would lose the channel's bias. Under the least factor the weights of such a channel are rounded by
-        far less than a step of the result, as their sums are next to nothing beside it.
+        A factor of 0 would lose the channel's bias. Under the smallest factor, rounding the weights of such a channel
+        costs far less than a step of the result, as their sums are tiny beside that step.
         """
         recipe = self.recipes.of(op)
         data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
@@ -348,7 +353,7 @@ class _Chooser:
         return self._widened(op, scales, np.full(len(scales), least * result.scale / data.scale))
 
     def _widened(self, op: WeightedOp, scales: Array, least: Array) -> Array:
-        """Weight scales of at least that much, and a note of the channels that were made wider."""
+        """Weight scales of at least `least`; the operation's WIDENED attribute notes the channels that became wider."""
         # One step up, so that rounding to f32 does not bring it below; a NaN or infinite bias widens nothing.
         least = np.nan_to_num(least * (1 + 2**-20), nan=0.0, posinf=0.0)
         wider = np.minimum(least, LARGEST_SCALE).astype(np.float32).astype(np.float64)
@@ -362,5 +367,5 @@ class _Chooser:
 
 
 def _reads_as_data(op: Operation, index: int, able: set[Operation]) -> bool:
-    """Whether operand `index` of an integer operation is an activation of it."""
+    """Whether an operation will be integer and reads its operand `index` as an activation."""
     return op in able and index < len(data_operands(op)) and not is_weight(op.operands[index], op)

@@ -1,7 +1,8 @@
-"""Covariances from few samples.
+"""Estimates covariances from few samples.
 
-The covariance of k values, estimated from samples that are not many more than k, has off-diagonals that are mostly
-noise: what fits them fits the samples. So they are shrunk towards zero by the share of their squares that is noise,
+If k values have not many more than k samples, the off-diagonals of their sample covariance are mostly noise: numbers
+that are fitted to it fit these samples only. So the off-diagonals are shrunk towards zero by the share of their squares
+that is noise,
 
     ρ = Σ_{i≠j} Var(s_ij) / Σ_{i≠j} s_ij²,
 
@@ -19,17 +20,19 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 RIDGE = 1e-4
-"""What is added to variances, as a share of their mean: values that never change stay as good as free."""
+"""Added to each variance, as a share of their mean: keeps H definite if some values never change, and is next to 0."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over samples of each one's second moments around a centre, of values x [k] and of some y [m] beside them.
+    """Second moments of values x [k], and of x with values y [m], around a centre, summed over samples.
 
-    samples  how many
-    xx       [g, k, k]
-    xy       [g, k, m]
-    squares  Σ of the squared off-diagonals of each sample's own xx, [g]
+    The moments of a sample are means over its positions. g counts groups.
+
+    samples  number of samples
+    xx       moments of x with x, [g, k, k]
+    xy       moments of x with y, [g, k, m]
+    squares  sum over samples of the squared off-diagonals of the sample's own xx, [g]
     """
 
     samples: int
@@ -39,7 +42,7 @@ class Moments:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[Array, Array]], centre: tuple[Array, Array]) -> "Moments":
-        """The moments of samples of positions, each an x [g, p, k] and a y [g, p, m], around centres [g, 1, …]."""
+        """The moments of samples, pairs of x [g, p, k] and y [g, p, m] at p positions, around centres [g, 1, …]."""
         (groups, positions, terms), outputs = pairs[0][0].shape, pairs[0][1].shape[2]
         xx, xy, squares = np.zeros((groups, terms, terms)), np.zeros((groups, terms, outputs)), np.zeros(groups)
         together = max(1, ROWS // positions)
@@ -59,16 +62,16 @@ class Moments:
 
     @property
     def mean_xx(self) -> Array:
-        """The covariance as the samples have it."""
+        """The sample covariance of x, [g, k, k]."""
         return self.xx / self.samples
 
     @property
     def mean_xy(self) -> Array:
-        """The covariance of x and y as the samples have it."""
+        """The sample covariance of x with y, [g, k, m]."""
         return self.xy / self.samples
 
     def covariance(self) -> Array:
-        """The covariance, shrunk, and positive definite."""
+        """The covariance of x with shrunk off-diagonals, [g, k, k]; positive definite."""
         mean = self.mean_xx
         variances = np.diagonal(mean, axis1=1, axis2=2)
         signal = np.einsum("gij,gij->g", mean, mean) - (variances**2).sum(axis=1)
@@ -83,16 +86,19 @@ class Moments:
 
 
 ROWS = 1024
-"""About so many positions enter one product of matrices."""
+"""About how many positions enter one matrix product."""
 
 
 def mean_of(arrays: Sequence[Array]) -> Array:
-    """The mean over all positions of samples [g, p, n], [g, 1, n]."""
+    """The mean of arrays [g, p, n], one for each sample, over samples and positions: [g, 1, n]."""
     return np.mean([a.mean(axis=1, keepdims=True, dtype=np.float64) for a in arrays], axis=0)
 
 
 def _off_diagonal_squares(x: Array) -> Array:
-    """The sum of squares off the diagonal of xᵀx, [g], of x [g, p, k]: that of xxᵀ is the same, and may be smaller."""
+    """The sum of the squared off-diagonals of xᵀx, [g], for x [g, p, k].
+
+    xxᵀ has the same sum of squares, and is computed in its place where it is smaller.
+    """
     turned = x.swapaxes(1, 2)
     form = turned @ x if x.shape[1] > x.shape[2] else x @ turned
     return np.einsum("gij,gij->g", form, form) - ((x**2).sum(axis=1) ** 2).sum(axis=1)

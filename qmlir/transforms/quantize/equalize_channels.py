@@ -1,20 +1,21 @@
-"""Brings the channels of a tensor nearer to one height, so that one scale serves them all.
+"""Brings the channels of a tensor nearer to one magnitude (cross-layer equalization), so that one scale serves all.
 
-A channel between two contractions can be scaled up before and down after (channel_pairs.py). Weights with a scale for
-each output channel do not mind the first; the second spreads the weights of the reader's input channels, which costs it
-some precision, so channels go less than half of the way:
+A channel between two contractions (convolutions, fully connected layers) can be scaled up before and down after
+(channel_pairs.py). With a scale for each output channel, the first contraction's weights lose nothing by that. The
+second contraction's weights differ more between input channels, which costs some precision. So channels go less than
+half of the way:
 
     s[c] = (max_k r[k] / r[c])^0.4,   r[c] the largest magnitude of channel c on calibration data
 
-A channel of small values then fills a larger part of the tensor's integers. How far they go matters little: calibrated
-on one half of the calibration data of six networks and scored on the other, shares of 0, 0.2, 0.4 and 0.5 reach 28.7,
+A channel of small values then fills a larger part of the tensor's integers. The exponent matters little: calibrated on
+one half of the calibration data of six networks and scored on the other, exponents of 0, 0.2, 0.4 and 0.5 reach 28.7,
 28.9, 28.8 and 28.9 dB in the mean.
 
-Data of 16 bits are rounded to so little that the price counts:
+Data of 16 bits lose so little by rounding that the costs count:
 
-* a channel that reaches the end of the range saturates on data that go further than what was seen, so it stays as it
-  is where a calibration leaves no room beyond that (headroom.py);
-* weights of fewer bits, spread over the reader's input channels, lose more than the data gain.
+* A channel that reaches the end of the range saturates on data that exceed the calibration data. So channels stay as
+  they are where the calibration leaves no range margin (headroom.py).
+* If weights have fewer bits than the data, they lose more by the differences between input channels than the data gain.
 
 Enters and leaves: a float network with observers that hold ranges.
 """
@@ -35,10 +36,10 @@ from qmlir.transforms.quantize.recipes import Recipes
 Array = npt.NDArray[Any]
 
 SHARE = 0.4
-"""How much of the way to one height the channels go; the rest of it would cost the reader's weights more."""
+"""The exponent of s: 1 would bring all channels to one magnitude, but cost the reader's weights more."""
 
 LARGEST_FACTOR = 8.0
-"""A channel is scaled up by no more: one that is nearly dead on the data may be alive on other data."""
+"""The largest factor of a channel: a channel that is nearly dead on the data may be alive on other data."""
 
 
 def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> int:
@@ -47,10 +48,10 @@ def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], 
     Args:
         function: The network; its weights, biases and observers change.
         inputs: Samples, each an array for each input.
-        recipes: Those of its operations and tensors.
+        recipes: The recipes (quantization configs) of its operations and tensors.
 
     Returns:
-        Between how many pairs of contractions.
+        The number of pairs of contractions that were equalized.
     """
     block = function.body.block
     pairs = [pair for pair in channel_pairs(block) if pair.scales_singly and _gains(pair, recipes)]
@@ -68,7 +69,7 @@ def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], 
 
 
 def _gains(pair: ChannelPair, recipes: Recipes) -> bool:
-    """Whether rounding the data in between costs more than channels of one height do."""
+    """Whether equalizing gains more precision for the data between a pair than it costs the reader's weights."""
     data, reader = recipes.of_value(pair.writer.y), recipes.of(pair.reader)
     if data.precision != "int16":
         return True
@@ -76,7 +77,7 @@ def _gains(pair: ChannelPair, recipes: Recipes) -> bool:
 
 
 def _factors(highest: Array) -> Array:
-    """s of the largest magnitudes of each channel."""
+    """The factor s of each channel, from the largest magnitudes of the channels."""
     top = float(highest.max(initial=0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(highest > 0, (top / highest.astype(np.float64)) ** SHARE, 1.0)

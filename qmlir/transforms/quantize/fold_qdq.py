@@ -1,11 +1,12 @@
-"""`fold-qdq`: a network with casts, as quantized models come, becomes one on quantized types.
+"""`fold-qdq`: turns a network with casts, the form of imported quantized models, into operations on quantized types.
 
-Enters: float nn with `quant.qcast` and `quant.dcast`. Leaves: an operation on quantized types in place of each island
-`dcast → operation → qcast` that has an integer form, with the parameters that the model has; floats between casts
-elsewhere, and a decision with its reason on every operation. What stays float can still be quantized, by a profile.
+Enters: float nn with `quant.qcast` and `quant.dcast`. An island is `dcast → operation → qcast`, a float operation
+between casts. Leaves: an operation on quantized types in place of each island that has an integer form, with the
+model's own scales and zero points; floats between casts elsewhere; and a decision with its reason on every operation.
+An operation that stays float can still be quantized with a profile.
 
-An operation that takes one scale but was given two, an average whose result has parameters of its own, is rewritten
-first: as a depthwise convolution with equal weights it is rounded once.
+An average pool has one scale for operand and result. If the model gives the result parameters of its own, the average
+is first rewritten as a depthwise convolution with equal weights, which rounds only once.
 """
 
 from dataclasses import dataclass
@@ -64,17 +65,17 @@ def has_casts(module: ModuleOp) -> bool:
 
 
 def is_as_imported(module: ModuleOp) -> bool:
-    """Whether a module has casts that nobody has decided about yet."""
+    """Whether a module has casts, and no decision is recorded on any operation yet."""
     return has_casts(module) and not decisions(module)
 
 
 def gather_casts(module: ModuleOp) -> None:
-    """Brings the casts of an imported network next to what computes."""
+    """Moves the casts of an imported network next to the operations that compute."""
     simplify(module)
-    if not follows_litert(runtime_of(module)):  # which computes on floats what the model has on floats
+    if not follows_litert(runtime_of(module)):  # LiteRT computes on floats what the model has on floats
         rewrite(module, (NameInterpolation(), JoinInterpolations(), *SPELLED, *COMPOSED))
         rewrite(module, OF_COMPOSED)
-    # Transposes sink through casts until they cancel; then casts leave what is left of them.
+    # Transposes sink through casts until they cancel; then casts move past the transposes that are left.
     move_casts(module)
     cancel_transposes(module)
     move_casts(module)
@@ -84,8 +85,8 @@ def gather_casts(module: ModuleOp) -> None:
 class TurnAverageIntoConvolution(RewritePattern):
     """qcast(average_pool(dcast(q))) of two types → a depthwise convolution with weights 1 of scale 1/n.
 
-    n, the divisor, is the same everywhere; padded elements count as zeros in both. 1/n is rounded to float32, as every
-    scale of a model file is: a file that this convolution is written to has the same scale.
+    The divisor n must be the same at all positions; padded elements count as zeros in both operations. 1/n is rounded
+    to float32, as every scale of a model file is, so that a file with the exported convolution has the same scale.
     """
 
     @op_type_rewrite_pattern

@@ -1,4 +1,4 @@
-"""Which value of a float network is an input: a function argument in f32, or one in halves made f32."""
+"""Finds the f32 value of a network input: the argument itself, or the cast of an argument in half precision."""
 
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -8,7 +8,7 @@ from qmlir.transforms.nn.widen_halves import is_half
 
 
 def float_input(argument: BlockArgument) -> SSAValue | None:
-    """The f32 value of an argument: itself, or the cast of one that is stored in halves; None where there is none."""
+    """The f32 value of an argument: the argument itself, or its cast from half precision; None if there is neither."""
     if is_float(argument):
         return argument
     casts = (u.operation for u in argument.uses if is_half(argument))
@@ -16,7 +16,7 @@ def float_input(argument: BlockArgument) -> SSAValue | None:
 
 
 def argument_of(value: SSAValue) -> BlockArgument | None:
-    """The argument that a value is the f32 value of; None where it is none."""
+    """The argument whose f32 value the given value is; None if the value is no input."""
     if isinstance(value, BlockArgument):
         return value
     op = value.owner

@@ -1,4 +1,4 @@
-"""Which operations and inputs of a network a rule of a policy is about: by name, by kind, or by where they stand."""
+"""Finds the operations and inputs of a network that a policy's rule selects: by name, by kind, or by position."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ class NamedNetwork:
         self.names.update((o, [_input_name(a), o.tensor.data]) for o, a in self.inputs.items())
 
     def _take_inputs(self, function: func.FuncOp) -> None:
-        """Finds the observer of each float input, or makes one."""
+        """Finds the observer of each float input, or inserts an observer."""
         block = function.body.block
         observed = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
         first = block.first_op
@@ -53,20 +53,20 @@ class NamedNetwork:
             self.inputs[observer] = argument
 
     def drop_unused_observers(self) -> None:
-        """Removes the observers that were made and of which no rule said anything."""
+        """Removes the observers that were inserted here and that no rule gave a setting."""
         for observer in self.made:
             if POLICY not in observer.attributes:
                 Rewriter.erase_op(observer)
 
     def carriers(self) -> list[Operation]:
-        """All that can carry a setting."""
+        """The observers and operations that can carry a setting."""
         return [*self.inputs, *self.operations]
 
     def matching(self, rule: Rule) -> list[Operation]:
         """The operations and observers that meet all selectors of a rule.
 
         Raises:
-            PolicyError: There is none; names near misses.
+            PolicyError: A selector matches nothing, or no operation meets all selectors; names near misses.
         """
         found = self.carriers()
         for selector, wanted in rule.selectors.items():

@@ -1,4 +1,4 @@
-"""`observers-to-results`: makes a profiling network, whose observed tensors are results."""
+"""`observers-to-results`: turns a network with observers into a profiling network, which returns observed tensors."""
 
 from dataclasses import dataclass
 

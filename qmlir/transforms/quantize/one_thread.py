@@ -1,7 +1,8 @@
-"""Sums that come out alike on any number of threads.
+"""Makes sums independent of the number of threads.
 
-BLAS divides a product of matrices among as many threads as there are processors, and each division adds in another
-order. The last bits of a sum decide in which direction a weight is rounded; so what is decided on data runs on one.
+BLAS divides a matrix product among as many threads as there are processors, and each division adds in another order.
+The last bits of a sum can decide in which direction a weight is rounded, so decisions on data are computed on one
+thread.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ T = TypeVar("T")
 
 
 def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """A function during which BLAS uses one thread."""
+    """Wraps a function so that BLAS uses one thread while the function runs."""
 
     @wraps(function)
     def alone(*args: P.args, **kwargs: P.kwargs) -> T:

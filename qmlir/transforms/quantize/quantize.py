@@ -1,4 +1,4 @@
-"""`quantize`: from a float network with ranges to one on quantized types."""
+"""`quantize`: turns a float network whose tensors have ranges into a network on quantized types."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -43,9 +43,23 @@ from qmlir.transforms.quantize.side_by_side import Samples, SideBySide, network_
 class QuantizePass(ModulePass):
     """Quantizes a network whose observers hold ranges.
 
-    The passes are separate-slices, choose-scales, quantize-ops, quantize-bias, cancel-casts.
+    The steps, in order:
 
-    What is quantized already stays as it is.
+    1. apply-profile, if `profile` names a file
+    2. the rules of the policy, written on the operations that they match (apply-policy)
+    3. the check that at least one observer has a range or a policy, if nothing is quantized or decided yet
+    4. for an imported network with casts: the casts are gathered around the operations that compute, as by fold-qdq
+    5. separate-slices
+    6. choose-scales
+    7. quantize-ops, quantize-bias, cancel-casts
+    8. the check that each rule of the policy is honoured somewhere
+    9. with `fail_on_float`, the check that no operation stays float
+
+    `quantize_by` adds five more steps if it is given samples. Before choose-scales it gives inputs the steps of their
+    integers, equalizes channels, and under power-of-two scales searches the scales of inputs and aligns the scales
+    between layers. After choose-scales it rounds weights and corrects biases, layer by layer.
+
+    Operations that are quantized already stay as they are.
 
     ```mlir
     calib.observe %x {name = "x", range = [-1.0, 1.0]} : tensor<1x4xf32>
@@ -84,16 +98,20 @@ def quantize_by(
 ) -> None:
     """Quantizes a network whose observers hold ranges, by a policy.
 
+    The steps are those of `QuantizePass`, which has no samples, and the steps that need samples.
+
     Args:
-        policy: Its default holds over the options, which must not contradict it; its rules over both.
-        options: For all operations.
-        ctx: The compiler's.
+        policy: Its default replaces options, which must not contradict it; its rules replace both where they match.
+        options: The options for all operations.
+        ctx: The compiler's context; holds the target.
         module: Changed in place.
-        data: Samples to correct biases on; None corrects none.
+        data: Samples to choose inputs' scales, equalize channels, round weights and correct biases on; None skips
+            these steps.
 
     Raises:
-        PipelineError: There is no network of nn, there are no ranges, or an operation stays float that must not.
-        PolicyError: A rule matches nothing, or nothing that can honour it.
+        PipelineError: The module has no operations of nn, no observer has a range, or an operation stays float
+            although `fail_on_float` is set.
+        PolicyError: A rule matches nothing, or no operation that it matches can honour it.
     """
     recipe_fields = {f.name: getattr(options, f.name) for f in fields(options) if f.name in Recipe.__dataclass_fields__}
     conflicts(policy.default, recipe_fields, Recipe())
@@ -143,7 +161,7 @@ def quantize_by(
 
 
 def _floats(module: ModuleOp) -> Iterator[tuple[str, str]]:
-    """Each operation that stays float with its reason, and the remedy; also the operations of foreign dialects."""
+    """Each operation that stays float, with its reason, and the remedy; operations of foreign dialects included."""
     for e in decisions(module):
         if e.outcome == "float":
             yield f'{e.operation} "{e.node}": {e.reason}', e.remedy
@@ -164,7 +182,7 @@ _NETWORK = frozenset(("nn", "quant", "calib", "qmlir"))
 
 
 def _require_network(module: ModuleOp) -> None:
-    """Refuses a module without operations of nn and casts, unless its functions only return their arguments."""
+    """Refuses a module without operations of nn or casts, unless its functions only return their arguments."""
     around = (ModuleOp, func.FuncOp, func.ReturnOp)
     others = sorted({o.name.partition(".")[0] for o in module.walk() if not isinstance(o, around)})
     if not _NETWORK.isdisjoint(others):
@@ -179,7 +197,7 @@ def _require_network(module: ModuleOp) -> None:
 
 
 def _is_untouched(module: ModuleOp) -> bool:
-    """Whether a network has operations, and neither decisions about them nor any quantized type."""
+    """Whether a network has operations, none with a recorded decision, and no quantized type."""
     return any(decision_of(o) is None for o in deciding_operations(module)) and not any(
         quantized_element(v.type) for o in module.walk() for v in (*o.operands, *o.results)
     )

@@ -2,7 +2,7 @@
 
 Enters: a float network with casts, made by `choose-scales` or imported. Leaves: operations on quantized types where
 casts allow it and an integer form exists (legality.py), f32 operations between `quant.dcast` and `quant.qcast`
-elsewhere, and a `#qmlir.decision` on every one of them. Weights become stored integers; biases stay f32 until
+elsewhere, and a `#qmlir.decision` on every operation. Weights become stored integers; biases stay f32 until
 `quantize-bias`.
 """
 
@@ -58,7 +58,7 @@ from qmlir.transforms.quantize.side_by_side import UNROUNDED
 
 @dataclass(frozen=True)
 class QuantizeOpsPass(ModulePass):
-    """Turns `dcast → operation → qcast` into the operation on quantized types where the target has it.
+    """Turns `dcast → operation → qcast` into an operation on quantized types where the target computes it in integers.
 
     ```mlir
     %0 = quant.dcast %a : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>
@@ -93,7 +93,7 @@ def decide_quantized(op: Operation, target: Target) -> None:
 
 
 def _decide_as_signed(block: Block) -> None:
-    """Records again what is computed in integers, once it is known that unsigned bytes are stored as signed ones."""
+    """Records the decisions about integer operations again, for a file that stores unsigned bytes as signed bytes."""
     for op in block.ops:
         decision = decision_of(op)
         if decision is not None and (decision.outcome.data, decision.code.data) == ("quantized", "integer"):
@@ -123,10 +123,10 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
 
 
 def _decide_other_floats(block: Block) -> None:
-    """Records that what computes on floats other than f32 stays float, and so what moves or casts floats in between.
+    """Records that operations on floats other than f32 stay float, and operations on floats between quantized values.
 
-    In between is what a quantized value is computed from that is computed from another: casts at the edges of a network
-    are those of its signature.
+    A float value lies between quantized values if it is computed from a quantized value and a quantized value is
+    computed from it. Casts of floats at the edges of a network belong to its signature and are not recorded.
     """
     operations = [o for o in block.ops if o.results]
     behind: set[SSAValue] = set()
@@ -149,16 +149,16 @@ def _decide_other_floats(block: Block) -> None:
 
 
 class _Folding:
-    """The pass at work on one module."""
+    """The state of the pass on one module."""
 
     def __init__(self, module: ModuleOp, target: Target):
         self.target = target
-        self.folded: dict[SSAValue, SSAValue] = {}  # stored constant → the float constant it was made of
+        self.folded: dict[SSAValue, SSAValue] = {}  # stored constant → the float constant it was made from
         for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
             self._fold_constant(cast)
 
     def _fold_constant(self, cast: QuantizeCastOp) -> None:
-        """A quantize cast of a constant, of floats or dequantized, becomes a constant of the quantized type."""
+        """Replaces a quantize cast of a constant, float or dequantized, by a constant of the quantized type."""
         constant = cast.input.owner
         if isinstance(constant, DequantizeCastOp) and isinstance(constant.input.owner, ConstantOp):
             self._fold_dequantized(cast, constant, constant.input.owner)
@@ -170,9 +170,9 @@ class _Folding:
             self.folded[new.y] = constant.y
 
     def _fold_dequantized(self, cast: QuantizeCastOp, back: DequantizeCastOp, constant: ConstantOp) -> None:
-        """A stored constant on another scale is rounded here, as floats are, and not by a requantization at run time.
+        """Rounds a stored constant to another scale now, as floats are rounded, instead of requantizing it at run time.
 
-        A model file that has the two casts is folded by the same arithmetic when it is read.
+        When a model file that has the two casts is read, the same arithmetic folds them.
         """
         (floats,) = back.evaluate(constant.value.array)
         (stored,) = cast.evaluate(floats)
@@ -182,7 +182,7 @@ class _Folding:
             self.folded[new.y] = back.result
 
     def decide(self, op: Operation) -> None:
-        """Quantizes an operation if it can be, and records what was decided."""
+        """Quantizes an operation if possible, and records the decision."""
         if isinstance(op, OpaqueOp):
             decide(op, "float", "unknown", f"{op.kind.data} is not known to qmlir: {op.reason.data}")
         elif any(map(is_float, data_values(op))):
@@ -237,13 +237,13 @@ class _Folding:
         return no_range(map(called, lacking + ([op.results[0]] if result is None else [])))
 
     def _read_float_constants(self, op: Operation, sources: Sequence[SSAValue | None]) -> None:
-        """An operation that stays float keeps its constants unrounded."""
+        """Makes an operation that stays float read its constants unrounded."""
         for index, source in enumerate(sources):
             if source is not None and source in self.folded:
                 op.operands[index] = _unrounded(self.folded[source])
 
     def _commit(self, op: Operation, new: Sequence[Operation]) -> None:
-        """Puts the quantized form in the place of `op`; float readers get a cast back."""
+        """Replaces `op` by its quantized form; float readers read the result through a dequantize cast."""
         quantized = new[-1]
         back = DequantizeCastOp(quantized.results[0], op.results[0].type)
         if computes_on_floats(op, self.folded):
@@ -257,7 +257,7 @@ class _Folding:
             self._replace_cast(cast, back)
 
     def _replace_cast(self, cast: QuantizeCastOp, back: DequantizeCastOp) -> None:
-        """A quantize cast of what is quantized now: nothing, or a change of scale."""
+        """Replaces a quantize cast of a result that is quantized now: by the result itself, or by a change of scale."""
         if cast.result.type == back.input.type:
             replace(PatternRewriter(cast), cast, [], [back.input])
         elif (requantize := change_of_scale(cast, back)) is not None:
@@ -266,7 +266,10 @@ class _Folding:
 
 
 def change_of_scale(cast: QuantizeCastOp, back: DequantizeCastOp) -> RequantizeOp | None:
-    """The change of scale that a quantization of dequantized integers is; None where it has to be on floats."""
+    """The requantization that replaces a dequantize cast and a quantize cast of its result.
+
+    None where the followed runtime computes both casts on floats and no table gives the same bits.
+    """
     new = RequantizeOp.make([back.input], element=element_of(cast.result))
     if ON_FLOATS in cast.attributes and ON_FLOATS in back.attributes and follows(cast):
         if not has_table(new):
@@ -277,10 +280,10 @@ def change_of_scale(cast: QuantizeCastOp, back: DequantizeCastOp) -> RequantizeO
 
 
 def _require_same_bits(new: Sequence[Operation]) -> None:
-    """Marks the integer form of what the followed runtime computes on floats, where that gives the same bits.
+    """Marks the integer form of an operation that the followed runtime computes on floats, if it gives the same bits.
 
     Raises:
-        NoIntegerForm: It does not.
+        NoIntegerForm: The integer form gives other bits.
     """
     for op in new:
         if moves_numbers(op):
@@ -291,7 +294,7 @@ def _require_same_bits(new: Sequence[Operation]) -> None:
 
 
 def _unrounded(value: SSAValue) -> SSAValue:
-    """A constant as the float network has it, if it was rounded."""
+    """The constant with the float network's values if `round-weights` replaced these; else the given value."""
     constant = value.owner
     if not isinstance(constant, ConstantOp) or not isinstance(held := constant.attributes.get(UNROUNDED), WeightsAttr):
         return value
@@ -303,12 +306,12 @@ def _unrounded(value: SSAValue) -> SSAValue:
 
 
 def _quantized_source(value: SSAValue) -> SSAValue | None:
-    """The quantized value that a float operand is a cast of."""
+    """The quantized value that a float operand is dequantized from; None if it does not come from a dequantize cast."""
     return value.owner.input if isinstance(value.owner, DequantizeCastOp) else None
 
 
 def _wanted_result(op: Operation, sources: Sequence[SSAValue | None]) -> UniformType | None:
-    """The quantized type the readers of a result ask for; an operation that computes nothing keeps its operand's."""
+    """The quantized type that readers ask for; if they ask for no type, the operand's where only numbers are moved."""
     for use in op.results[0].uses:
         if isinstance(use.operation, QuantizeCastOp):
             return uniform(use.operation.result)
@@ -317,30 +320,30 @@ def _wanted_result(op: Operation, sources: Sequence[SSAValue | None]) -> Uniform
 
 
 def _keeps_numbers(op: Operation, sources: Sequence[SSAValue]) -> bool:
-    """Whether an operation gives the numbers that its quantized operands stand for, none of them rounded.
+    """Whether an operation's result holds numbers of its quantized operands exactly, without rounding.
 
-    An average of integers is rounded, operands of several types are brought to one, and what a pad fills with need not
-    be a number of the type.
+    An average of integers is rounded, operands of several types are brought to one type, and the type may not hold the
+    value that a pad fills with.
     """
     types = {uniform(s) for s in sources}
     return keeps_scale(op) and moves_numbers(op) and len(types) == 1 and holds_padding(op, *types)
 
 
 def _is_read_as(value: SSAValue, type: UniformType) -> bool:
-    """Whether all that reads a value reads it as one quantized type."""
+    """Whether all readers of a value are quantize casts to one given type."""
     readers = [u.operation for u in value.uses]
     return all(isinstance(r, QuantizeCastOp) and r.quantized_type == type for r in readers)
 
 
 def _quantized_form(op: Operation, sources: Sequence[SSAValue], result: UniformType) -> list[Operation]:
-    """The operation on quantized operands, not yet in the graph; before it what brings its operands to one scale."""
+    """The requantizations that bring the operands to one scale, then the operation on them; not in the graph yet."""
     new: list[Operation] = []
     types = {uniform(s) for s in sources}
     if isinstance(op, MaximumOp | MinimumOp) and len(types) == 1:
-        (result,) = types  # the greater number is that of the greater integer; a change of scale can follow
+        (result,) = types  # the greater integer is the greater number; a change of scale can follow
     elif keeps_scale(op):
-        # Of one operand: its type stays, a change of scale can follow. Of several, as in a concat: all get the
-        # result's.
+        # A single operand's type stays; a change of scale can follow. Several operands, as in a concat, all get the
+        # result's type.
         if len(sources) == 1:
             result = uniform(sources[0])
         changes = [None if uniform(s) == result else RequantizeOp.make([s], element=result) for s in sources]

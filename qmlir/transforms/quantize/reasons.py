@@ -1,4 +1,4 @@
-"""Why an operation stays float, in words: what the passes that decide have in common."""
+"""Reasons why an operation stays float, in words: shared by the passes that decide about operations."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ from qmlir.recipe import Recipe, recipe_of
 from qmlir.rewriting import tensor_name
 
 Reason = tuple[str, str]
-"""A code of the ledger and a sentence without its subject."""
+"""A reason code of the ledger, which records decisions, and a sentence in which `it` is the operation."""
 
 COMPUTED_WEIGHTS: Reason = (
     "computed-weights",
@@ -41,7 +41,7 @@ SHARED: Reason = ("shared", "its result is also read as floats, which quantizing
 
 
 def blocked(op: Operation) -> Reason | None:
-    """That the policy keeps an operation in floats, or its weights have parameters for each block; None otherwise."""
+    """The reason if the policy keeps an operation float, or its weights have a scale for each block; None otherwise."""
     if recipe_of(op, Recipe()).keep_float:
         return KEPT_FLOAT
     sources = [source_of(v).owner for v in op.operands]
@@ -53,13 +53,13 @@ def blocked(op: Operation) -> Reason | None:
 
 
 def no_range(lacking: Iterable[str]) -> Reason:
-    """Tensors without a range are why; names as `called` gives them."""
+    """The reason that no range is known for some tensors, given by names from `called`."""
     names = ", ".join(dict.fromkeys(lacking))
     return "no-range", f"no range is known for {names}"
 
 
 def called(value: SSAValue) -> str:
-    """What to call a tensor: as its source does, or its observer, or as the text of the IR does."""
+    """The name of a tensor in messages: from the source model, else from its observer, else from the text of the IR."""
     source = source_of(value)
     observed = (u.operation.tensor.data for u in source.uses if isinstance(u.operation, ObserveOp))
     if name := tensor_name(source) or next(observed, ""):
@@ -70,7 +70,7 @@ def called(value: SSAValue) -> str:
 
 
 def source_of(value: SSAValue) -> SSAValue:
-    """The value behind quantize and dequantize casts."""
+    """The value that a chain of quantize and dequantize casts begins with."""
     while isinstance(value.owner, DequantizeCastOp | QuantizeCastOp):
         value = value.owner.operands[0]
     return value

@@ -1,22 +1,26 @@
-"""Which recipe each operation and each tensor of a network has: what the policy says, carried to what it is about.
+"""Settles the recipe of each operation and each tensor of a network.
 
-An operation that computes has the recipe that its own `qmlir.policy` gives it, and so has its result. An operation
-that keeps the scale of its operands (a reshape, a concat, a pool) belongs to the layer beside it and takes that layer's
-schema and precision, unless its own policy names one:
+A recipe is a quantization config: the schema, the precision and the other options in effect (recipe.py). Schema and
+precision together are its format.
 
-* it follows the operations in integers whose results it reads, if these are alike;
-* if they differ, or nothing but floats reach it, it follows the operations that read its result.
+An operation that computes has the recipe that its own `qmlir.policy` attribute gives it, and its result has the same
+recipe. An operation that keeps the scale of its operands (a reshape, a concat, a pool) takes the format of a layer
+beside it, unless its own policy names a schema or a precision:
 
-A tensor that no operation in integers makes (an input of the network, a constant, the result of a float operation)
-likewise has the schema and the precision of the operations that read it, if they agree. So a layer in 16 bits reads 16
-bits where there are 16 to read, and nothing takes a detour through 8.
+* if the integer operations that make its operands have one format, the operation takes that format;
+* if their formats differ, or if only floats reach the operation, it takes the format of the operations that read its
+  result.
 
-A step of an operator that sums squares (`qmlir.power`) has 16 bits where the recipe has fewer, unless its own policy
-names a format: a square has twice the digits of what it is the square of, and so has the sum whose root is taken. In
-8 bits all that is below a twentieth of the largest element would be 0. Higher powers stay float: they would need more
-than 16 bits, and have no integer form anyway.
+A tensor that no integer operation makes (an input of the network, a constant, the result of a float operation)
+likewise has the format of the operations that read it, if they agree. So a 16-bit layer reads such a tensor in 16
+bits, without a detour through an 8-bit type.
 
-The recipes are settled once, before casts come into the graph.
+A step of an operator that sums squares (`qmlir.power` is 2) has 16 bits where the recipe has fewer, if the target
+computes it so and its own policy names no format: a square has twice the digits of its root, and so has the sum of
+squares. In 8 bits, every element below a twentieth of the largest element would become 0. Steps with higher powers stay
+float: they would need more than 16 bits, and have no integer form anyway.
+
+The recipes are settled once, before casts enter the graph.
 """
 
 from collections.abc import Iterable
@@ -60,13 +64,15 @@ class Recipes:
         Args:
             block: The network.
             default: The options in effect.
-            target: Whose operations they are to be.
+            target: The target that the network is compiled for.
         """
         self.default, self._target = default, target
         self._observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
         self._operations: dict[Operation, Recipe] = {}
         self._values: dict[SSAValue, Recipe] = {}
-        self._floats: dict[SSAValue, list[Format]] = {}  # value that comes as floats → the formats that readers want
+        self._floats: dict[
+            SSAValue, list[Format]
+        ] = {}  # value that comes as floats → the formats that its readers want
         operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         self._leave_to_readers(block.args)
         for op in block.ops:
@@ -82,35 +88,35 @@ class Recipes:
         return self._operations.get(op) or self._own(op)
 
     def of_value(self, value: SSAValue) -> Recipe:
-        """The recipe of a tensor: what its observer says, over what the operation that makes it says."""
+        """The recipe of a tensor: the recipe of the operation that makes it, changed by the tensor's observer."""
         if value not in self._values:
             self._values[value] = self._recipe_of_value(value)
         return self._values[value]
 
     def why_float(self, op: Operation) -> Reason | None:
-        """Why an operation stays float whatever is known of its tensors; None if it may become integer."""
+        """Why an operation stays float even if all ranges are known; None if it may become integer."""
         return _why_float(op, self.of(op), self._target)
 
     def _own(self, op: Operation) -> Recipe:
-        """The recipe that an operation has by itself: with 16 bits for squares, where its target computes on these."""
+        """The recipe of an operation apart from its neighbours: 16 bits for squares if the target computes on these."""
         own = recipe_of(op, self.default)
         if _power(op, own) != 2 or _names_format(op) or weight_bits(own.precision) > 8:
             return own
-        # The schema is one in which files of every format have 16 bits.
+        # Under a symmetric schema, files of every format can store 16 bits.
         schema = own.schema if is_symmetric(own.schema) else "symmetric"
         wide = replace(own, schema=schema, precision="int16", weight_precision=own.stored_weights)
         return own if _lacks(op, wide, self._target) else wide
 
-    # Settling them.
+    # Settling the recipes.
 
     def _leave_to_readers(self, values: Iterable[SSAValue]) -> None:
-        """Notes values that come as floats, but those whose observer names a format."""
+        """Leaves the format of values that come as floats to their readers, unless their observer names a format."""
         for value in values:
             if value not in self._observers or not _names_format(self._observers[value]):
                 self._floats[value] = []
 
     def _follow_operands(self, op: Operation) -> None:
-        """Settles the recipe of an operation by what it reads, or leaves it to what reads its result."""
+        """Settles the recipe of an operation by its operands, or leaves it to the readers of its result."""
         if not keeps_scale(op) or _names_format(op):
             self._operations[op] = self._own(op)
             if self.why_float(op) is not None:
@@ -123,7 +129,7 @@ class Recipes:
             self._leave_to_readers(op.results)
 
     def _follow_readers(self, op: Operation) -> None:
-        """Settles the recipe of an operation that is left to its readers, and tells its operands what it wants."""
+        """Settles the recipe of an operation left to its readers, and notes the format it wants of its operands."""
         if op not in self._operations:
             (result,) = op.results
             wanted = self._floats.get(result, [])
@@ -142,20 +148,23 @@ class Recipes:
                 self._floats[value].append(self._operations[op].format)
 
     def _made_operands(self, op: Operation) -> list[SSAValue]:
-        """The operands of an operation whose format is settled by what makes them."""
+        """The data operands of an operation whose format the operations that make them have settled."""
         return [v for v in data_operands(op) if v not in self._floats]
 
     def _reads_floats(self, op: Operation) -> bool:
-        """Whether an operation takes values as floats, with all their digits."""
+        """Whether an operation reads its operands as floats, unrounded: it stays float or is none to quantize."""
         return not isinstance(op, ObserveOp) and (op not in self._operations or self.why_float(op) is not None)
 
     def _of_one_scale(self, op: Operation, source: SSAValue, format: Format | None = None) -> Recipe:
-        """The recipe of an operation that keeps the scale of `source`; with a format that its target lacks, its own."""
+        """The recipe of an operation that keeps the scale of `source`, in `format` or else in the source's format.
+
+        If the target computes the operation in the precision of its own recipe only, that recipe holds unchanged.
+        """
         format = self.of_value(source).format if format is None else format
         own = recipe_of(op, self.default)
         recipe = own.in_format(format)
         if isinstance(op, MovementOp) and POLICY not in op.attributes and source not in self._floats:
-            # Its values are those of its operand: nothing else is to be said of them.
+            # The result has the values of the operand, so it has the operand's recipe, less a range or parameters.
             recipe = self.of_value(source).with_settings({"range": None, "parameters": None}).in_format(format)
         return own if _lacks(op, recipe, self._target) and not _lacks(op, own, self._target) else recipe
 
@@ -167,7 +176,7 @@ class Recipes:
             recipe = recipe.in_format(*wanted)
         searched = recipe.schema == "symmetric_with_power2_scale"
         if argument_of(value) is not None and recipe.calibration == "auto" and not searched:
-            recipe = recipe.with_settings({"calibration": "minmax"})  # pictures and the like use all of their range
+            recipe = recipe.with_settings({"calibration": "minmax"})  # inputs such as pictures use all of their range
         return recipe_of(self._observers[value], recipe) if value in self._observers else recipe
 
 
@@ -188,7 +197,7 @@ def _lacks(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
 
 
 def _power(op: Operation, recipe: Recipe) -> int:
-    """The exponent of the powers that an operation is a step of; 1 for others, and where parameters are Glow's."""
+    """The exponent in an operation's `qmlir.power` attribute; 1 without the attribute, and under `glow_exact`."""
     exponent = op.attributes.get(POWER)
     return exponent.value.data if isinstance(exponent, IntegerAttr) and not recipe.glow_exact else 1
 

@@ -1,25 +1,26 @@
 """`round-weights`: rounds weights together, so that their errors cancel on the data that a layer reads.
 
-The nearest integers are the best weights one by one. But the inputs of a sum go up and down together, and then the
-error of one weight can be taken up by others: what counts is the error of the sums over calibration data,
+The nearest integer is the best choice for a single weight. But the inputs of a sum vary together, so other weights can
+make up for the error of a weight. What counts is the error of the sums over calibration data,
 
-    E |W·x − Ŵ·x̂|²,   x what the float network reads, x̂ what the quantized one reads
+    E |W·x − Ŵ·x̂|²,   x the data of the float network, x̂ the data of the quantized network
 
-less its mean, which is the bias's to correct. With H the covariance of x̂ that is, up to a constant,
+less its mean, which bias correction removes (correct_bias.py). With H the covariance of x̂ that is, up to a constant,
 
     Σ_m (ŵ_m − t_m)ᵀ H (ŵ_m − t_m),   t_m = w_m + α · H⁻¹ · cov(x̂, w_m·(x − x̂))
 
-for each output m. Targets t leave the float weights as far as the error of the layers before can be told from x̂: α is
-the share of that shift found on one half of the samples that holds on the other. H comes from few samples and is shrunk
-for it (covariance.py); integers of small cost are found by successive rounding and descent (lattice.py). An output
-keeps the nearest integers where these cost less. Scales stay as they were chosen.
+for each output m. The targets t differ from the float weights by a shift that makes up for the error of the layers
+before, as far as x̂ predicts that error: α is the share of the shift, found on one half of the samples, that holds on
+the other. H is estimated from few samples and therefore shrunk (covariance.py). Successive rounding and coordinate
+descent find integers of small cost (lattice.py). An output keeps the nearest integers if these cost less. Scales stay
+as they were chosen.
 
-The cast of the weights then reads the real values of these integers; the constant remembers what they were:
+The cast of the weights then reads the real values of these integers, and the constant keeps the float weights:
 
     %w = nn.constant <…, [0.25, 0.5]> {qmlir.unrounded = #qmlir.weights<…, [0.3, 0.5]>} : …
 
-Layer by layer: what a layer reads has rounded weights and, in `quantize`, corrected biases already. All is computed in
-float64 from integers; positions are drawn with a fixed seed.
+Layers are rounded in order: the layers before have rounded weights and, in `quantize`, corrected biases already. All is
+computed in float64 from integers; positions are drawn with a fixed seed.
 
 Enters and leaves: a float network with the casts of `choose-scales` (side_by_side.py).
 """
@@ -51,17 +52,17 @@ from qmlir.transforms.quantize.terms import Terms
 Array = npt.NDArray[Any]
 
 POSITIONS = 16384
-"""At most so many sums of each output, over all samples, tell what a layer reads. A quarter as many change the SQNR of
-kws and resnet8 at 8 bits, calibrated on one half of their calibration data and scored on the other, by at most 0.2 dB,
-and the decisions on a few samples of a thousand."""
+"""The largest number of positions, over all samples, at which the data of a layer are taken. A quarter as many change
+the SQNR of kws and resnet8 at 8 bits, calibrated on one half of their calibration data and scored on the other, by at
+most 0.2 dB, and the decisions on a few samples of a thousand."""
 
 VALUES = 1 << 24
-"""At most so many values are kept of what a layer reads: layers with long sums are told by fewer of them."""
+"""The largest number of values that are kept of a layer's data: layers with long sums get fewer positions."""
 
 
 @dataclass(frozen=True)
 class RoundWeightsPass(ModulePass):
-    """Rounds weights between `choose-scales` and `quantize-ops`, on data.
+    """Rounds weights on calibration data, between `choose-scales` and `quantize-ops`.
 
     ```mlir
     %w = nn.constant <tensor<1x2xf32>, [0.4, 0.4]> : tensor<1x2xf32>
@@ -82,17 +83,17 @@ class RoundWeightsPass(ModulePass):
 
 @dataclass(frozen=True)
 class WeightRounding:
-    """Rounds the weights of one contraction after another.
+    """Rounds the weights of contractions (convolutions, fully connected layers), one layer after another.
 
-    default  the recipe of operations that have none of their own
-    fixed    casts that came with the network: what they say stays
+    default  the recipe (quantization config) of operations without a policy of their own
+    fixed    casts that came with the network: the weights that they quantize stay as they are
     """
 
     default: Recipe = Recipe()
     fixed: Container[Operation] = ()
 
     def __call__(self, layer: Layer) -> bool:
-        """Rounds the weights of a contraction; whether they are others than the nearest."""
+        """Rounds the weights of a contraction; returns whether they differ from the nearest integers."""
         cast, terms = self._cast(layer.op), Terms.of(layer.op)
         if cast is None or terms is None or not _is_finite(layer):
             return False
@@ -114,7 +115,7 @@ class WeightRounding:
         return True
 
     def _cast(self, op: WeightedOp) -> QuantizeCastOp | None:
-        """The cast that rounds the weights of an operation, if it is for us to say how."""
+        """The cast that rounds the weights of an operation; None if its rounding is not ours to change."""
         recipe = recipe_of(op, self.default)
         back = op.w.owner
         if recipe.rounding == "nearest" or recipe.glow_exact or not isinstance(back, DequantizeCastOp):
@@ -126,24 +127,24 @@ class WeightRounding:
 
 
 def _is_read_by(op: Operation, reader: Operation) -> bool:
-    """Whether nothing else reads an operation's result."""
+    """Whether `reader` alone reads an operation's result."""
     return [u.operation for u in op.results[0].uses] == [reader]
 
 
 def _data_step(op: WeightedOp) -> float | None:
-    """The scale of what an operation reads, if it has one."""
+    """The scale of the data that an operation reads; None if they are floats or have several scales."""
     back = op.x.owner
     scales = back.quantized.scales if isinstance(back, DequantizeCastOp) else ()
     return scales[0] if len(scales) == 1 else None
 
 
 def _is_finite(layer: Layer) -> bool:
-    """Whether a layer's weights and all it reads are numbers."""
+    """Whether a layer's weights and data are finite."""
     return all(np.isfinite(a).all() for a in (layer.weights, *layer.x, *layer.read))
 
 
 def _rounded(layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array) -> Array:
-    """Integers for the weights of a layer, [g, m, k], in units of their scales."""
+    """The stored integers for the weights of a layer, [g, m, k]."""
     scales, zero_points = cast.quantized.parameters_along(layer.weights.ndim)
     weights = terms.weights(layer.weights / scales)
     offsets = terms.weights(np.broadcast_to(zero_points, layer.weights.shape))
@@ -163,9 +164,10 @@ def _rounded(layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array) -
 
 
 def _seen(layer: Layer, terms: Terms, weights: Array) -> list[tuple[Array, Array]]:
-    """What a layer reads, [g, p, k], and how much its sums lack for that, [g, p, m], in units of the data's scale.
+    """The data of a layer, [g, p, k], and the errors of its sums, [g, p, m], for each sample, at some positions.
 
-    For each sample, at some positions.
+    The error of a sum is the amount by which quantized data change it under float weights. Data and errors are in units
+    of the data's scale; weights are in units of their own.
     """
     step = _data_step(layer.op)
     assert step is not None
@@ -178,14 +180,14 @@ def _seen(layer: Layer, terms: Terms, weights: Array) -> list[tuple[Array, Array
         x = np.rint(terms.data(read, positions).astype(np.float64) / step)
         if terms.blocks == 1:
             lacking = (terms.data(exact, positions).astype(np.float64) / step - x) @ weights.swapaxes(1, 2)
-        else:  # what a block lacks the others may have taken up: nothing is asked of it
+        else:  # other blocks of terms may have made up for the error of a block, so no error is given
             lacking = np.zeros((*x.shape[:2], weights.shape[1]))
         found.append((x.astype(np.float32), lacking))  # whole numbers of steps: exact
     return found
 
 
 def _share(one: Moments, other: Moments) -> float:
-    """α: by how much the shift that one half of the samples asks for reduces the error of the other half."""
+    """α: the share of the shift found on one half of the samples that reduces the error of the other half most."""
     gain, size = 0.0, 0.0
     for here, there in ((one, other), (other, one)):
         shift = _shift(here, here.covariance())
@@ -195,5 +197,5 @@ def _share(one: Moments, other: Moments) -> float:
 
 
 def _shift(moments: Moments, form: Array) -> Array:
-    """H⁻¹·cov(x̂, error), [g, m, k]: what weights have to change by for the sums not to lack it."""
+    """H⁻¹·cov(x̂, error), [g, m, k]: the change of the weights that makes up for the error of the sums."""
     return np.linalg.solve(form, moments.mean_xy).swapaxes(1, 2)

@@ -1,4 +1,4 @@
-"""What is known of tensors that share one quantized type, and what contradicts itself there."""
+"""A group of tensors that share one quantized type: what decides about the type, and which contradictions it has."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,20 +17,20 @@ Bounds = tuple[float, float]
 
 @dataclass
 class Group:
-    """Tensors of one type.
+    """Tensors that share one quantized type, and all that decides about this type.
 
-    recipe   of its first value
-    seen     what was observed of its values, by value
-    moved    what was observed of the same values in another shape, for want of anything better
-    held     ranges that it must hold besides, of constants, with what to call these
-    fixed    types that casts or the policy give to some of its tensors, with what to call these
-    bounded  results of functions with a range of their own, with what to call these
-    wanted   types that quantizations in the graph ask for
-    demanded types whose parameters the policy gives, with the tensors it gives them for
-    ranges   those that the policy gives, with the tensors it gives them for
-    free     whether something enters whose type is for us to choose
+    recipe   the recipe (quantization config) of its first value
+    seen     value → what was observed of it
+    moved    value → what was observed of the same elements in another shape; counts where nothing better is known
+    held     ranges that the type must hold besides, such as those of constants, with names for errors
+    fixed    types that casts or the policy give to some of its tensors, with names for errors
+    bounded  results of functions with a range of their own, with names for errors
+    wanted   types that quantize casts in the graph ask for
+    demanded types whose parameters the policy gives, with the names of the tensors it gives them for
+    ranges   ranges that the policy gives, with the names of the tensors it gives them for
+    free     whether a value enters whose type is not given but ours to choose
     padding  constants that pads put between its values
-    name     what to call it in an error
+    name     its name in errors
     """
 
     recipe: Recipe
@@ -47,7 +47,7 @@ class Group:
     name: str = ""
 
     def take_in(self, other: "Group") -> None:
-        """Makes the type wide enough for the values of another group, under its own recipe."""
+        """Makes this group's type wide enough for the values of another group; this group's recipe stays."""
         if other is self:
             return
         given = {**dict.fromkeys(other.wanted, "a cast of the model"), **other.demanded}
@@ -58,14 +58,14 @@ class Group:
             self.bounded.update(other.bounded)
             stated = {real_range(type): name for type, name in other.fixed.items()}
         elif self.ranges:
-            stated = {}  # the policy says where this one saturates
+            stated = {}  # the policy says where this group saturates
         self.held.update({**stated, **other.held})
         self.padding += other.padding
         self.free = True
 
 
 def is_zero(group: Group) -> bool:
-    """Whether nothing but 0 is known to enter a group, and nothing says which type it has."""
+    """Whether a group is known to hold nothing but 0, and nothing decides about its type."""
     if group.fixed or group.wanted or group.demanded or group.ranges or group.bounded:
         return False
     if any(fixed_scale_of(value) is not None for value in group.seen):
@@ -75,10 +75,10 @@ def is_zero(group: Group) -> bool:
 
 
 def refuse_contradictions(group: Group, fixed: Mapping[UniformType, str]) -> None:
-    """Refuses several things that the policy says of one group, and a range that lacks what it must hold besides.
+    """Refuses several ranges or parameters of the policy for one group, and a range that is too narrow for the group.
 
     Raises:
-        QuantizationError: Names the tensors, and the operations that make them.
+        QuantizationError: There is such a contradiction; names the tensors and the operations that make them.
     """
     if not group.demanded and not group.ranges:
         return
@@ -105,7 +105,7 @@ def refuse_contradictions(group: Group, fixed: Mapping[UniformType, str]) -> Non
 
 
 def _within(bounds: Bounds, ranges: Iterable[Bounds]) -> bool:
-    """Whether each of some ranges, with 0, holds one."""
+    """Whether each of some ranges, extended to 0, contains the bounds."""
     return all(min(lo, 0.0) <= bounds[0] and bounds[1] <= max(hi, 0.0) for lo, hi in ranges)
 
 
@@ -125,7 +125,7 @@ def uniform_type(recipe: Recipe, scale: float, zero_point: int) -> UniformType:
 
 
 def fixed_scale_of(value: SSAValue) -> FixedScale | None:
-    """The rule of a function with a range of its own that makes a value."""
+    """The rule of the function that makes a value; None if the function has no range of its own."""
     return next(iter(value.op.get_traits_of_type(FixedScale)), None) if isinstance(value, OpResult) else None
 
 
@@ -135,12 +135,12 @@ def real_range(type: UniformType) -> Bounds:
 
 
 def hull_of(bounds: Iterable[Bounds]) -> Bounds:
-    """The narrowest range that holds several."""
+    """The narrowest range that contains all given ranges."""
     lows, highs = zip(*bounds, strict=True)
     return min(lows), max(highs)
 
 
 def width_of(bounds: Bounds, schema: Schema) -> float:
-    """The width of what a schema stores for a range: a measure of its steps, in one format."""
+    """The width of the range that a schema stores for given bounds; within one format, steps are proportional to it."""
     lo, hi = min(bounds[0], 0.0), max(bounds[1], 0.0)
     return 2 * max(-lo, hi) if is_centred(lo, schema) else hi - lo

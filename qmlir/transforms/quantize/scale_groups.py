@@ -1,31 +1,33 @@
-"""Which tensors of a float network share one quantized type, and which type that is.
+"""Groups the tensors of a float network that share one quantized type, and chooses that type.
 
 Operations that move or choose values without computing (pools, reshapes, concats) tie their operands and results:
-those form a group with one type, chosen for the union of what enters it. Into a group enter
+these tensors form a group with one type, chosen for the union of all ranges that enter it. Into a group enter
 
 * activations with an observed range,
 * constants, whose range is known,
 * results of functions with a range of their own (sigmoid, tanh, softmax), which need no profile but heed one,
-* values that existing casts have given a type, in a graph that came with some.
+* values that existing casts have given a type, in a graph that came with casts.
 
-A type that a quantization in the graph asks for is a constraint, not a wish: its group has that type, and a group of
-two such types is none, so operations that would tie them tie nothing.
+A type that a quantize cast in the graph asks for is a constraint, not a wish: its group has exactly that type. Values
+with two such types cannot form a group, so an operation that would tie them ties nothing.
 
-What the policy says of one of them, a range or parameters, holds for all of a group, whatever was observed of the
-others; two different things are a contradiction, and so is a range that lacks what the group must hold besides.
+If the policy gives one tensor a range or parameters, these hold for its whole group, whatever was observed of the other
+tensors. Two different settings in one group are a contradiction and refused. So is a range that does not contain the
+constants and other values that the group must hold.
 
-Each value has a recipe (recipe.py). Values of different schemas or precisions are in no group together, and a reader
-with another recipe than its operand's sees that operand through a type of its own.
+Each value has a recipe, its quantization config (recipe.py). Values of different schemas or precisions are never in one
+group. A reader whose schema or precision differs from its operand's reads the operand through a type of its own.
 
-A concatenation leaves out an operand that others read too, moved or not, and that its type would cost more than a
-bit: these read it through a type of its own, and the concatenation through its result's. What the policy or a cast says
-of one of its tensors, and Glow's parameters, tie all of them.
+A concatenation leaves an operand out of its group if other operations read the operand too, moved or not, and the
+group's type would cost the operand more than a bit. The other operations read the operand through its own type, and the
+concatenation reads it through the type of its result. If the policy or a cast decides about one of the concatenation's
+tensors, or if parameters are Glow's, all its tensors are tied.
 
-A group of which nothing but 0 was observed has any scale that suits its readers: a bias is added in steps of s_x · s_w,
-so contractions ask for one under which these are much finer than their result's.
+If only 0 was observed of a group, the group has any scale that suits its readers: a contraction adds its bias in steps
+of s_x · s_w, so it asks for a scale under which these steps are much finer than its result's.
 
-What follows from something of unknown range has none either, and is tied to nothing: in a group it would be clipped
-to the range of the others.
+A tensor that is moved from a tensor of unknown range has no known range either. It is tied to nothing: in a group it
+would be clipped to the range of the other tensors.
 """
 
 import math
@@ -71,10 +73,10 @@ from qmlir.transforms.quantize.scale_group import (
 )
 
 MUCH_NARROWER = 0.5
-"""The share of a concatenation's step below which an operand that others read too has one of its own."""
+"""An operand that others read too keeps its own type if its step is below this share of the concatenation's."""
 
 FINE = 2.0**-4
-"""Steps of sums that have nothing to hold but a bias, in steps of the result."""
+"""The step of sums that hold nothing but a bias, in steps of the result."""
 
 
 class ScaleGroups:
@@ -86,7 +88,7 @@ class ScaleGroups:
         observed: Mapping[SSAValue, Observation],
         recipe: Callable[[SSAValue], Recipe],
     ):
-        """Groups the activations of `operations`, of which `observed` is known, under the recipe of each value."""
+        """Groups the activations of `operations`, given what was `observed` of them and the `recipe` of each value."""
         self._observed, self._recipe = observed, recipe
         self._above: dict[SSAValue, SSAValue] = {}
         self._groups: dict[SSAValue, Group] = {}
@@ -96,7 +98,7 @@ class ScaleGroups:
         self._hulls: dict[SSAValue, Bounds] = {}
         self._left_out: dict[Operation, set[SSAValue]] = {}
         self._following: list[Operation] = []
-        # Weights are constants now; casts stand between them and their readers before the last type is chosen.
+        # The largest weights are read now: before the last type is chosen, casts come between weights and operations.
         self._biased = {
             o: float(np.abs(o.w.owner.value.array).max(initial=0.0))
             for o in operations
@@ -107,7 +109,7 @@ class ScaleGroups:
             if value in self._ranged:
                 self._enter(value)
         for op in (*self._tied, *self._following):
-            # An infinite padding saturates whatever the type.
+            # An infinite padding saturates under every type.
             if isinstance(op, PadOp) and isinstance(op.value, FloatAttr) and abs(op.value.value.data) < float("inf"):
                 self._groups[self.root(op.y)].padding.append(op.value.value.data)
         for op in self._following:
@@ -121,16 +123,16 @@ class ScaleGroups:
         return root
 
     def type_of(self, value: SSAValue, format: Format | None = None) -> UniformType | None:
-        """The quantized type of a value's group, or of its values in another format; None where it has no range.
+        """The quantized type of a value's group, in the group's format or in another; None if no range is known.
 
         Raises:
-            QuantizationError: No parameters follow from its range.
+            QuantizationError: No parameters follow from the range, or what decides about the type contradicts itself.
         """
         if not self.has_range(value):
             return None
         root = self.root(value)
         if (group := self._groups.get(root)) is None:
-            return None  # nobody reads it but as weights
+            return None  # the value is only read as weights
         key = root, format or group.recipe.format
         if key not in self._types:
             recipe = group.recipe.in_format(key[1])
@@ -138,17 +140,21 @@ class ScaleGroups:
         return self._types[key]
 
     def leaves_out(self, op: Operation, value: SSAValue) -> bool:
-        """Whether a concatenation has an operand that is not tied to its result, as its type would cost it bits."""
+        """Whether a concatenation's operand is not tied to its result, since the result's type would cost it bits."""
         return value in self._left_out.get(op, ())
 
     def has_range(self, value: SSAValue) -> bool:
         """Whether the range of an activation is known."""
         return value in self._ranged
 
-    # Building them.
+    # Building the groups.
 
     def _tie(self, operations: Iterable[Operation]) -> dict[Operation, None]:
-        """Ties the values of operations that move values of known range; returns those that tie all, in order."""
+        """Ties the values of operations that only move values, if all their ranges are known.
+
+        Returns:
+            The operations that tie all their values, in order.
+        """
         tied: dict[Operation, None] = {}
         for op in operations:
             operands = data_operands(op)
@@ -171,7 +177,7 @@ class ScaleGroups:
         return tied
 
     def _follow(self, op: Operation) -> None:
-        """Lets the group of a result hold what the groups of the operands hold, which it is not tied to."""
+        """Widens the group of an operation's result for the values of operands that are not tied to it."""
         result = self._groups[self.root(op.results[0])]
         for root in dict.fromkeys(map(self.root, data_operands(op))):
             result.take_in(self._groups[root])
@@ -184,7 +190,7 @@ class ScaleGroups:
                 self._hulls[self.root(one)] = hull_of(hulls)
 
     def _much_narrower(self, op: Operation) -> set[SSAValue]:
-        """The operands of a concatenation that others read too, and whose steps its type would more than double."""
+        """A concatenation's operands that others read too and whose step the group's type would more than double."""
         operands = dict.fromkeys(data_operands(op))
         if len(operands) == 1 or any(self._is_stated(v) for v in data_values(op)):
             return set()
@@ -195,7 +201,7 @@ class ScaleGroups:
         return {v for v, own in widths.items() if 0 < own < MUCH_NARROWER * whole and self._others_read(v, op)}
 
     def _others_read(self, value: SSAValue, reader: Operation) -> bool:
-        """Whether anything but one operation reads a value, or what it is moved from."""
+        """Whether an operation other than `reader` reads a value, or reads a value that it is moved from."""
         if any(u.operation is not reader and not isinstance(u.operation, ObserveOp) for u in value.uses):
             return True
         mover = value.owner
@@ -205,16 +211,16 @@ class ScaleGroups:
         return any(self._others_read(v, mover) for v in dict.fromkeys(data_operands(mover)) if v not in left_out)
 
     def _is_stated(self, value: SSAValue) -> bool:
-        """Whether something other than what was observed decides about the type of a value."""
+        """Whether the policy, a cast or Glow's parameters decide about a value's type, not its observed range."""
         recipe = self._recipe(value)
         return recipe.glow_exact or recipe.range is not None or self._imposed(value) is not None
 
     def _hull(self, value: SSAValue) -> Bounds | None:
-        """The range of what is tied to a value so far; None where nothing is known of it by itself."""
+        """The range of all values that are tied to a value so far; None if no range is known."""
         return self._hulls.get(self.root(value)) or self._own_bounds(value)
 
     def _own_bounds(self, value: SSAValue) -> Bounds | None:
-        """The range that a value has by itself."""
+        """The range of a value by itself: of its function, its constant or its observer; None if unknown."""
         format = self._recipe(value).format
         if (rule := self._own_scale(value, format)) is not None:
             return real_range(uniform_type(self._recipe(value), *rule.result_parameters(*format)))
@@ -225,7 +231,7 @@ class ScaleGroups:
         return None if seen is None else seen.bounds
 
     def _contradict(self, values: Sequence[SSAValue]) -> bool:
-        """Whether the types that some values must have are several."""
+        """Whether some values must have different types; if not, notes the type that they must have."""
         groups = [self._constraints.setdefault(self.root(v), set()) for v in values]
         own = {type for v in values if (type := quantized_as(v)) is not None}
         together = own.union(*groups)
@@ -235,7 +241,7 @@ class ScaleGroups:
         return False
 
     def _range_is_given(self, value: SSAValue) -> bool:
-        """Whether a value's range is known without looking at what makes it."""
+        """Whether a value's range is known without the ranges of the operands that it is computed from."""
         known = isinstance(value.owner, ConstantOp) or self._is_observed(value)
         return known or self._imposed(value) is not None or fixed_scale_of(value) is not None
 
@@ -265,7 +271,7 @@ class ScaleGroups:
             group.free = True
 
     def _imposed(self, value: SSAValue) -> UniformType | None:
-        """The type that a value has by a cast that is there already, or by the policy's parameters."""
+        """The per-tensor type that an existing cast or the policy's parameters give to a value; None without."""
         recipe = self._recipe(value)
         casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
         if isinstance(value.owner, DequantizeCastOp):
@@ -278,7 +284,7 @@ class ScaleGroups:
         return type if not type.is_per_axis else None
 
     def _own_scale(self, value: SSAValue, format: Format) -> FixedScale | None:
-        """The rule of the function that makes a value, if its own range decides about a format."""
+        """The rule of the function that makes a value, if the function's own range decides about a format."""
         rule, seen = fixed_scale_of(value), self._observed.get(value)
         if rule is None or self._recipe(value).range is not None:
             return None
@@ -289,7 +295,7 @@ class ScaleGroups:
         return self._observed_as(value) is not None
 
     def _observed_as(self, value: SSAValue) -> Observation | None:
-        """What is known of a value, by the policy, from an observer, or of the same values in another shape."""
+        """The range of a value: the policy's, its observer's, or an observer's on the same values in another shape."""
         if (said := self._recipe(value).range) is not None:
             return Observation(said)
         if value in self._observed:
@@ -297,7 +303,7 @@ class ScaleGroups:
         shapes = (u.operation for u in value.uses if isinstance(u.operation, ReshapeOp | TransposeOp))
         return next((seen for op in shapes if (seen := self._observed_as(op.results[0])) is not None), None)
 
-    # Choosing.
+    # Choosing the types.
 
     def _choose(self, group: Group) -> UniformType:
         refuse_contradictions(group, self._fixed(group, group.recipe))
@@ -308,7 +314,7 @@ class ScaleGroups:
         return self._type_of_values(group, group.recipe)
 
     def _fixed(self, group: Group, recipe: Recipe) -> dict[UniformType, str]:
-        """The types that some values of a group have anyway, with what to call these values."""
+        """The types that casts, the policy or functions give to values of a group, with their names for errors."""
         fixed = dict(group.fixed)
         for value, name in group.bounded.items():
             if (rule := self._own_scale(value, recipe.format)) is not None:
@@ -316,7 +322,7 @@ class ScaleGroups:
         return fixed
 
     def _type_of_values(self, group: Group, recipe: Recipe) -> UniformType:
-        """The type, in the format of a recipe, of the values of a group: what all of them have anyway, or by range."""
+        """The type of a group in a recipe's format: a given type that suits all values, or a type for their range."""
         fixed = self._fixed(group, recipe)
         if len(fixed) == 1 and not group.free:
             (only,) = fixed
@@ -326,7 +332,7 @@ class ScaleGroups:
         return self._type_of_range(group, recipe, fixed)
 
     def _type_of_range(self, group: Group, recipe: Recipe, fixed: Iterable[UniformType]) -> UniformType:
-        """The type for all that a group must hold: what was observed, narrowed, and what is not to be."""
+        """The type for the range of a group: calibration narrows observed ranges, and keeps given ranges whole."""
         schema, precision = recipe.format
         exact, where = recipe.glow_exact, group.name
         if group.ranges:
@@ -335,7 +341,7 @@ class ScaleGroups:
                 recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where)
             )
         if not exact and is_zero(group):
-            # Of 16 bits Glow's 0.1 reaches to 3277, over which LiteRT's tables have 513 values.
+            # In 16 bits, Glow's scale 0.1 reaches to 3277, and LiteRT's tables cover all of that with 513 values.
             far = 1.0 if precision == "int16" else 0.0
             scale, zero_point = quantization_of_range(-far, far, schema, precision, where=where)
             return uniform_type(recipe, min(scale, self._coarsest_scale(group, schema)), zero_point)
@@ -357,7 +363,7 @@ class ScaleGroups:
         return uniform_type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
 
     def _coarsest_scale(self, group: Group, schema: Schema) -> float:
-        """The scale under which contractions of zeros, which have their biases as results, round these far below it."""
+        """The largest scale of a group of zeros under which contractions add biases in much finer steps than theirs."""
         coarsest = math.inf
         for op, largest_weight in self._biased.items():
             result = self._groups.get(self.root(op.y))
@@ -372,7 +378,7 @@ class ScaleGroups:
 
 
 def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:
-    """The range of several observations, and their histogram if all have one."""
+    """The union of the ranges of several observations, and their joint histogram if all have a histogram."""
     bounds = min(s.bounds[0] for s in seen), max(s.bounds[1] for s in seen)
     histograms = [s.histogram for s in seen if s.histogram is not None]
     return bounds, Histogram.together(histograms) if len(histograms) == len(seen) else None
@@ -393,7 +399,7 @@ def _average(seen: Observation, where: str) -> Bounds:
 
 
 def quantized_as(value: SSAValue) -> UniformType | None:
-    """The type that a quantization in the graph gives to a value; None where there is none, or several."""
+    """The per-tensor type that quantize casts in the graph give to a value; None without casts, or if they differ."""
     types = {element_of(u.operation.result) for u in value.uses if isinstance(u.operation, QuantizeCastOp)}
     only = next(iter(types)) if len(types) == 1 else None
     return only if isinstance(only, UniformType) and not only.is_per_axis else None

@@ -1,12 +1,12 @@
-"""`separate-slices`: a function moves behind the slices of its result that need a scale of their own.
+"""`separate-slices`: moves a function behind slices of its result that need a scale of their own.
 
 Frontends compute the gates of a recurrent cell with one sigmoid and slice its result. The sigmoid's result then has
-one scale for all gates, 1/256 for int8, under which a gate near 0.0005 is always 0. A function of one element may move
+one scale for all gates, 1/256 for int8, under which a gate near 0.0005 is always 0. An elementwise function may move
 behind the slice:
 
     slice(f(x)) → f(slice(x))
 
-so that the gate has a tensor and a scale of its own. The slices that f's fixed scale suits still share one f.
+so that the gate has a tensor and a scale of its own. Slices that f's fixed scale suits still share one f.
 """
 
 from collections.abc import Iterator
@@ -35,15 +35,15 @@ from qmlir.target import Target
 from qmlir.transforms.quantize.recipes import Recipes
 
 MOVED = (SliceOp, ReshapeOp, TransposeOp)
-"""Movements that may stand between a function and the end of a slice of its result."""
+"""Data movement that may stand between a function and a slice of its result; slices among it."""
 
 
 @dataclass(frozen=True)
 class SeparateSlicesPass(ModulePass):
     """Moves functions with a fixed scale behind slices of their results that the scale does not suit.
 
-    The observer of a slice tells the slice's range. Observers of slices that stay as they are go: the scale is the
-    function's.
+    The observer of a slice holds the slice's range. If a slice stays where it is, its observer is removed, since it has
+    the scale of the function.
 
     ```mlir
     %0 = nn.sigmoid %x : tensor<1x8xf32> -> tensor<1x8xf32>
@@ -66,12 +66,13 @@ class SeparateSlicesPass(ModulePass):
 
 
 def separate_slices(module: ModuleOp, recipe: Recipe, target: Target) -> None:
-    """Gives slices of functions' results scales of their own where they need them.
+    """Gives slices of functions' results scales of their own where the functions' fixed scales do not suit them.
 
     Args:
         module: With observers; changed in place.
-        recipe: The options in effect; Glow's parameters are fixed, and so are a range or parameters of the policy.
-        target: Whose operations they are to be: a function that stays float stays where it is.
+        recipe: The options in effect. A function stays where it is if its parameters are Glow's, or if the policy gives
+            it a range or parameters.
+        target: The target that the network is compiled for. A function that stays float on it stays where it is.
     """
     for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
         _separate(function.body.block, Recipes(function.body.block, recipe, target))
@@ -92,7 +93,7 @@ def _separate(block: Block, recipes: Recipes) -> None:
 
 
 def sliced_function(op: SliceOp) -> FunctionOp | None:
-    """The function of one element with a fixed scale whose result an operation slices, reshaped perhaps on the way."""
+    """The elementwise function with a fixed scale whose result a slice reads, directly or moved; None without such."""
     source = op.operands[0].owner
     while isinstance(source, MOVED):
         source = source.operands[0].owner
@@ -102,7 +103,7 @@ def sliced_function(op: SliceOp) -> FunctionOp | None:
 
 
 def _suits(function: FunctionOp, bounds: tuple[float, float], recipes: Recipes) -> bool:
-    """Whether values in a range lose nothing under the scale that a function's result has."""
+    """Whether the scale of a function's result suits values in a range, or the function must not move at all."""
     recipe = recipes.of(function)
     stated = recipe.glow_exact or recipe.range is not None or recipe.parameters is not None
     if stated or recipes.why_float(function) is not None:
@@ -131,7 +132,7 @@ def _move_behind(function: FunctionOp, end: SliceOp, observers: dict[SSAValue, O
 
 
 def _movements_between(function: FunctionOp, end: SliceOp) -> Iterator[MovementOp]:
-    """What moves a function's result on its way to a slice, the last movement first."""
+    """The data movement between a function and a slice of its result, the last operation first."""
     op = end.operands[0].owner
     while isinstance(op, MovementOp):
         yield op

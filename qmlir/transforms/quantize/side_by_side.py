@@ -1,8 +1,9 @@
-"""The float and the quantized reading of a network between `choose-scales` and `quantize-ops`, evaluated side by side.
+"""Evaluates the float and the quantized reading of a network side by side, between `choose-scales` and `quantize-ops`.
 
 Such a network has two readings: with its casts it means what the quantized network means; without them it is the float
-network. Both are evaluated on all samples, operation after operation; at each contraction steps may change its weights
-and its bias, and what follows reads what they left. So each layer is adjusted to what the layers before it have become.
+network. Both are evaluated on all samples, operation after operation. At each contraction (a convolution or fully
+connected layer), steps may change the weights and the bias, and the operations behind it read the changed result. So
+each layer is adjusted to the layers before it as they are after their own adjustment.
 """
 
 import warnings
@@ -34,20 +35,20 @@ Array = npt.NDArray[Any]
 Samples = Iterable[Array | Mapping[str, Array]]
 
 UNROUNDED = "qmlir.unrounded"
-"""The attribute key, on a constant whose values a quantized type has exactly, of what the float network has there."""
+"""The attribute key of the float network's values, on a constant that holds values rounded to a quantized type."""
 
 MEMORY = 512 << 20
-"""Bytes that the values of all samples may take at a time; of a large network fewer samples serve."""
+"""Bytes that the values of all samples may take at a time; a large network is evaluated on fewer samples."""
 
 
 @dataclass
 class Layer:
-    """A contraction in both readings; steps change the operation, and say here what its weights and bias are now.
+    """A contraction in both readings; a step that changes it also updates `stored` or `corrected`.
 
     op                  the contraction
-    x, read             what it reads for each sample, without casts and with them
-    weights, stored     its weights, without casts and with them, as floats
-    bias, corrected     its bias, zeros where it has none, as it was and as it is
+    x, read             its data for each sample, without casts and with casts
+    weights, stored     its weights, without casts and with casts, as floats
+    bias, corrected     its bias before and after correction, zeros if the operation has no bias
     """
 
     op: WeightedOp
@@ -60,24 +61,24 @@ class Layer:
     _exact: list[Array] | None = field(default=None, init=False, repr=False)
 
     def exact_sums(self) -> list[Array]:
-        """Sums of products of the float reading, without bias and clamp."""
+        """Sums of products of the float reading for each sample, without bias and clamp."""
         if self._exact is None:
             product = linear_part(self.op)
             self._exact = [product(x, self.weights) for x in self.x]
         return self._exact
 
     def sums(self) -> list[Array]:
-        """Sums of products of the quantized reading, with the weights as they are now."""
+        """Sums of products of the quantized reading for each sample, with the weights as they are now."""
         product = linear_part(self.op)
         return [product(x, self.stored) for x in self.read]
 
 
 Step = Callable[[Layer], bool]
-"""Adjusts a contraction; whether anything changed."""
+"""Adjusts a contraction; returns whether anything changed."""
 
 
 def _samples_in(path: Path, signature: Signature) -> Iterator[Array | dict[str, Array]]:
-    """The samples of a file: the first axis counts them, before the batch dimension of 1 or in its place."""
+    """The samples of a file: the first axis of an array counts them, before or in place of a batch dimension of 1."""
     try:
         held: Any = np.load(path)
         arrays: dict[str, Array] = {"": held} if isinstance(held, np.ndarray) else dict(held)
@@ -90,11 +91,11 @@ def _samples_in(path: Path, signature: Signature) -> Iterator[Array | dict[str, 
 
 
 def samples_given(module: ModuleOp, name: str, file: str) -> list[list[Array]]:
-    """The samples of the file that the pass `name` was given, as `some_samples` has them.
+    """The samples of the file that the pass `name` was given, with the limit and the errors of `some_samples`.
 
     Raises:
-        OptionError: There is no file.
-        FileError: It holds no samples.
+        OptionError: No file is given.
+        FileError: The file is not a .npy or an .npz file.
     """
     if not file:
         raise OptionError(name, "needs data", remedy=f'give some: --{name}="data=samples.npy"')
@@ -108,7 +109,7 @@ def samples_at_once(module: ModuleOp) -> int:
 
 
 def warn_of_fewer(module: ModuleOp, used: int, given: int | None) -> None:
-    """Warns that not all samples are used, and why; `given` is how many there are, if anybody knows."""
+    """Warns that not all samples are used, and why; `given` is the number of all samples, None if it is unknown."""
     each = _live_bytes(network_of(module).body.block) / 2**20
     text = f"weights are rounded and biases corrected on {used} of {given or 'the'} samples: the values of one take "
     text += f"{each:.3g} MiB, and those of all that are evaluated at once may take {MEMORY >> 20} MiB"
@@ -119,9 +120,9 @@ def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
     """As many samples as can be evaluated at once, each an array for each input; a warning says if these are not all.
 
     Raises:
-        PipelineError: There is not one sample.
-        InputError: One is not what the network takes.
-        ProfileError: One is not finite.
+        PipelineError: There is no sample.
+        InputError: A sample does not fit the network's inputs.
+        ProfileError: A sample is not finite.
     """
     function = network_of(module)
     signature = signature_of(function)
@@ -138,13 +139,13 @@ def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
 
 
 def network_of(module: ModuleOp) -> func.FuncOp:
-    """The function that is the network: the first that is not private."""
+    """The network's function: the first that is not private."""
     functions = [f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration]
     return next((f for f in functions if f.sym_visibility is None), functions[0])
 
 
 class SideBySide:
-    """Both readings of a block on all samples, as far as they are needed."""
+    """The values of a block in both readings on all samples; a value is dropped after its last reader."""
 
     def __init__(self, block: Block, inputs: Sequence[Sequence[Array]]):
         self.block, self.samples = block, range(len(inputs))
@@ -157,7 +158,7 @@ class SideBySide:
 
     @on_one_thread
     def run(self, *steps: Step) -> int:
-        """Evaluates the block up to its last contraction, with steps at each; returns how many they changed."""
+        """Evaluates the block up to its last contraction, with steps at each; returns how many contractions changed."""
         operations = list(self.block.ops)
         contractions = [i for i, op in enumerate(operations) if isinstance(op, WeightedOp)]
         changed = 0
@@ -206,7 +207,7 @@ class SideBySide:
     def _store(
         self, values: dict[SSAValue, list[Array]], op: Operation, meaning: Callable[..., tuple[Array, ...]]
     ) -> None:
-        """The results of an operation for each sample; those of constants are computed once."""
+        """Computes the results of an operation for each sample; results that depend on constants alone only once."""
         samples = self.samples[:1] if op.results[0] in self.fixed else self.samples
         results = [meaning(*(values[v][i] for v in op.operands)) for i in samples]
         for i, result in enumerate(op.results):
@@ -214,7 +215,7 @@ class SideBySide:
             values[result] = each * len(self.samples) if result in self.fixed else each
 
     def _release(self, value: SSAValue) -> None:
-        """Forgets what nobody reads any more."""
+        """Counts off one reader of a value, and drops the value after its last reader."""
         if value in self.unread:
             self.unread[value] -= 1
             if self.unread[value] <= 0:
@@ -228,7 +229,7 @@ def is_cast(value: SSAValue) -> bool:
 
 
 def linear_part(op: WeightedOp) -> Callable[[Array, Array], Array]:
-    """The sums of products of a contraction, without bias and clamp: by BLAS where that is at hand."""
+    """Returns a function of data and weights: the sums of products of a contraction, without bias and clamp."""
     if isinstance(op, FullyConnectedOp):
         return lambda x, w: x @ w.T
     if isinstance(op, Conv2DOp):
@@ -250,6 +251,6 @@ def _convolution(op: Conv2DOp, x: Array, w: Array) -> Array:
 
 
 def _live_bytes(block: Block) -> int:
-    """About what one sample's values take at once: both readings of what enters and leaves the largest operation."""
+    """Roughly the bytes of one sample's values at once: operands and results of the largest operation in both readings."""
     sizes = [sum(int(np.prod(shape_of(v))) for v in (*o.operands, *o.results)) for o in block.ops if o.results]
     return 2 * 4 * 2 * max(sizes, default=1)

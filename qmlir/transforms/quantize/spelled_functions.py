@@ -1,4 +1,4 @@
-"""Functions that a quantized model spells out as several operators are one operation again.
+"""Patterns that replace a function that a quantized model spells out as several operators by one operation.
 
 ONNX lacks some operations of nn, so its exporter writes
 
@@ -7,8 +7,9 @@ ONNX lacks some operations of nn, so its exporter writes
     (a − b) · (a − b)                nn.squared_difference
     where(x < 0, x · slope, x)       nn.prelu, whose slopes are wider than x
 
-which each is what the operation means on floats. Between casts it has an integer form, a table; the operators within
-have none, for want of ranges of their own. A network that was written and is read again has the same bits.
+Each form is exactly what the operation means on floats. Between casts the operation has an integer form, a table; the
+operators within the form have no integer form, as their tensors have no ranges of their own. So a network that is
+exported and read again gives the same bits.
 """
 
 import numpy as np
@@ -39,7 +40,7 @@ class NameSwish(RewritePattern):
 
 
 def _multiple(value: SSAValue, x: SSAValue) -> tuple[float | None, list[Operation]]:
-    """Which multiple of x a value is, and what multiplies; None if it is none by one number."""
+    """The factor in value = factor · x, and the operations that multiply; None if the value is no such multiple."""
     if value == x:
         return 1.0, []
     product = value.owner
@@ -91,9 +92,9 @@ class NamePRelu(RewritePattern):
 
 
 def _is_plain(op: BinaryOp) -> bool:
-    """Whether an operation is one on f32 and clamps nothing."""
+    """Whether an operation computes f32 and has no fused clamp."""
     return is_float(op.y) and op.bounds() == (None, None)
 
 
 SPELLED = (NameSwish(), NameRsqrt(), NameSquaredDifference(), NamePRelu())
-"""The patterns."""
+"""All patterns of this module."""
