@@ -1,7 +1,7 @@
 """`fold-quant-casts`: upstream's canonicalization of casts between float and quantized values.
 
-Upstream's `canonicalize` takes a `dcast` of a `qcast` for its input. That is a float network without what was said
-about its quantization, so ours keeps such pairs (dialects/quant/ops.py); this pass is for those who want them gone.
+Upstream's `canonicalize` replaces a `dcast` of a `qcast` by the input of the `qcast`. A float network then loses its
+quantization parameters, so `canonicalize` keeps such pairs here (dialects/quant/ops.py); this pass removes them.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from qmlir.rewriting import replace, rewrite
 
 @dataclass(frozen=True)
 class FoldQuantCastsPass(ModulePass):
-    """Replaces a `dcast` of a `qcast`, and a `qcast` of a `dcast`, by what went in where the type is the same.
+    """Replaces a `dcast` of a `qcast`, and a `qcast` of a `dcast`, by the pair's input if that has the same type.
 
     ```mlir
     %0 = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5>>
@@ -26,8 +26,8 @@ class FoldQuantCastsPass(ModulePass):
     %x
     ```
 
-    The first takes a rounding out of the network, and with it the parameters: on a network in casts, what is left is
-    the float one. The second keeps every value. Pairs of `scast` are for `canonicalize`.
+    Removing a `dcast` of a `qcast` removes a rounding and its parameters: a quantized network written in casts becomes
+    the float network. Removing a `qcast` of a `dcast` keeps every value. `canonicalize` removes pairs of `scast`.
     """
 
     name = "fold-quant-casts"

@@ -1,8 +1,8 @@
-"""`normalize-quant-types`: sub-channel types that say no more than a simpler type become that type.
+"""`normalize-quant-types`: replaces sub-channel types by simpler types that mean the same.
 
 Enters: any module with `!quant.uniform<…:{axis:size, …}, {…}>` as element types of tensors. Leaves: the same
 operations on per-tensor types where there is one block, and on per-axis types where each index of a single axis is a
-block. What remains sub-channel needs it.
+block. The other sub-channel types stay.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def _all(types: Sequence[Attribute]) -> list[Attribute]:
 
 
 def _simplest(type: Attribute) -> Attribute:
-    """The type with the simplest elements that mean the same; of tensors only, as sub-channel types need a tensor."""
+    """The tensor type with the simplest elements that mean the same; types other than tensors stay as they are."""
     element = element_type(type)
     if element is type or not isinstance(element, SubChannelType):
         return type

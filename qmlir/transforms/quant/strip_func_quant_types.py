@@ -1,7 +1,7 @@
-"""`strip-func-quant-types`: functions take and return the stored integers in place of quantized values.
+"""`strip-func-quant-types`: makes functions take and return stored integers in place of quantized values.
 
-Inside a function nothing changes: `quant.scast` stands where a quantized value came in or goes out. Callers that know
-nothing of quantized types can call the function then.
+Inside a function nothing changes: a `quant.scast` converts each quantized argument and each quantized result. Callers
+that know nothing of quantized types can call the function then.
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,11 @@ class StripFuncQuantTypesPass(ModulePass):
 
 
 def _refuse_function_values(op: Operation) -> None:
-    """A function that is a value has the old type; its uses are beyond what this pass can follow."""
+    """Refuses functions on quantized types that are values: this pass cannot follow the uses of such a value.
+
+    Raises:
+        PipelineError: The operation has an operand or a result with such a function type.
+    """
     for type in (v.type for v in (*op.operands, *op.results)):
         if isinstance(type, FunctionType) and _stripped(type) != type:
             raise PipelineError(
@@ -102,7 +106,7 @@ def _store_results(call: func.CallOp) -> None:
 
 
 def _store_value(value: SSAValue, where: InsertPoint) -> None:
-    """Gives a quantized value its stored type, and its uses a cast back."""
+    """Gives a quantized value its stored type, and its uses a cast back to the quantized type."""
     type, hint = value.type, value.name_hint
     if stored_type(type) == type:
         return
@@ -122,7 +126,7 @@ def _store_operands(op: func.CallOp | func.ReturnOp) -> None:
 def _stored(value: SSAValue) -> SSAValue:
     """The stored integers of a quantized value, cast where it is defined."""
     owner = value.owner
-    if isinstance(owner, StorageCastOp):  # of an argument or a call's result, as a rule: the integers are there
+    if isinstance(owner, StorageCastOp):  # usually of an argument or of a call's result: its input holds the integers
         return owner.input
     cast = StorageCastOp(value, stored_type(value.type))
     Rewriter.insert_op(cast, InsertPoint.after(owner) if isinstance(owner, Operation) else InsertPoint.at_start(owner))

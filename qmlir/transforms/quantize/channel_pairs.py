@@ -1,12 +1,12 @@
-"""Pairs of contractions whose channels in between can be scaled: up in the one that writes them, down in the reader.
+"""Finds pairs of contractions whose channels in between can be scaled: up in the writer, down in the reader.
 
-Between two contractions with nothing but relu and pools in between, a channel can be multiplied before and divided
-after: relu(s·x) = s·relu(x) for s > 0. A clamp with other bounds stands it too if all channels have one factor, as its
-bounds are multiplied along. The function stays the same but for rounding; the tensors in between have new values, so
-their observers learn them anew.
+A contraction is a convolution or a fully connected layer. If only relu and pools lie between two contractions, each
+channel can be multiplied before and divided after: relu(s·x) = s·relu(x) for s > 0. A clamp with other bounds admits
+this if all channels have the same factor, as its bounds are multiplied too. The network's function stays the same but
+for rounding. The tensors in between have new values, so they are observed anew.
 
-Several contractions whose results are added stand it as well if all channels of all of them have one factor: that is a
-sum (ContractionSum).
+Several contractions whose results are added admit it as well if all channels of all of them have the same factor: they
+form a sum (ContractionSum).
 
 Works on a float network with observers that hold ranges.
 """
@@ -47,7 +47,7 @@ from qmlir.transforms.quantize.side_by_side import linear_part
 Array = npt.NDArray[Any]
 
 FACTORS = "qmlir.channel_factors"
-"""The attribute key, on an operation, of what the channels of its result were multiplied with."""
+"""The attribute key, on an operation, of the factors that the channels of its result were multiplied with."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ChannelPair:
 
     @property
     def channels(self) -> int:
-        """How many lie between."""
+        """The number of channels in between."""
         return self.writer.output_channels()
 
     @property
@@ -91,9 +91,9 @@ class ChannelPair:
 
 @dataclass(frozen=True)
 class ContractionSum:
-    """Contractions whose results are added, or joined, before one contraction reads them: the end of a residual block.
+    """Contractions whose results are added, or joined, before a single contraction reads them, as in a residual block.
 
-    Nothing lies between but adds, relus, pools, and what moves values, so one factor above 0 for all passes through.
+    Only adds, relus, pools and data movement lie in between, so a common factor above 0 passes through.
     """
 
     writers: tuple[WeightedOp, ...]
@@ -122,7 +122,7 @@ def channel_pairs(block: Block) -> list[ChannelPair]:
 
 
 def _pair(writer: WeightedOp) -> ChannelPair | None:
-    """The pair that begins with a contraction; None if what follows is not scaled channel by channel."""
+    """The pair that begins with a contraction; None if the operations behind it cannot be scaled channel by channel."""
     if not _is_scalable(writer):
         return None
     between: list[Operation] = []
@@ -153,7 +153,7 @@ def contraction_sums(block: Block) -> list[ContractionSum]:
 
 
 def _tied(value: SSAValue) -> dict[SSAValue, None]:
-    """The values that have a factor if one of them has it."""
+    """The values that must have the same factor as a value: homogeneous operations connect them with it."""
     tied: dict[SSAValue, None] = {}  # a set in order
     left = [value]
     while left:
@@ -166,7 +166,7 @@ def _tied(value: SSAValue) -> dict[SSAValue, None]:
 
 
 def _sum(values: Collection[SSAValue]) -> ContractionSum | None:
-    """The sum that tied values are; None where something else makes or reads them, or several contractions read."""
+    """The sum that tied values form; None if other operations make or read them, or several contractions read them."""
     makers = [v.owner for v in values]
     writers = tuple(o for o in makers if isinstance(o, WeightedOp))
     between = tuple(o for o in makers if isinstance(o, _HOMOGENEOUS))
@@ -189,18 +189,18 @@ _HOMOGENEOUS = (
     ReshapeOp,
     TransposeOp,
 )
-"""f(g·x, g·y) = g·f(x, y) for g > 0, clamps scaled along."""
+"""Homogeneous operations: f(g·x, g·y) = g·f(x, y) for g > 0, if bounds of clamps are multiplied by g too."""
 
 
 def _is_scalable(op: WeightedOp) -> bool:
-    """Whether a contraction is all float, none of it empty, its weights and its bias known."""
+    """Whether a contraction is float, has no empty tensor and no policy, and its weights and bias are constant."""
     known = _constant(op.w) is not None and (op.b is None or _constant(op.b) is not None)
     known = known and not any(0 in shape_of(v) for v in (op.x, op.w, op.y))
     return known and is_float(op.x) and is_float(op.w) and POLICY not in op.attributes
 
 
 def _keeps_channels(op: Operation) -> bool:
-    """Whether an operation scales as its operand does, channel by channel."""
+    """Whether scaling a channel of an operation's operand scales the same channel of its result."""
     if isinstance(op, ReshapeOp):
         before, after = shape_of(op.operands[0]), shape_of(op.results[0])
         return before[-1:] == after[-1:] == (int(np.prod(before)),)
@@ -217,12 +217,12 @@ def _readers(value: SSAValue) -> list[Operation]:
 
 
 def _is_spoken_for(value: SSAValue) -> bool:
-    """Whether the policy says something about a tensor."""
+    """Whether the policy has settings for a tensor."""
     return any(isinstance(u.operation, ObserveOp) and POLICY in u.operation.attributes for u in value.uses)
 
 
 def _constant(value: SSAValue) -> Array | None:
-    """The real values of a constant, or of one that the model stores in integers."""
+    """The real values of a constant, which may be stored in integers; None for other values."""
     owner = value.owner
     if isinstance(owner, ConstantOp):
         return owner.value.array
@@ -232,7 +232,7 @@ def _constant(value: SSAValue) -> Array | None:
 
 
 def _note(op: Operation, factors: Array) -> None:
-    """Writes on an operation what the channels of its result are multiplied with, beside what they were before."""
+    """Multiplies the factors noted on an operation, of the channels of its result, by further factors."""
     before = op.attributes.get(FACTORS)
     held = factors if not isinstance(before, DenseArrayBase) else factors * np.array(before.get_values())
     op.attributes[FACTORS] = DenseArrayBase.from_list(f64, held.tolist())
@@ -257,7 +257,7 @@ def _along(array: Array | None, factors: Array, axis: int) -> Array:
 
 
 def _set(op: WeightedOp, index: int, array: Array) -> None:
-    """Gives an operation a constant of its own."""
+    """Gives an operation a new constant as operand `index`; erases the old constant if nothing else reads it."""
     old = op.operands[index]
     attributes = dict(old.owner.attributes) if isinstance(old.owner, ConstantOp) else {}
     constant = ConstantOp(array, TensorType(f32, array.shape), attributes)
@@ -273,10 +273,10 @@ def _set(op: WeightedOp, index: int, array: Array) -> None:
 def observe_anew(
     block: Block, pairs: Sequence[ChannelPair | ContractionSum], inputs: Sequence[Sequence[Array]]
 ) -> None:
-    """Writes the new values of the tensors between pairs, or of sums, on their observers.
+    """Observes the tensors within pairs or sums anew: writes ranges, histograms and average ranges on their observers.
 
     Raises:
-        ProfileError: One of them is not finite.
+        ProfileError: A tensor has a value that is not finite.
     """
     changed = {v for p in pairs for v in p.tensors}
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp) and o.value in changed}
@@ -295,7 +295,7 @@ def observe_anew(
 def evaluations(
     block: Block, inputs: Sequence[Sequence[Array]], wanted: set[SSAValue]
 ) -> Iterator[Mapping[SSAValue, Array]]:
-    """The values of some tensors on each sample."""
+    """Evaluates a float block on each sample; yields the values of the wanted tensors, sample by sample."""
     if not wanted:
         return
     operations = [o for o in block.ops if o.results]
@@ -304,7 +304,7 @@ def evaluations(
     constants = {o.y: o.value.array for o in operations if isinstance(o, ConstantOp)}
     for sample in inputs:
         values: dict[SSAValue, Array] = {**constants, **dict(zip(block.args, sample, strict=True))}
-        with np.errstate(over="ignore", invalid="ignore"):  # who observes the values refuses what is not finite
+        with np.errstate(over="ignore", invalid="ignore"):  # observe_anew refuses values that are not finite
             for op in operations[: last + 1]:
                 if isinstance(op, WeightedOp):
                     y = products[op](values[op.x], values[op.w])

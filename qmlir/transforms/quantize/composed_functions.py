@@ -1,4 +1,4 @@
-"""Functions of one element that a quantized model writes as several operators are one operation again.
+"""Patterns that replace elementwise functions that a quantized model writes as several operators by one operation.
 
 TFLite lacks some functions of nn, so its exporter writes, for data of 16 bits,
 
@@ -14,9 +14,9 @@ TFLite lacks some functions of nn, so its exporter writes, for data of 16 bits,
     x where alpha < x, else 0                          nn.thresholded_relu
     x + bias where x < −threshold, x − bias where threshold < x, else 0      nn.shrink
 
-Each form is a term: operations over one argument, with numbers that are given or have a name. The operations within
-have no ranges of their own and would stay float; the function has a table. What is written and read again has the same
-bits.
+A term describes each form: operations over one argument, with numbers that are given or have a name. The operations
+within a term have no ranges of their own and would stay float; the function has a lookup table. So a network that is
+exported and read again gives the same bits.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +40,7 @@ COMMUTES = (nn.AddOp, nn.MulOp, nn.MinimumOp)
 
 @dataclass(frozen=True)
 class Argument:
-    """The argument of a function, the same value wherever a term has it."""
+    """The argument of a function: the same value wherever it stands in a term."""
 
 
 X = Argument()
@@ -48,10 +48,10 @@ X = Argument()
 
 @dataclass(frozen=True, init=False)
 class Call:
-    """An operation of terms.
+    """An operation in a term.
 
-    kind      the operation
-    operands  its operands: a number by its value, or by the name that it gets
+    kind      the class of the operation
+    operands  its operands; a number is given by its value, or by a name under which any number is found
     """
 
     kind: type[Operation]
@@ -67,7 +67,7 @@ Term: TypeAlias = Argument | Call | float | str
 
 @dataclass(frozen=True)
 class Found:
-    """What a term stands for in a graph.
+    """A match of a term in a graph.
 
     x           the argument, once it is known
     numbers     name → number
@@ -79,13 +79,13 @@ class Found:
     operations: tuple[Operation, ...] = ()
 
     def number(self, name: str, value: float) -> "Found | None":
-        """With a number of that name; None if the name has another number."""
+        """The match with a number under a name added; None if the name stands for another number already."""
         numbers = self.numbers or {}
         return Found(self.x, {**numbers, name: value}, self.operations) if numbers.get(name, value) == value else None
 
 
 def matches(value: SSAValue, term: Term, found: Found) -> Iterator[Found]:
-    """The ways in which a value is what a term says, given what is found already."""
+    """The ways in which a value matches a term, each added to what is found already."""
     if isinstance(term, Argument):
         if found.x in (None, value):
             yield Found(value, found.numbers, found.operations)
@@ -119,7 +119,7 @@ def _clamps(op: Operation) -> bool:
 
 
 def _alpha_is_one(op: Operation) -> bool:
-    """Whether an operation is TFLite's ELU, if it is one."""
+    """Whether an operation has alpha 1, as TFLite's ELU has, if it is an ELU."""
     return not isinstance(op, nn.EluOp) or op.alpha.value.data == 1
 
 
@@ -127,17 +127,17 @@ Numbers = dict[str, float]
 
 
 def _same(numbers: Numbers) -> Numbers | None:
-    """Parameters that are called as the numbers are."""
+    """Parameters with the names and the values of the numbers."""
     return numbers
 
 
 @dataclass(frozen=True)
 class NameFunction(RewritePattern):
-    """A term → the function that it is.
+    """Replaces the operations that match a term by the function that they compute.
 
-    kind        the function
-    term        what it is written as
-    parameters  its parameters, of the term's numbers; None if no parameters give these numbers
+    kind        the class of the function
+    term        the operations that it is written as
+    parameters  gives the function's parameters from the term's numbers; None if no parameters give these numbers
     """
 
     kind: type[UnaryOp]
@@ -157,7 +157,7 @@ class NameFunction(RewritePattern):
 
 
 def _is_whole(found: Found, end: Operation) -> bool:
-    """Whether nothing else reads what is computed within a term, and its result has the shape of the argument."""
+    """Whether only a term's own operations read its inner values, and its result has the shape of the argument."""
     assert found.x is not None
     inner = [o for o in found.operations if o is not end]
     alone = all(use.operation in found.operations for o in inner for r in o.results for use in r.uses)
@@ -165,13 +165,13 @@ def _is_whole(found: Found, end: Operation) -> bool:
 
 
 def _celu(numbers: Numbers) -> Numbers | None:
-    """A factor and its reciprocal, as float32 has it."""
+    """The parameter alpha, if the other number is its reciprocal in float32; else None."""
     alpha, inverse = numbers["alpha"], numbers["inverse"]
     return {"alpha": alpha} if alpha and float(np.float32(1 / alpha)) == inverse else None
 
 
 def _shrink(numbers: Numbers) -> Numbers | None:
-    """A threshold on both sides."""
+    """The parameters bias and threshold, if the lower threshold is the negative of the upper; else None."""
     threshold, bias = numbers["threshold"], numbers["bias"]
     return {"bias": bias, "threshold": threshold} if numbers["least"] == -threshold else None
 
@@ -210,7 +210,7 @@ COMPOSED = (
     NameFunction(nn.ThresholdedReluOp, Call(nn.WhereOp, Call(nn.LessOp, "alpha", X), X, 0.0)),
     NameFunction(nn.ShrinkOp, SHRINK, _shrink),
 )
-"""The patterns."""
+"""Patterns over operations that a model file has."""
 
 OF_COMPOSED = (NameFunction(nn.MishOp, Call(nn.MulOp, X, Call(nn.TanhOp, Call(nn.SoftplusOp, X)))), NameSelu())
-"""Patterns over functions that have their names already."""
+"""Patterns over functions, some of which `COMPOSED` must have put together before."""

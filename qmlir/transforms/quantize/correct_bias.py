@@ -1,17 +1,18 @@
-"""`correct-bias`: shifts biases until quantization leaves the means of results as they were.
+"""`correct-bias`: shifts biases so that quantization preserves the mean of each output channel.
 
 Rounded weights and saturated activations move the mean of each output channel, most where a channel sums few products,
-as in depthwise convolutions. A bias can take the shift back:
+as in depthwise convolutions. A bias can undo the shift:
 
     b[c] ← b[c] + mean(y_float[c] − y_quantized[c])
 
-over calibration data, before the activation. Layer by layer: what a layer reads has been corrected already, so that
-it corrects its own error and what the layers before it left. All layers at once, each for itself, diverges on deep
-networks.
+over calibration data, before the activation function. Layers are corrected in order: a layer reads data from corrected
+layers, so it corrects its own error and the remaining error of the layers before it. Correcting all layers at once,
+each by itself, diverges on deep networks.
 
-Behind an activation the shift may do harm: sums that a clamp hides for the most part have a mean that says little of
-the few that pass, and a channel that is 0 on all data may come alive. A channel whose results would be twice as far
-off keeps its bias. (The limit is no narrower, as errors of one sign add up in the layers behind, while others cancel.)
+Behind an activation function the shift may do harm: if a clamp hides most sums, their mean says little about the few
+sums that pass, and a channel that is 0 on all data may come alive. If the correction would more than double a channel's
+square error there, the channel keeps its bias. (The limit is no narrower, as errors of one sign add up in later layers,
+while errors of both signs cancel.)
 
 A sum of powers, as in a norm, keeps its bias, too: it would be negative where the powers are small.
 
@@ -39,12 +40,12 @@ from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of
 Array = npt.NDArray[Any]
 
 HARM = 2.0
-"""How much larger a channel's square error behind the activation may get by a correction of its bias."""
+"""The largest factor by which a new bias may increase a channel's square error behind the activation function."""
 
 
 @dataclass(frozen=True)
 class CorrectBiasPass(ModulePass):
-    """Corrects biases between `choose-scales` and `quantize-ops`, on data.
+    """Corrects biases on calibration data, between `choose-scales` and `quantize-ops`.
 
     ```mlir
     %y = nn.conv2d %x, %w, %b : …
@@ -69,13 +70,13 @@ def correct_bias(module: ModuleOp, inputs: Sequence[Sequence[Array]]) -> int:
         inputs: Samples, each an array for each input.
 
     Returns:
-        How many operations have a new bias.
+        The number of operations with a new bias.
     """
     return SideBySide(network_of(module).body.block, inputs).run(correct)
 
 
 def correct(layer: Layer) -> bool:
-    """Gives a contraction the bias that brings the means of its sums back; whether that is another one."""
+    """Gives a contraction the bias that restores the means of its sums; returns whether the bias changed."""
     if POWER in layer.op.attributes:
         return False
     exact, read = layer.exact_sums(), layer.sums()
@@ -99,7 +100,7 @@ def correct(layer: Layer) -> bool:
 
 
 def _error_behind_clamp(layer: Layer, exact: Sequence[Array], read: Sequence[Array], bias: Array) -> Array:
-    """The square error of each channel of what a contraction writes under a bias, summed over all samples."""
+    """The square error of each output channel behind a contraction's clamp under a bias, summed over all samples."""
     found = np.zeros(len(bias))
     for x, y in zip(exact, read, strict=True):
         apart = layer.op.clamp(x + layer.bias) - layer.op.clamp(y + bias)

@@ -1,9 +1,9 @@
-"""Arguments of functions that are defined on an interval, such as an arc sine, where integers do not end with it.
+"""Clamps arguments of functions that are defined on an interval, such as an arc sine, where integers reach beyond it.
 
-In steps of 0.0076 the argument 1.0 is stored as 1.0024, of which an arc sine is NaN. A table of stored integers has the
-value at the end of the domain there (`FunctionOp.scalar`). On floats the same takes a clamp between the dequantization
-and the function: the quantizer puts one where a function stays float, and takes one for part of the function where a
-quantized model has it, as the files have that qmlir writes.
+In steps of 0.0076, for example, the argument 1.0 is stored as 1.0024, whose arc sine is NaN. For such an integer, a
+lookup table holds the value at the end of the domain (`FunctionOp.scalar`). On floats the same takes a clamp between
+the dequantize cast and the function: the quantizer inserts the clamp where a function stays float. If a quantized model
+has such a clamp, as the files have that qmlir writes, the clamp counts as part of the function.
 """
 
 import math
@@ -36,9 +36,9 @@ def clamp_to_domain(op: FunctionOp) -> None:
 
 
 def domain_clamp(op: Operation) -> Operation | None:
-    """The clamp of dequantized integers to the domain of a function that reads it; None where there is no such clamp.
+    """The clamp of dequantized integers to the domain of the function that reads it; None if there is no such clamp.
 
-    What a runtime computes on floats stays as the model has it.
+    Behind a dequantization that is an operator of the source model, a clamp stays as the model has it.
     """
     clamp = op.x.owner if isinstance(op, FunctionOp) else None
     if not isinstance(op, FunctionOp) or not isinstance(clamp, Operation):
@@ -52,6 +52,6 @@ def domain_clamp(op: Operation) -> Operation | None:
 
 
 def argument_of(op: Operation, operand: SSAValue) -> SSAValue:
-    """What an operation on stored integers reads for an operand: a clamp to its domain is part of it."""
+    """The operand that an operation on stored integers reads: not a clamp to its domain, but the value clamped."""
     clamp = domain_clamp(op)
     return operand if clamp is None else clamp.operands[0]

@@ -1,7 +1,8 @@
-"""Inputs that are integers times a step, as pictures and recordings are, keep their integers.
+"""Keeps the integers of inputs that are integers times a step, as pictures and recordings are.
 
-A range learnt from some samples rarely ends where the format does: steps a little narrower than the data's then round
-every value. With data at hand the step can be read off the values themselves; the integers are exact from there on.
+A range learnt from some samples rarely ends where the range of the format does. Its steps are then a little narrower
+than the data's, and every value is rounded. With samples at hand, the step can be read off the values themselves; the
+integers are exact from there on.
 """
 
 from collections.abc import Sequence
@@ -27,13 +28,14 @@ TOLERANCE = 1e-3
 
 
 def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:
-    """Gives the observers of inputs that are integers times a step that step, as the policy would.
+    """Finds the step of each input that is integers times a step, and writes it on the input's observer, as a policy.
 
     Args:
         function: The network; its observers change.
         inputs: Some samples, each an array for each input.
-        recipes: Of the network; inputs that have parameters or a range of their own keep them. So do inputs
-            that share a type with other tensors, as the parts of a concat do: the integers of one are not the others'.
+        recipes: The recipes (quantization configs) of the network. An input with parameters or a range of its own stays
+            as it is. So does an input that shares a type with other tensors, as the parts of a concat do, since its
+            integers are not theirs.
     """
     observers = {o.value: o for o in function.walk() if isinstance(o, ObserveOp)}
     for index, argument in enumerate(function.body.block.args):
@@ -54,21 +56,21 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
 
 
 def _has_a_type_of_its_own(value: SSAValue) -> bool:
-    """Whether no operation that keeps scales brings other tensors to a value's type."""
+    """Whether a value shares its quantized type with no other tensor through operations that keep scales."""
     movers = [u.operation for u in value.uses if keeps_scale(u.operation)]
     alone = all(operand is value for op in movers for operand in data_operands(op))
     return alone and all(_has_a_type_of_its_own(r) for op in movers for r in op.results)
 
 
 def integers_of(values: Array, precision: Precision) -> tuple[float, int] | None:
-    """(scale, zero point) under which each value is an integer; None if there are none.
+    """(scale, zero point) under which each value is an integer; None if there are no such parameters.
 
-    Where the values leave integers unused, they lie in the middle; values that are never negative begin at the least
-    integer.
+    If the values leave integers unused, the values lie in the middle of the integers. Values that are never negative
+    begin at the least integer.
 
     Args:
-        values: Different ones, in order.
-        precision: Of the integers.
+        values: The distinct values, in ascending order.
+        precision: The storage of the integers.
     """
     qmin, qmax = STORAGE_RANGES[precision]
     if not 2 < len(values) <= qmax - qmin + 1 or values.dtype.kind != "f":

@@ -1,22 +1,24 @@
-"""Room beyond the values that were observed, for those of data that nobody has seen yet.
+"""Adds a range margin (headroom) to observed ranges, for the values of data that were not observed.
 
-The largest value of some samples is a lower bound of what other samples hold, and what saturates on them costs more
-than all rounding. How much more to expect, the samples tell by how they differ. If the greatest value of a sample
-follows an extreme value distribution of Gumbel's, with mean μ and spread β, the greatest of n samples is expected at
+The largest value of some samples is a lower bound for other samples, and values that saturate cost more than all
+rounding. How much more to expect follows from how the samples differ. If the greatest value of a sample has a Gumbel
+distribution (an extreme value distribution) with mean μ and spread β, the greatest value of n samples is expected at
 
     M(n) = μ + β·ln n
 
-Profiles know μ, the mean over samples, and M(n) as it was seen: what n^(1+κ) samples will hold follows without n,
+A profile knows μ, the mean over samples, and the observed M(n). The value for n^(1+κ) samples follows without n,
 
     M(n^(1+κ)) = M(n) + κ·(M(n) − μ)
 
-and so for the least value. A tensor that is alike on all samples gets no room, one of which a few samples stand out
-gets much, and one that was seen on a single sample gets none, as nothing is known of how it varies.
+and the least value likewise. A tensor that is alike on all samples gets no margin. If a tensor is much larger on a
+few samples, it gets a wide margin. A tensor that was observed on a single sample gets no margin, as nothing is known of how it
+varies.
 
-Data of 16 bits have bits to spare: their range is twice the observed one, at the price of one bit.
+Data of 16 bits have bits to spare: their range is twice the observed range, at the price of one bit.
 
-A range is stretched about zero, and its histogram with it, so that whatever calibration follows weighs saturation
-against resolution on the values that are expected. Only calibration `auto` does so; others keep to what was seen.
+A range is stretched about zero, and its histogram with it, so that the calibration that follows weighs saturation
+against resolution on the expected values. Only calibration `auto` adds a margin; other calibrations keep to what was
+observed.
 """
 
 from dataclasses import replace
@@ -30,30 +32,30 @@ from qmlir.recipe import Recipe
 from qmlir.transforms.quantize.inputs import argument_of
 
 FURTHER = 0.3
-"""κ: room is for n^(1+κ) samples like the n that were observed.
+"""κ: the margin is for n^(1+κ) samples like the n that were observed.
 
 Profiled on one random half of a network's calibration data and scored on the other, 0.5 is better in the mean over six
-networks than 0 and 1, though not on each. What a half expects with 0.5 all of the data expect with 0.3: (n/2)^1.5 are
-about n^1.3 where n is 100. It is no blind choice: what the scored samples of these networks say of 0, 0.25 and 0.5 was
-known by then, and that one picture there goes 2.4 times as far as all that are profiled.
+networks than 0 and 1, though not on each network. The margin that a half needs 0.5 for, all of the data need 0.3 for:
+(n/2)^1.5 is about n^1.3 where n is 100. The choice is not blind: how 0, 0.25 and 0.5 do on the scored samples of these
+networks was known by then, and that a picture among these goes 2.4 times as far as all profiled pictures.
 """
 
 WIDE = 2.0
-"""How much larger than the observed range that of 16-bit data is."""
+"""The range of 16-bit data, as a multiple of the observed range."""
 
 
 def leaves_room(recipe: Recipe) -> bool:
-    """Whether the ranges of a recipe go further than what was observed."""
+    """Whether a recipe (quantization config) gives ranges a margin beyond the observed values."""
     return recipe.calibration == "auto" and not recipe.glow_exact
 
 
 def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
-    """What to expect of a tensor of which something was observed.
+    """The observation of a tensor, stretched to the range that is expected of other data.
 
     Args:
-        value: The tensor; an input of the network is as it was seen, and nothing leaves a clamp.
-        seen: The observation; of a tensor without a histogram the range is what somebody said it is.
-        recipe: The options in effect for it.
+        value: The tensor. An input of the network gets no margin, and the result of a clamp stays within its bounds.
+        seen: The observation. Without a histogram its range was given, not observed, and gets no margin.
+        recipe: The options in effect for the tensor.
     """
     lo, hi = seen.bounds
     if not leaves_room(recipe) or seen.histogram is None or argument_of(value) is not None or lo == hi:
@@ -67,7 +69,7 @@ def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
 
 
 def _of_more_samples(seen: Observation) -> Bounds:
-    """The range of n^(1+κ) samples, of which n were observed."""
+    """The expected range of n^(1+κ) samples, from the observation of n samples."""
     (lo, hi), (mean_lo, mean_hi) = seen.bounds, seen.average or seen.bounds
     return lo - FURTHER * (mean_lo - lo), hi + FURTHER * (hi - mean_hi)
 

@@ -1,4 +1,4 @@
-"""`insert-observers`: taps each activation, so that a range can be learnt or written for it."""
+"""`insert-observers`: taps each activation with an observer, so that a range can be learnt or written for it."""
 
 import hashlib
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ Array = npt.NDArray[Any]
 class InsertObserversPass(ModulePass):
     """Puts a `calib.observe` after each f32 activation: arguments and results of operations that compute.
 
-    Data movement keeps the values of its operand and is not tapped, but for slices of functions that have one scale
-    for all of their results: the range of a slice tells whether the scale suits the slice (separate_slices.py). A value
-    without a name is called after the operation that makes it.
+    Data movement keeps the values of its operand and gets no observers, except for slices of functions that have one
+    scale for all of their results: the range of a slice tells whether the scale suits the slice (separate_slices.py).
+    An observer of a value without a name has the name of the operation that makes the value.
 
     ```mlir
     %0 = nn.relu %x {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<4xf32> -> tensor<4xf32>
@@ -50,14 +50,14 @@ class InsertObserversPass(ModulePass):
 
 
 def insert_observers(module: ModuleOp) -> None:
-    """Taps each f32 activation of a module that has elements and is not tapped yet."""
+    """Puts an observer on each f32 activation of a module that has elements and no observer yet."""
     taken = {o.tensor.data for o in observers(module)}
     for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
         _observe_block(function.body.block, taken)
 
 
 def _observe_block(block: Block, taken: set[str]) -> None:
-    """Taps the values of a function that are not tapped yet, under names that are not `taken` yet."""
+    """Puts observers on the values of a function that have none yet, under names that are not `taken` yet."""
     tapped = {o.value for o in block.ops if isinstance(o, ObserveOp)}
 
     def observe(value: SSAValue, fallback: str, where: InsertPoint) -> None:
@@ -96,7 +96,7 @@ def observers(within: Operation) -> list[ObserveOp]:
 
 
 def by_tensor(observed: Sequence[ObserveOp], arrays: Sequence[Array]) -> dict[str, Array]:
-    """Name → values, of an array for each observer; those of several observers of a name in one."""
+    """Name → values, from an array for each observer; arrays of the same name are joined, flat."""
     found: dict[str, list[Array]] = {}
     for observer, array in zip(observed, arrays, strict=True):
         found.setdefault(observer.tensor.data, []).append(array)
@@ -109,7 +109,7 @@ def observed_shapes(within: Operation) -> dict[str, tuple[int, ...]]:
 
 
 def nothing_to_observe(function: func.FuncOp) -> ProfileError:
-    """The error for a network without observers: its float tensors are empty, or it has none."""
+    """The error for a network without observers: it has no float tensors, or they are empty."""
     values = [*function.body.block.args, *(result for op in function.body.block.ops for result in op.results)]
     if any(is_quantized(value) for value in values):
         got, remedy = "only quantized tensors", "profile it before quantizing"
@@ -121,9 +121,9 @@ def nothing_to_observe(function: func.FuncOp) -> ProfileError:
 
 
 def observed_keys(function: func.FuncOp) -> dict[str, str]:
-    """Name → hash of how each observed tensor is computed: operations and their attributes, sizes but the batch's.
+    """Name → hash of how each observed tensor is computed: operations, attributes, and sizes without the batch.
 
-    The values of constants do not enter: weights may be trained further.
+    The values of constants are left out: weights may be trained further.
     """
     keys: dict[SSAValue, str] = {}
     for argument in function.body.block.args:
@@ -137,7 +137,7 @@ def observed_keys(function: func.FuncOp) -> dict[str, str]:
 
 
 NOT_STRUCTURE = ("value", "shape")
-"""Attributes that are no structure: constants' values, and result shapes, which count the batch."""
+"""Attributes that the hash leaves out: constants' values, and result shapes, which contain the batch size."""
 
 
 def _sizes(value: SSAValue) -> str:

@@ -1,11 +1,12 @@
-"""Interpolations that a quantized model spells out as sums on floats are interpolations again.
+"""Patterns that replace an interpolation that a quantized model spells out as sums on floats by one `nn.resize`.
 
-ONNX's operators say less than the tables of `nn.resize`, so its exporter writes, along each axis,
+ONNX's operators cannot state the tables of `nn.resize`, so its exporter writes, along each axis,
 
     Add(Mul(Gather(x, taps₀), weights₀), Mul(Gather(x, taps₁), weights₁)), …
 
-which is what `nn.resize` means on floats, sum by sum. Between casts it has an integer form, which products and sums
-without ranges of their own have not: a network that was written and is read again has the same bits.
+where taps are the indices of each element's neighbours. That is what `nn.resize` means on floats, sum by sum. Between
+casts `nn.resize` has an integer form. The products and sums have no integer form, as they have no ranges of their own.
+So a network that is exported and read again gives the same bits.
 """
 
 from collections.abc import Sequence
@@ -26,12 +27,12 @@ from qmlir.transforms.nn.matching import constant_of, float_constant_of, used_on
 
 
 class _Term(NamedTuple):
-    """One neighbour of each element, times constant weights.
+    """A term of an interpolation: a neighbour of each element, times constant weights.
 
-    x           what the neighbours are elements of
-    axis, taps  where each of them stands; None where it is the element itself
-    weights     a constant's; None where no product is taken
-    operations  what computes the term
+    x           the tensor that the neighbours are elements of
+    axis, taps  the axis, and the index of each neighbour along it; None if the neighbour is the element itself
+    weights     the values of a constant; None if there is no product
+    operations  the operations that compute the term
     """
 
     x: SSAValue
@@ -47,7 +48,7 @@ class NameInterpolation(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
         (found, absorbed), readers = _interpolation(op), [use.operation for use in op.y.uses]
-        # Of several sums within each other the outermost counts.
+        # Of nested sums the outermost counts.
         within = any(isinstance(reader, AddOp) and _interpolation(reader)[0] for reader in readers)
         if found is not None and not within:
             x, axis, taps, weights = found
@@ -55,7 +56,7 @@ class NameInterpolation(RewritePattern):
 
 
 class JoinInterpolations(RewritePattern):
-    """nn.resize of nn.resize along other axes → one along all of them: rounded once where it is quantized."""
+    """nn.resize of nn.resize along other axes → an nn.resize along all of them: rounded once where it is quantized."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ResizeOp, rewriter: PatternRewriter) -> None:
@@ -79,7 +80,7 @@ def _resize(x: SSAValue, axes: Sequence[int], taps: Sequence[Array], weights: Se
 
 
 def _interpolation(op: AddOp) -> tuple[tuple[SSAValue, int, Array, Array] | None, Sequence[Operation]]:
-    """The operand, axis, taps and weights, [O, T], of the interpolation that a sum is, and what else computes it."""
+    """The operand, axis, taps [O, T] and weights [O, T] of a sum that is an interpolation, and its other operations."""
     terms, sums = _terms(op)
     axes = {t.axis for t in terms if t.axis is not None}
     if len({t.x for t in terms}) != 1 or all(t.weights is None for t in terms):
@@ -98,9 +99,10 @@ def _interpolation(op: AddOp) -> tuple[tuple[SSAValue, int, Array, Array] | None
 
 
 def _of_one_element(op: AddOp, x: SSAValue, weights: Sequence[Array | None]) -> set[int]:
-    """An axis of one element, whose neighbours are all that element: nothing is taken, the parts sum up to 1.
+    """An axis of length 1, if all neighbours are its only element and the weights sum up to 1; empty without such.
 
-    Any such axis gives the same numbers, but an interpolation has only one table for each.
+    Any such axis gives the same numbers, but an axis that an nn.resize before or behind interpolates is skipped: a
+    joined nn.resize has only one table for each axis.
     """
     parts = [np.ones(1) if w is None else w.astype(np.float64) for w in weights]
     if any(p.size != 1 for p in parts) or abs(sum(float(p.reshape(())) for p in parts) - 1) > 1e-6:
@@ -121,7 +123,7 @@ def _terms(op: AddOp) -> tuple[list[_Term], list[AddOp]]:
         terms.insert(0, term)
         sums.insert(0, add)
         total = add.lhs
-    # The first neighbour may be the element itself, all of it.
+    # The first term may be the element itself, without a weight.
     first = _term(total) or _Term(total, None, None, None, [])
     return ([first, *terms], sums[:-1]) if terms else ([], [])
 
@@ -142,7 +144,7 @@ def _term(value: SSAValue) -> _Term | None:
 
 
 def _taken(op: GatherOp | SliceOp) -> tuple[int, Array] | None:
-    """The one axis along which an operation takes elements, and which; a gather in equal steps is a slice."""
+    """The only axis along which an operation takes elements, and their indices; a slice is a gather in equal steps."""
     x = shape_of(op.x)
     if isinstance(op, SliceOp):
         steps = list(zip(op.offsets.get_values(), op.sizes.get_values(), op.strides.get_values(), strict=True))
@@ -158,7 +160,7 @@ def _taken(op: GatherOp | SliceOp) -> tuple[int, Array] | None:
 
 
 def _along(weights: Array | None, axis: int, shape: Sequence[int]) -> Array | None:
-    """Weights, f64, of each element of an axis, 1 where there are none; None where they differ along another."""
+    """The weight of each element of an axis, f64, 1 without weights; None if weights differ along another axis."""
     if weights is None:
         return np.ones(shape[axis])
     extents = (*[1] * (len(shape) - weights.ndim), *weights.shape)

@@ -1,20 +1,20 @@
-"""Integers near real numbers whose errors weigh on one another.
+"""Rounds real numbers to integers whose errors interact (adaptive rounding).
 
-Rounding each number to the nearest integer is best if the errors do not meet again. Where integers q stand for targets
-t, and a positive definite H says what errors cost together,
+Rounding each number to the nearest integer is best if the errors do not interact. Where integers q stand for targets
+t, and a positive definite matrix H gives the cost of their errors together,
 
     cost(q) = (q − t)ᵀ H (q − t),
 
-the best q is the point of a lattice nearest to t in the metric of H, which is hard to find. Two classic steps come
-near:
+the best q is the point of a lattice nearest to t in the metric of H, which is hard to find. Two classic steps find a
+near point:
 
 1. *Successive rounding.* With H = L·Lᵀ the cost is Σ_k L_kk²·(q_k − c_k)², where c_k is t_k moved by the errors of the
    numbers after it: c_k = t_k − Σ_{j>k} (q_j − t_j)·L_jk / L_kk. So numbers are rounded from the last to the first,
    each around its c_k. This is Babai's nearest plane (1986); as a method for weights, with the errors fed forward
    through H⁻¹, it is optimal brain surgery and quantization and GPTQ (Hassibi and Stork 1993, Frantar et al. 2022).
-   Numbers whose errors cost most are rounded first, as those after them can still take their errors up.
-2. *Coordinate descent.* Each number in turn is set to the best integer beside the others as they are; no step makes
-   the cost larger.
+   Numbers whose errors cost most are rounded first, as the numbers rounded later can still make up for their errors.
+2. *Coordinate descent.* Each number in turn is set to the best integer, given the current values of the others; no
+   step makes the cost larger.
 """
 
 from typing import Any
@@ -25,14 +25,14 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 BLOCK = 64
-"""So many columns are rounded one after the other before their errors go on to the rest in one product of matrices."""
+"""The number of columns that are rounded one by one before one matrix product passes their errors to the rest."""
 
 SWEEPS = 4
-"""Rounds of coordinate descent at most: what more of them still change is not to be seen in any result."""
+"""The largest number of rounds of coordinate descent; further rounds change too little to show in any result."""
 
 
 def near_integers(targets: Array, form: Array, limits: tuple[int, int]) -> Array:
-    """Integers that stand for real numbers at little cost.
+    """Integers that approximate real numbers at little cost, by successive rounding and coordinate descent.
 
     Args:
         targets: t, [g, m, k] float64: m rows of k numbers for each of g forms.
@@ -52,7 +52,7 @@ def cost(integers: Array, targets: Array, form: Array) -> Array:
 
 
 def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int]) -> Array:
-    """Step 1; see `near_integers`."""
+    """Rounds numbers in turn (step 1 of this module); arguments and result are those of `near_integers`."""
     order = np.argsort(np.diagonal(form, axis1=1, axis2=2), axis=1, kind="stable")
     t = np.take_along_axis(targets, order[:, None], axis=2)
     ordered = np.take_along_axis(np.take_along_axis(form, order[:, :, None], axis=1), order[:, None], axis=2)
@@ -73,7 +73,7 @@ def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int]) -> Arr
 
 
 def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int]) -> Array:
-    """Step 2 from integers `start`; see `near_integers`."""
+    """Improves integers `start` by coordinate descent (step 2); other arguments and result as for `near_integers`."""
     integers = start.copy()
     errors = integers - targets
     curvature = np.diagonal(form, axis1=1, axis2=2)

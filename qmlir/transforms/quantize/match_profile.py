@@ -1,7 +1,7 @@
-"""Which tensors of a network a profile knows, and why it does not know the others.
+"""Finds the tensors of a network in a profile, and says why others are not found.
 
-A tensor is known by its name and by how it is computed; its shape, without the batch, has to be the same. Files that
-say neither shape nor how, as Glow's and those written by hand, are taken at their names.
+A tensor is found by its name. It must be computed in the same way as when it was profiled, and have the same shape
+without the batch. Profiles that state neither, such as Glow's and files written by hand, are matched by name alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from qmlir.transforms.quantize.insert_observers import observed_keys, observers
 
 @dataclass(frozen=True)
 class Match:
-    """What became of one observer.
+    """What a profile has for an observer.
 
     observer  the observer
-    tensor    what the profile has for it; None if nothing
-    reason    why it has nothing; empty if it has
+    tensor    the profile's entry for its tensor; None if there is no fitting entry
+    reason    why there is no fitting entry; empty if there is
     """
 
     observer: ObserveOp
@@ -44,7 +44,7 @@ class LoadReport:
     """What a profile and a network have in common.
 
     matched  names of the network's tensors that the profile knows
-    lacking  name → reason, of those it does not
+    lacking  name → reason, for the network's tensors that the profile does not know
     unused   names of the profile's tensors that the network does not observe
     """
 
@@ -53,7 +53,7 @@ class LoadReport:
     unused: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """For a terminal: one line on what matched, and one for each tensor that did not."""
+        """The report for a terminal: a line on the tensors that matched, and a line for each tensor that did not."""
         found = [f"{len(self.matched)} of {len(self.matched) + len(self.lacking)} tensors found in the profile"]
         found += [f'  not found: "{name}": {reason}' for name, reason in self.lacking.items()]
         return found + [f'  not used: "{name}": the network observes no such tensor' for name in self.unused]
@@ -74,9 +74,9 @@ def match_profile(function: func.FuncOp, profile: Profile, *, keys: Mapping[str,
     """What a profile has for each observer of a function.
 
     Args:
-        function: With observers.
-        profile: Of this network or another.
-        keys: Name → how the tensor is computed; a name without one is not compared.
+        function: A function with observers.
+        profile: A profile of this network or another.
+        keys: Name → hash of how the tensor is computed; without a hash, only name and shape are compared.
     """
     glow = {name: tensor for name, tensor in profile.tensors.items() if tensor.shape is None}
     return [_match(observer, profile, glow, keys.get(observer.tensor.data, "")) for observer in observers(function)]
@@ -101,13 +101,13 @@ def _match(observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfi
 
 
 def _of_glow(observer: ObserveOp, glow: Mapping[str, TensorProfile]) -> TensorProfile | None:
-    """The entry of a file of Glow's for a tensor: under its name, or its node's, as an identifier of C."""
+    """The entry for a tensor in a profile of Glow's, under the name of the tensor or its node as a C identifier."""
     nodes = list(names_of_value(observer.value).nodes)
     return next((glow[g] for g in map(glow_name, [observer.tensor.data, *reversed(nodes)]) if g in glow), None)
 
 
 def profiled_keys(module: ModuleOp, sym_name: str) -> dict[str, str]:
-    """How the observed tensors of a function are computed, as profiling would have said: after simplifying."""
+    """Name → hash of how each observed tensor of a function is computed after simplifying, as profiling hashes it."""
     copy = module.clone()
     simplify(copy)
     (function,) = (f for f in copy.walk() if isinstance(f, func.FuncOp) and f.sym_name.data == sym_name)

@@ -1,14 +1,14 @@
-"""`move-casts`: casts of a quantized network leave its data movement and gather around what computes.
+"""`move-casts`: moves the casts of a quantized network past data movement, next to the operations that compute.
 
 Enters: nn with `quant.qcast` and `quant.dcast` as a model has them. Leaves: the same real values, with reshapes,
-transposes, concats, maxima moved to the quantized side wherever no value changes by that, so that an operation which
-computes has its casts right beside it.
+transposes, concats and max pools moved to the quantized side wherever no value changes by that, so that an operation
+which computes has its casts right beside it.
 
     move(dcast(q), …) → dcast(move(q, …))     q, … of one type; a pad whose value that type holds
     qcast(move(x, …)) → move(qcast(x), …)     of one type, if nothing else reads what is moved
     qcast(dcast(q))   → q                     of the same type
 
-A dequantization only ever sinks, a quantization only ever rises, and each of both passes an operation once.
+A dequantize cast only ever sinks, a quantize cast only ever rises, and each cast passes an operation once.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ from qmlir.transforms.quantize.on_floats import is_on_floats
 
 @dataclass(frozen=True)
 class MoveCastsPass(ModulePass):
-    """Lets dequantizations sink below data movement and quantizations rise above it.
+    """Moves dequantize casts below data movement, and quantize casts above it.
 
     ```mlir
     %0 = quant.dcast %q : tensor<2x2x!quant.uniform<i8:f32, 0.5>> to tensor<2x2xf32>
@@ -56,24 +56,24 @@ class MoveCastsPass(ModulePass):
 
 
 def move_casts(module: ModuleOp) -> bool:
-    """Moves the casts of a module; whether anything changed."""
+    """Moves the casts of a module past data movement; returns whether anything changed."""
     return rewrite(module, (DropCastPair(), SinkDequantizeBelowMovement(), RaiseQuantizeAboveMovement()))
 
 
 def _moves(op: Operation) -> bool:
-    """Whether an operation gives elements of its operands, and computes none."""
+    """Whether an operation only moves or chooses elements of its operands."""
     return isinstance(op, MovementOp | MaxPool2DOp) and keeps_scale(op) and len(op.results) == 1
 
 
 def _on(op: Operation, data: Sequence[SSAValue], element: UniformType) -> Operation:
-    """An operation on quantized data operands in place of its own."""
+    """A copy of an operation on quantized data operands, with a result of the same quantized element type."""
     rest = op.operands[len(data) :]
     result = TensorType(element, shape_of(op.results[0]))
     return op.create(operands=[*data, *rest], result_types=[result], properties=dict(op.properties))
 
 
 def holds_padding(op: Operation, element: UniformType) -> bool:
-    """Whether what an operation pads with, if it does, is one of the values of a type, under each of its scales."""
+    """Whether a type holds a pad's value exactly, under each of its scales; True for operations that do not pad."""
     if not isinstance(op, PadOp) or not isinstance(op.value, FloatAttr):
         return True
     real = np.array(op.value.value.data)
@@ -83,7 +83,7 @@ def holds_padding(op: Operation, element: UniformType) -> bool:
 
 
 def _as_cast(value: FloatAttr[AnyFloat], cast: QuantizeCastOp, element: UniformType) -> FloatAttr[AnyFloat]:
-    """What a pad fills with, as a cast rounds it, which may divide in float32 and has an integer for NaN."""
+    """A pad's value as a cast rounds it; the cast may divide in float32 and has an integer for NaN."""
     (stored,) = cast.evaluate(np.array(value.value.data, np.float32))
     real = numerics.dequantize(stored.astype(np.int64), element.scale, element.zero_point)
     return FloatAttr(float(real), value.type)

@@ -1,4 +1,4 @@
-"""Ranges for a network that nobody has profiled: enough to see its integer form, not to keep its accuracy."""
+"""Fills in ranges for a network that was not profiled: enough to see its integer form, not to keep its accuracy."""
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f64
 
@@ -8,11 +8,11 @@ from qmlir.dialects.qint.base import QIntOp
 from qmlir.dialects.quant.types import quantized_element
 
 NOMINAL = (-1.0, 1.0)
-"""The range that a tensor without one is given."""
+"""The range that a tensor without an observed range gets."""
 
 
 def is_float(module: ModuleOp) -> bool:
-    """Whether nothing in a module is quantized or in integers yet but, perhaps, constants."""
+    """Whether no operation of a module is quantized or computes on integers (qint) yet; constants may be quantized."""
     return not any(
         isinstance(op, QIntOp) or any(quantized_element(v.type) is not None for v in op.results)
         for op in module.walk()
@@ -21,7 +21,7 @@ def is_float(module: ModuleOp) -> bool:
 
 
 def fill_ranges(module: ModuleOp) -> None:
-    """Gives each observer without a range the nominal one."""
+    """Gives each observer without a range the nominal range."""
     for op in module.walk():
         if isinstance(op, ObserveOp) and op.bounds is None:
             op.range = ArrayAttr([FloatAttr(bound, f64) for bound in NOMINAL])

@@ -1,14 +1,14 @@
-"""Which islands between casts the followed runtime computes on floats, and which of these integers can stand for.
+"""Tells which islands the followed runtime computes on floats, and which of these islands integers can replace.
 
-LiteRT computes a network as its file says: what stands between a DEQUANTIZE and a QUANTIZE it computes on floats,
-though it has a kernel on integers of the same name, which rounds otherwise. Such an island becomes an operation on
-quantized types only where that gives the same bits:
+An island is a float operation between a dequantize cast and a quantize cast. LiteRT computes a network as its file
+says: it computes operators between a DEQUANTIZE and a QUANTIZE on floats, even if it has an integer kernel of the same
+name, which rounds otherwise. Such an island becomes an operation on quantized types only if that gives the same bits:
 
     data movement, maxima         the same elements
-    a function of one element     a table of what the island gives for each stored integer
+    an elementwise function       a table of the island's result for each stored integer
 
-The frontend marks the casts that are operators (`ON_FLOATS`); casts that the quantizer inserts have no mark, so what a
-user quantizes is quantized.
+The frontend marks the casts that are operators (`ON_FLOATS`). Casts that the quantizer inserts have no mark, so a
+network that a user quantizes is computed on integers.
 """
 
 from collections.abc import Container
@@ -39,7 +39,7 @@ def computes_on_floats(op: Operation, chosen: Container[SSAValue] = ()) -> bool:
 
     Args:
         op: The operation, on floats.
-        chosen: Constants that the quantizer has rounded; who reads one is quantized by a user.
+        chosen: Constants that the quantizer has rounded; operations that read them are quantized by a user.
     """
     if not follows(op) or not all(_is_the_models(v, chosen) for v in data_operands(op)):
         return False
@@ -69,18 +69,18 @@ def module_of(op: Operation) -> ModuleOp:
 
 
 def moves_numbers(op: Operation) -> bool:
-    """Whether an operation on quantized types gives elements of its operands, as their floats compare."""
+    """Whether an operation on quantized types moves or chooses the same elements as it does on floats."""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
         return chooses_integers(op)
     return isinstance(op, MovementOp | nn.MaxPool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp)
 
 
 def has_table(op: Operation) -> bool:
-    """Whether a table can list what an operation on quantized types gives between casts."""
+    """Whether a lookup table can hold the results of an operation on quantized types for all stored integers."""
     types = [uniform(v) for v in (*op.operands, *op.results)] if isinstance(op, UnaryOp) else []
     return bool(types) and all(lists(type) for type in types)
 
 
 def lists(type: UniformType) -> bool:
-    """Whether a table can list the integers of a type."""
+    """Whether a lookup table can have an entry for each integer of a type."""
     return type.storage_width <= TABLED_BITS and not type.is_per_axis

@@ -1,14 +1,14 @@
-"""`quantize-bias`: a bias becomes i32 in units of the accumulator, or i64 where 32 bits do not hold it.
+"""`quantize-bias`: stores a bias as i32 in units of the accumulator, or as i64 where 32 bits do not hold it.
 
-A product of data and weights is in units of s_x·s_w, so the bias is added for nothing when its scale is exactly
-that, per output channel where the weights are per channel, with zero point 0. One of 64 bits is plain i64, which
+A product of data and weights is in units of s_x·s_w. So adding the bias costs no rescaling if the bias has exactly that
+scale, per output channel where the weights are per channel, with zero point 0. A bias of 64 bits is plain i64, which
 implies that scale: quantized types end at 32 bits. A bias that is computed, or too large for an accumulator, stays f32;
 its operation is recorded as float, and nn-to-qint computes it so.
 
-A bias of 8 or 16 bits has a scale of its own, one where the weights have one, else one for each output channel. In
-units of s_x·s_w so few bits would hold next to nothing: 8 of them are a single product. nn-to-qint rounds what it
-stands for to the accumulator's units, once, when the network is lowered. One that came so with the network stays as it
-came.
+A bias of 8 or 16 bits has scales of its own: a single scale if the weights have a single scale, else a scale for each
+output channel. In units of s_x·s_w so few bits would hold next to nothing: 8 bits hold about a single product. When the
+network is lowered, nn-to-qint rounds the bias once to the accumulator's units. If a bias came in 8 or 16 bits with the
+network, it stays as it came.
 """
 
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
 
 
 def _widening(widened: Attribute | None) -> str:
-    """Which channels have a wider weight scale for their bias, or the target's shifts, to fit; empty if none has."""
+    """A sentence on the channels whose weight scales were widened so that biases and shifts fit; empty without such."""
     if not isinstance(widened, DenseArrayBase):
         return ""
     channels = [str(c) for c in widened.get_values()]
@@ -103,18 +103,20 @@ def _widening(widened: Attribute | None) -> str:
 
 
 def _accumulated(op: WeightedOp, constant: ConstantOp, precision: BiasPrecision) -> tuple[ConstantOp, str]:
-    """A bias of 32 or 64 bits, and what had to be changed in it."""
+    """A bias of 32 or 64 bits, and a sentence on how it had to be changed; the sentence is empty if it was not."""
     stored = stored_bias(op)
     assert stored is not None
     if precision == "int32":
-        stored = np.clip(stored, -1 << 31, (1 << 31) - 1)  # whatever a correction added since scales were chosen
+        stored = np.clip(
+            stored, -1 << 31, (1 << 31) - 1
+        )  # bias correction may have added to it since scales were chosen
     type = _bias_type(op, stored, precision)
     held = stored.astype(np.int64 if type == i64 else np.int32)
     return ConstantOp(held, TensorType(type, held.shape), dict(constant.attributes)), _repair(op, constant, stored)
 
 
 def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
-    """What was changed in a bias that came in integers of another scale than s_x·s_w; empty if nothing was."""
+    """How a bias that came in integers of another scale than s_x·s_w was changed; empty if it was not."""
     exact = bias_in_steps(op)
     if not is_quantized(constant.y) or exact is None or (exact == stored).all():
         return ""
@@ -123,7 +125,7 @@ def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
 
 
 def _bias_type(op: WeightedOp, stored: Int64s, precision: BiasPrecision) -> Attribute:
-    """The quantized type of scale s_x·s_w; a plain one, which implies it, for 64 bits or where it is no f32 scale."""
+    """The quantized type of scale s_x·s_w; plain i64 for 64 bits, plain i32 if no type can have that scale."""
     if precision == "int64" or not np.array_equal(stored, stored.astype(np.int32)):
         return i64
     (rule,) = op.get_traits_of_type(AccumulatorScale)
@@ -140,7 +142,7 @@ OWN: Mapping[BiasPrecision, StoredPrecision] = {"int8": "int8", "int16": "int16"
 
 
 def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe, target: Target) -> ConstantOp | None:
-    """A bias of 8 or 16 bits, where it came as one or one is asked for."""
+    """A bias of 8 or 16 bits, if it came so or if the recipe (quantization config) asks for that; else None."""
     attributes = dict(constant.attributes)
     if recipe.bias == "auto" and is_quantized(constant.y) and uniform(constant.y).storage in (i8, i16):
         return ConstantOp(constant.value, tensor_type(constant.y), attributes)
@@ -163,9 +165,10 @@ def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe, target: Target
 
 
 def _symmetric(real: Array, schema: Schema, precision: StoredPrecision, steps: Array, moved: bool) -> glow.StoredBias:
-    """A bias in the finest steps in which it fits: at least the accumulator's, beyond which nothing is finer.
+    """Stores a bias in the finest steps in which it fits, but in no finer steps than the accumulator's.
 
-    For targets that move it left, these are the accumulator's times one power of two for all channels.
+    For targets that shift it left (`moved`), the steps are the accumulator's times a power of two, the same for all
+    channels.
     """
     limit = RANGES[precision][1]
     parts = np.abs(real.reshape(len(steps), -1)).max(axis=1, initial=0.0)

@@ -1,10 +1,10 @@
-"""Scales of inputs that must be powers of two: those that cost the network's results least.
+"""Searches the power-of-two scales of inputs that cost the network's results least.
 
-An input is no activation like others: its channels and places mean different things, and the largest values need not be
-the ones that count. In a spectrum the loudest coefficient, which is the mean of all, may saturate where the small ones
-need a finer step. How the error of an input spreads over its own values says nothing about that; what it does to the
-results does. So each exponent is tried, from the one that holds all values downwards: the float network runs on
-rounded inputs, and the least square error of its results on calibration data decides.
+An input differs from other activations: its channels and positions mean different things, and its largest values need
+not matter most. In a spectrum, the largest coefficient, which is the mean of all, may saturate if small coefficients
+need a finer step. The error of the input's own values says nothing about that; the error of the network's results does.
+So each exponent is tried, from the exponent that holds all values downwards: the float network runs on rounded inputs,
+and the least square error of its results on calibration data decides.
 
 Enters and leaves: a float network with observers that hold ranges.
 """
@@ -29,20 +29,20 @@ from qmlir.transforms.quantize.recipes import Recipes
 Array = npt.NDArray[Any]
 
 FINER = 3
-"""How many exponents below the one that holds all values are tried."""
+"""The number of exponents that are tried below the exponent that holds all values."""
 
 SAMPLES = 64
-"""How many samples they are tried on, at most."""
+"""The largest number of samples that exponents are tried on."""
 
 
 def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:
-    """Gives the observers of inputs the power of two that costs the results least, as the policy would.
+    """Writes the power-of-two scale that costs the results least on the observer of each input, as a policy.
 
     Args:
         function: The network; its observers change.
         inputs: Some samples, each an array for each input.
-        recipes: Of the network; inputs that have a policy of their own, or that others than contractions read, stay as
-            they are.
+        recipes: The recipes (quantization configs) of the network. An input stays as it is if it has a policy of its
+            own, or if operations other than contractions (convolutions, fully connected layers) read it.
     """
     block, inputs = function.body.block, inputs[:SAMPLES]
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
@@ -76,7 +76,7 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
 
 
 def _feeds_contractions(value: SSAValue) -> bool:
-    """Whether nothing but contractions reads a value: what else does may tie it to tensors with needs of their own."""
+    """Whether only contractions read a value: other readers may tie it to tensors that need other scales."""
     readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
     return all(
         _feeds_contractions(o.results[0]) if isinstance(o, ReshapeOp | TransposeOp) else isinstance(o, WeightedOp)
@@ -85,7 +85,7 @@ def _feeds_contractions(value: SSAValue) -> bool:
 
 
 def _scales(lo: float, hi: float, precision: Precision) -> list[float]:
-    """Powers of two, from the one that holds a range downwards."""
+    """Powers of two to try as scales, from the scale that holds a range downwards."""
     qmin, qmax = STORAGE_RANGES[precision]
     highest = power_of_two_above(max(lo / qmin, hi / qmax))
     return [highest / 2**i for i in range(FINER + 1)]

@@ -251,6 +251,6 @@ def _convolution(op: Conv2DOp, x: Array, w: Array) -> Array:
 
 
 def _live_bytes(block: Block) -> int:
-    """Roughly the bytes of one sample's values at once: operands and results of the largest operation in both readings."""
+    """About how many bytes a sample takes at once: operands and results of the largest operation in both readings."""
     sizes = [sum(int(np.prod(shape_of(v))) for v in (*o.operands, *o.results)) for o in block.ops if o.results]
     return 2 * 4 * 2 * max(sizes, default=1)

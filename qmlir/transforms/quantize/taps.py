@@ -1,8 +1,8 @@
-"""Networks whose results are their tensors: what an analysis compares, of the float and of the quantized network.
+"""Builds networks that return their inner tensors (taps), so that float and quantized networks can be compared.
 
-`tapped` returns every tensor under its name, as floats. `isolated` is the quantized network taken apart: each operation
-on quantized types reads the float tensors it would read, given as inputs and quantized as it wants them, so that what
-it returns differs from the float network by its own error alone.
+`tapped` builds a network that returns every tensor under its name, as floats. `isolated` takes the quantized network
+apart: each operation on quantized types reads tensors of the float network, which are inputs and are quantized as the
+operation wants them. So the result of an operation differs from the float network by the operation's own error alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,10 +25,10 @@ Tapped = tuple[ModuleOp, list[str]]
 
 
 def tapped(module: ModuleOp, function: func.FuncOp) -> Tapped:
-    """A network that returns every named tensor too, as floats, after its own results; without observers.
+    """Copies a network, without observers, so that it returns every named tensor too, as floats, after its own results.
 
     Args:
-        module: Stays as it was.
+        module: Stays unchanged.
         function: The network in it.
     """
     module = module.clone()
@@ -55,20 +55,20 @@ def tapped(module: ModuleOp, function: func.FuncOp) -> Tapped:
 
 
 def _as_read(value: SSAValue) -> SSAValue:
-    """A float input of the network as integers read it, where they do."""
+    """The quantized form of a network input, if integer operations read it so; any other value itself."""
     casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
     return casts[0].result if isinstance(value.owner, Block) and casts else value
 
 
 def isolated(function: func.FuncOp, known: Iterable[str]) -> tuple[ModuleOp, list[str], list[str]]:
-    """Each operation of a quantized network on its own, reading float tensors.
+    """Builds a network in which each operation of a quantized network stands alone and reads float tensors.
 
     Args:
         function: The quantized network.
-        known: The names of the tensors that there are floats for; operations that read others are left out.
+        known: The names of the tensors whose float values are known; operations that read other tensors are left out.
 
     Returns:
-        The module, the names of the tensors that it takes, and of those that it returns.
+        The module, the names of the tensors that it takes, and the names of the tensors that it returns.
     """
     taken = _Isolation(set(known))
     results: dict[str, SSAValue] = {}
@@ -88,7 +88,7 @@ def isolated(function: func.FuncOp, known: Iterable[str]) -> tuple[ModuleOp, lis
 
 
 class _Isolation:
-    """The function of single operations while it grows."""
+    """The function of isolated operations while it is built."""
 
     def __init__(self, known: set[str]):
         self.known = known
@@ -97,7 +97,7 @@ class _Isolation:
         self.copies: dict[SSAValue, SSAValue | None] = {}
 
     def copy_of(self, op: Operation) -> Operation | None:
-        """A copy that reads floats quantized as the operation wants them; None where it reads something unknown."""
+        """A copy of an operation that reads quantized inputs; None if the operation reads an unknown tensor."""
         operands = {v: self._operand(v) for v in op.operands}
         read = {v: stands for v, stands in operands.items() if stands is not None}
         if len(read) < len(operands):
@@ -112,7 +112,7 @@ class _Isolation:
         return self.copies[value]
 
     def _new_operand(self, value: SSAValue) -> SSAValue | None:
-        """A copy of a constant; an input, quantized; or a copy of what moves one of these to its place."""
+        """A copied constant, a quantized input, or a copy of data movement on these; None for an unknown tensor."""
         owner, source = value.owner, _source(value)
         if isinstance(owner, ConstantOp):
             copy = self.copy_of(owner)
@@ -128,14 +128,14 @@ class _Isolation:
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """The value behind casts and changes of scale."""
+    """The value that a chain of casts and changes of scale begins with."""
     while isinstance(value.owner, DequantizeCastOp | QuantizeCastOp | RequantizeOp):
         value = value.owner.operands[0]
     return value
 
 
 def _return(function: func.FuncOp, end: func.ReturnOp, values: Sequence[SSAValue]) -> None:
-    """Makes a function return other values; what it returned first keeps its name."""
+    """Makes a function return other values; drops the attributes of its results."""
     Rewriter.replace_op(end, func.ReturnOp(*values))
     types: list[Attribute] = [v.type for v in values]
     function.function_type = FunctionType.from_lists(function.function_type.inputs.data, types)

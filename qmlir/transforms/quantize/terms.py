@@ -1,12 +1,12 @@
-"""Contractions as products of matrices: which terms their sums have.
+"""Writes contractions (convolutions, fully connected layers) as matrix products, by im2col.
 
     y[g, p, m] = Σ_k x[g, p, k] · w[g, m, k]
 
 g counts groups of outputs that read the same values: the groups of a convolution, the input channels of a depthwise
-one, 1 for a fully connected layer. p counts positions, m the outputs of a group, k the terms of a sum.
+convolution; a fully connected layer has 1. p counts positions, m the outputs of a group, k the terms of a sum.
 
-Of sums with very many terms each block of terms is a group of its own, whose sums add up to y; the last block is filled
-up with terms of zero.
+If sums have very many terms, each block of terms is a group of its own, and the sums of the blocks add up to y. The
+last block is padded with terms of zero.
 """
 
 from dataclasses import dataclass
@@ -24,44 +24,44 @@ Array = npt.NDArray[Any]
 
 
 MOST = 1024
-"""The terms of a block: what is asked of each pair of terms takes their square in memory, and their cube in time."""
+"""The largest number of terms in a block: for k terms, a covariance takes k² of memory, and solving it k³ of time."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a contraction."""
+    """A contraction as a matrix product: converts its data and weights to terms and back."""
 
     op: Conv2DOp | DepthwiseConv2DOp | FullyConnectedOp
 
     @classmethod
     def of(cls, op: WeightedOp) -> "Terms | None":
-        """The terms of a contraction; None of a kind that is not known here."""
+        """The terms of a contraction; None for kinds of contractions that are not supported here."""
         return cls(op) if isinstance(op, Conv2DOp | DepthwiseConv2DOp | FullyConnectedOp) else None
 
     @property
     def channel_groups(self) -> int:
-        """How many groups of outputs there are that read other channels."""
+        """The number of groups of outputs that read different input channels."""
         if isinstance(self.op, DepthwiseConv2DOp):
             return shape_of(self.op.x)[3]
         return self.op.group_count() if isinstance(self.op, Conv2DOp) else 1
 
     @property
     def blocks(self) -> int:
-        """Into how many blocks the terms of a sum fall."""
+        """The number of blocks that the terms of a sum are divided into."""
         return ceil(self._length / MOST)
 
     @property
     def positions(self) -> int:
-        """How many sums each output has in a sample."""
+        """The number of sums that each output channel has in a sample."""
         return prod(shape_of(self.op.y)[:-1])
 
     @property
     def count(self) -> int:
-        """How many values the sums of a position read, those in several groups counted once."""
+        """The number of values that the sums at a position read; outputs of a group share them."""
         return self.channel_groups * self._length
 
     def data(self, x: Array, positions: Array) -> Array:
-        """x at some positions, [g, p, k]."""
+        """The data at some positions, as [g, p, k]."""
         if isinstance(self.op, FullyConnectedOp):
             return self._in_blocks(x[positions][None])
         _, rows, columns, _ = shape_of(self.op.w)
@@ -71,7 +71,7 @@ class Terms:
         return self._in_blocks(by_group.reshape(self.channel_groups, len(positions), -1))
 
     def weights(self, w: Array) -> Array:
-        """w, [g, m, k], of an array in the layout of the weights."""
+        """The weights as [g, m, k], from an array in the operation's layout."""
         if isinstance(self.op, DepthwiseConv2DOp):
             rows = w.reshape(-1, self.channel_groups, self.op.multiplier()).transpose(1, 2, 0)
         else:
@@ -79,7 +79,7 @@ class Terms:
         return self._in_blocks(rows)
 
     def as_stored(self, w: Array) -> Array:
-        """The layout of the weights again, of an array [g, m, k]."""
+        """The weights in the operation's layout, from an array [g, m, k]."""
         rows = w.reshape(self.channel_groups, self.blocks, *w.shape[1:]).swapaxes(1, 2)
         rows = rows.reshape(self.channel_groups, w.shape[1], -1)[:, :, : self._length]
         if isinstance(self.op, DepthwiseConv2DOp):
@@ -92,7 +92,7 @@ class Terms:
         return prod(shape_of(self.op.w)) // self.op.output_channels()
 
     def _in_blocks(self, rows: Array) -> Array:
-        """[g · blocks, n, terms of a block] of [g, n, terms]."""
+        """Divides rows [g, n, terms] into blocks of terms: [g · blocks, n, terms of a block]."""
         groups, count, length = rows.shape
         if self.blocks == 1:
             return rows
