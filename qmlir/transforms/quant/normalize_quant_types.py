@@ -32,8 +32,8 @@ class NormalizeQuantTypesPass(ModulePass):
     tensor<?x?x!quant.uniform<i8:f32:0, {2.0:127,3.0:127}>>
     ```
 
-    Arguments and results of all operations change, and the types of functions; attributes stay. Where the blocks of
-    the one axis are longer than 1, upstream's pass gives each block's scale to a single index; here the type stays
+    The types of all block arguments, operation results and functions change; attributes stay. If the blocks of the
+    single axis are longer than 1, upstream's pass gives each block's scale to a single index. Here the type stays
     sub-channel, because a per-axis type would mean something else.
     """
 

@@ -34,7 +34,7 @@ class StripFuncQuantTypesPass(ModulePass):
 
     Functions, calls and returns of the whole module change together, so it stays consistent; another operation with a
     function type that names quantized types (`func.constant`) is refused, and so are quantized types that are not
-    stored as integers: no cast leads from them to what they store.
+    stored as integers, as no cast converts them to their stored values.
     """
 
     name = "strip-func-quant-types"

@@ -146,14 +146,14 @@ def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Ta
 
 
 def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
-    """Refuses a policy with a rule that no quantized operation honours; warns if some operations do not honour a rule.
+    """Refuses a policy with a rule that no operation honours after quantization; warns if only some do not honour it.
 
     Args:
         applied: The rules, each with the operations that carry its settings.
         module: The quantized network; its recorded decisions tell which operations stayed float.
 
     Raises:
-        PolicyError: All operations stayed float to which a rule gives a setting of integer operations.
+        PolicyError: A rule gives settings of integer operations, but all operations that carry them stayed float.
     """
     entries = decisions(module) if applied else []
     for each in (a for a in applied if OF_INTEGERS & a.rule.settings.keys()):

@@ -100,7 +100,7 @@ def _observe(observer: ObserveOp, tensor: TensorProfile) -> None:
 
 
 def _matches(module: ModuleOp, profile: Profile, by_name: bool) -> list[Match]:
-    """Matches the observers of each function that the profile knows a tensor of; of all functions if it knows none."""
+    """The matches of the observers of all functions; if some functions match the profile, only the matches of these."""
     simplified = not observers(module)
     if simplified:
         simplify(module)

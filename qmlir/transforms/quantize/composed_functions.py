@@ -71,7 +71,7 @@ class Found:
 
     x           the argument, once it is known
     numbers     name → number
-    operations  the operations of the term, each before what reads it
+    operations  the operations of the term, each before its readers
     """
 
     x: SSAValue | None = None

@@ -20,7 +20,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 RIDGE = 1e-4
-"""Added to each variance, as a share of their mean: keeps H definite if some values never change, and is next to 0."""
+"""Added to each variance, as a share of the mean variance: if some values never change, the matrix stays definite."""
 
 
 @dataclass(frozen=True)

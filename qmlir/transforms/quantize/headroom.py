@@ -10,9 +10,9 @@ A profile knows μ, the mean over samples, and the observed M(n). The value for 
 
     M(n^(1+κ)) = M(n) + κ·(M(n) − μ)
 
-and the least value likewise. A tensor that is alike on all samples gets no margin. If a tensor is much larger on a
-few samples, it gets a wide margin. A tensor that was observed on a single sample gets no margin, as nothing is known of how it
-varies.
+and the least value likewise. A tensor that is alike on all samples gets no margin. A tensor that is much larger on a
+few samples gets a wide margin. A tensor that was observed on a single sample gets no margin, as nothing is known of how
+it varies.
 
 Data of 16 bits have bits to spare: their range is twice the observed range, at the price of one bit.
 

@@ -5,7 +5,7 @@ transposes, concats and max pools moved to the quantized side wherever no value 
 which computes has its casts right beside it.
 
     move(dcast(q), …) → dcast(move(q, …))     q, … of one type; a pad whose value that type holds
-    qcast(move(x, …)) → move(qcast(x), …)     of one type, if nothing else reads what is moved
+    qcast(move(x, …)) → move(qcast(x), …)     of one type, if nothing else reads the result of the move
     qcast(dcast(q))   → q                     of the same type
 
 A dequantize cast only ever sinks, a quantize cast only ever rises, and each cast passes an operation once.

@@ -56,8 +56,9 @@ class QuantizePass(ModulePass):
     9. with `fail_on_float`, the check that no operation stays float
 
     `quantize_by` adds five more steps if it is given samples. Before choose-scales it gives inputs the steps of their
-    integers, equalizes channels, and under power-of-two scales searches the scales of inputs and aligns the scales
-    between layers. After choose-scales it rounds weights and corrects biases, layer by layer.
+    integers, equalizes channels (if weights are per channel), and under power-of-two scales searches the scales of
+    inputs and aligns the scales between layers. After choose-scales it rounds weights and corrects biases, layer by
+    layer.
 
     Operations that are quantized already stay as they are.
 

@@ -70,9 +70,7 @@ class Recipes:
         self._observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
         self._operations: dict[Operation, Recipe] = {}
         self._values: dict[SSAValue, Recipe] = {}
-        self._floats: dict[
-            SSAValue, list[Format]
-        ] = {}  # value that comes as floats → the formats that its readers want
+        self._floats: dict[SSAValue, list[Format]] = {}  # value that comes as floats → formats its readers want
         operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         self._leave_to_readers(block.args)
         for op in block.ops:
@@ -152,7 +150,7 @@ class Recipes:
         return [v for v in data_operands(op) if v not in self._floats]
 
     def _reads_floats(self, op: Operation) -> bool:
-        """Whether an operation reads its operands as floats, unrounded: it stays float or is none to quantize."""
+        """Whether an operation reads its operands as unrounded floats: it stays float, or is not to be quantized."""
         return not isinstance(op, ObserveOp) and (op not in self._operations or self.why_float(op) is not None)
 
     def _of_one_scale(self, op: Operation, source: SSAValue, format: Format | None = None) -> Recipe:

@@ -13,7 +13,7 @@ with two such types cannot form a group, so an operation that would tie them tie
 
 If the policy gives one tensor a range or parameters, these hold for its whole group, whatever was observed of the other
 tensors. Two different settings in one group are a contradiction and refused. So is a range that does not contain the
-constants and other values that the group must hold.
+constants and other values in the group.
 
 Each value has a recipe, its quantization config (recipe.py). Values of different schemas or precisions are never in one
 group. A reader whose schema or precision differs from its operand's reads the operand through a type of its own.
@@ -271,7 +271,7 @@ class ScaleGroups:
             group.free = True
 
     def _imposed(self, value: SSAValue) -> UniformType | None:
-        """The per-tensor type that an existing cast or the policy's parameters give to a value; None without."""
+        """The per-tensor type that an existing cast or the policy's parameters give to a value; else None."""
         recipe = self._recipe(value)
         casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
         if isinstance(value.owner, DequantizeCastOp):
@@ -363,7 +363,7 @@ class ScaleGroups:
         return uniform_type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
 
     def _coarsest_scale(self, group: Group, schema: Schema) -> float:
-        """The largest scale of a group of zeros under which contractions add biases in much finer steps than theirs."""
+        """The largest scale of a group of zeros under which contractions that read it add biases in fine steps."""
         coarsest = math.inf
         for op, largest_weight in self._biased.items():
             result = self._groups.get(self.root(op.y))
