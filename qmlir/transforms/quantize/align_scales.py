@@ -74,6 +74,6 @@ def _best_scale(value: SSAValue, observer: ObserveOp | None, recipe: Recipe) -> 
 
 
 def _towards_power_of_two(scale: float) -> float:
-    """2^e / scale, between 1/√2 and √2."""
+    """The factor 2^e / scale, between 1/√2 and √2, where 2^e is the power of two nearest to the scale."""
     exponent = math.log2(scale)
     return 2.0 ** (round(exponent) - exponent)

@@ -42,7 +42,7 @@ from qmlir.transforms.quantize.named_network import NamedNetwork
 from qmlir.transforms.quantize.scale_group import storage_type
 
 WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding")
-"""Settings of operations with weights."""
+"""Settings that only operations with weights can have."""
 
 OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
 """Settings that only an integer operation can have."""
@@ -177,7 +177,7 @@ def _unhonoured(rule: Rule, reasons: Mapping[str, str]) -> PolicyError:
 
 
 MOST_NAMED = 6
-"""How many operations a warning names."""
+"""The largest number of operations that a warning names."""
 
 
 def _warn_of(rule: Rule, reasons: Mapping[str, str], honoured: int) -> None:

@@ -70,7 +70,7 @@ class ChannelPair:
 
     @property
     def tensors(self) -> tuple[SSAValue, ...]:
-        """The values in between, in order."""
+        """The tensors in between, in order."""
         return self.writer.y, *(o.results[0] for o in self.between)
 
     def scale(self, factors: Array) -> None:

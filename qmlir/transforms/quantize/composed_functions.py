@@ -35,7 +35,7 @@ from qmlir.rewriting import replace
 from qmlir.transforms.nn.matching import float_constant_of, keeps_shape, split_constant, used_once
 
 COMMUTES = (nn.AddOp, nn.MulOp, nn.MinimumOp)
-"""Operations of terms whose operands may stand in either order."""
+"""Operations whose operands may stand in either order in a term."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Estimates covariances from few samples.
 
-If k values have not many more than k samples, the off-diagonals of their sample covariance are mostly noise: numbers
-that are fitted to it fit these samples only. So the off-diagonals are shrunk towards zero by the share of their squares
+If k values have not many more than k samples, the off-diagonals of their sample covariance are mostly noise: a result
+fitted to this noise fits these samples only. So the off-diagonals are shrunk towards zero by the share of their squares
 that is noise,
 
     ρ = Σ_{i≠j} Var(s_ij) / Σ_{i≠j} s_ij²,

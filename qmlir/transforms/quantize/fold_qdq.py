@@ -38,7 +38,7 @@ from qmlir.transforms.quantize.spelled_functions import SPELLED
 
 @dataclass(frozen=True)
 class FoldQDQPass(ModulePass):
-    """Turns islands between casts into operations on quantized types: simplify, move-casts, quantize-ops and so on.
+    """Turns float operations between casts into operations on quantized types: simplify, move-casts, quantize-ops etc.
 
     ```mlir
     %0 = quant.dcast %a : tensor<4x!quant.uniform<u8:f32, 0.5>> to tensor<4xf32>

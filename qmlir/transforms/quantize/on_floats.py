@@ -26,7 +26,7 @@ from qmlir.quantized_values import chooses_integers, data_operands, uniform
 from qmlir.runtimes import follows_litert, runtime_of
 
 TABLED_BITS = 16
-"""The most bits of stored data for which a lookup table is built."""
+"""The largest width, in bits, of stored data for which a lookup table is built."""
 
 
 def is_on_floats(value: SSAValue) -> bool:

@@ -42,7 +42,7 @@ from qmlir.target import Target
 
 @dataclass(frozen=True)
 class QuantizeBiasPass(ModulePass):
-    """Gives each quantized convolution and fully connected layer an integer bias of scale s_x·s_w.
+    """Gives each quantized convolution and fully connected layer an integer bias, by default of scale s_x·s_w.
 
     ```mlir
     %b = nn.constant <tensor<1xf32>, [0.25]> : tensor<1xf32>
@@ -107,9 +107,7 @@ def _accumulated(op: WeightedOp, constant: ConstantOp, precision: BiasPrecision)
     stored = stored_bias(op)
     assert stored is not None
     if precision == "int32":
-        stored = np.clip(
-            stored, -1 << 31, (1 << 31) - 1
-        )  # bias correction may have added to it since scales were chosen
+        stored = np.clip(stored, -1 << 31, (1 << 31) - 1)  # bias correction may have enlarged it
     type = _bias_type(op, stored, precision)
     held = stored.astype(np.int64 if type == i64 else np.int32)
     return ConstantOp(held, TensorType(type, held.shape), dict(constant.attributes)), _repair(op, constant, stored)

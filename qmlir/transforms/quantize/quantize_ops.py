@@ -123,7 +123,7 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
 
 
 def _decide_other_floats(block: Block) -> None:
-    """Records that operations on floats other than f32 stay float, and operations on floats between quantized values.
+    """Records that operations on other floats than f32 stay float, as do float operations between quantized values.
 
     A float value lies between quantized values if it is computed from a quantized value and a quantized value is
     computed from it. Casts of floats at the edges of a network belong to its signature and are not recorded.

@@ -185,12 +185,12 @@ def _names_format(carrier: Operation) -> bool:
 
 
 def _bits(format: Format) -> int:
-    """How many bits values of a format have."""
+    """The number of bits of a value in a format."""
     return weight_bits(format[1])
 
 
 def _lacks(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
-    """Why a target does not compute an operation in integers of a recipe's precision; None if it does."""
+    """Why a target does not compute an operation on integers of a recipe's precision; None if it does."""
     return target.refusal(op.name, computed_storage(storage_type(recipe.precision)))
 
 

@@ -79,7 +79,7 @@ def separate_slices(module: ModuleOp, recipe: Recipe, target: Target) -> None:
 
 
 def _separate(block: Block, recipes: Recipes) -> None:
-    """Separates the slices of functions in a block; each slice of a slice is judged by its own range."""
+    """Separates slices of functions' results in a block; each slice of a slice is judged by its own range."""
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
     for op in [o for o in block.ops if isinstance(o, SliceOp)]:
         source = sliced_function(op)

@@ -103,7 +103,7 @@ def samples_given(module: ModuleOp, name: str, file: str) -> list[list[Array]]:
 
 
 def samples_at_once(module: ModuleOp) -> int:
-    """How many samples of a network can be evaluated at once, 1 or more."""
+    """The number of samples of a network that can be evaluated at once, at least 1."""
     live = max(1, _live_bytes(network_of(module).body.block))  # tensors without elements take no bytes
     return max(1, MEMORY // live)
 
