@@ -1,1 +1,1 @@
-"""Edges between levels, named from_to: this folder is the diagram of the compiler."""
+"""Lowerings from one IR level to another: each folder is one edge, named `from_to`."""

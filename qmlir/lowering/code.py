@@ -1,14 +1,14 @@
-"""Writing loops-level code so that it reads like the formula it computes.
+"""The IR builder for loops-level code: code that writes a loop nest reads like the formula it computes.
 
-`Code` is a place where operations go, `Value` a typed scalar or vector with Python's operators, `Buffer` a memref with
-`load` and `store`:
+`Code` collects the operations of a function body, `Value` is a typed scalar or vector with Python's operators, and
+`Buffer` is a memref with `load` and `store`:
 
     with code.loop(0, n, step=16) as i:
         y.store(x.load(i, lanes=16) * scale + 1.0, i)
     total = code.fold(0, n, [zero], lambda i, sums: [sums[0] + x.load(i)])
 
-Numbers become constants of the other operand's type, scalars are spread over the lanes of a vector, and index
-arithmetic on known numbers costs nothing. Integers are signed. Floats are IEEE: every operator rounds by itself.
+Python numbers become constants of the other operand's type, scalars are broadcast to the lanes of a vector, and index
+arithmetic on known numbers emits no operations. Integers are signed. Floats are IEEE: every operator rounds its result.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -35,7 +35,7 @@ from qmlir.dialects.loops import is_integer, is_memref, is_vector
 from qmlir.lowering.value import INDEX, Kind, Value
 
 WIDTHS = (16, 8)
-"""Lanes of the vectors that `Code.spans` uses, widest first; what is left goes one by one."""
+"""Lanes of the vectors that `Code.spans` uses, widest first; the remaining elements are processed one by one."""
 
 _CACHE_LINE = IntegerAttr(64, i64)
 
@@ -53,14 +53,14 @@ class Buffer:
         self.shape = ssa.type.get_shape()
 
     def load(self, *indices: Value | int, lanes: int | None = None) -> Value:
-        """The element at `indices`, or `lanes` neighbours from there."""
+        """Loads the element at `indices`, or a vector of `lanes` consecutive elements that starts there."""
         operands = [self.ssa, *self._indices(indices)]
         if lanes is None:
             return self.code.emit(memref.LoadOp, operands, self.element)
         return self.code.emit(vector.LoadOp, operands, VectorType(self.element, [lanes]))
 
     def store(self, value: Value, *indices: Value | int) -> None:
-        """Writes a scalar to `indices`, or a vector's lanes to the neighbours from there."""
+        """Stores a scalar at `indices`, or a vector to the consecutive elements that start there."""
         kind = memref.StoreOp if value.lanes is None else vector.StoreOp
         self.code.add(kind.create(operands=[value.ssa, self.ssa, *self._indices(indices)]))
 
@@ -70,9 +70,9 @@ class Buffer:
 
 
 class Code:
-    """A function body under construction: operations go to the innermost open loop or branch.
+    """A function body under construction: new operations go to the innermost open loop or branch.
 
-    Constants and stack buffers stand at the top of the function, each constant once.
+    Constants and stack buffers go to the top of the function; equal constants are created once.
     """
 
     def __init__(self, entry: Block):
@@ -82,7 +82,7 @@ class Code:
         self._constants: dict[tuple[int | float | str, Attribute], SSAValue] = {}
 
     def finish(self) -> None:
-        """Puts constants and stack buffers in their place; nothing may follow."""
+        """Inserts the constants and stack buffers at the top of the function; must be the last call."""
         first = self._entry.first_op
         assert first is not None
         assert self._block is self._entry
@@ -101,13 +101,13 @@ class Code:
         type: Attribute,
         properties: dict[str, Attribute] | None = None,
     ) -> Value:
-        """Appends an operation; its result."""
+        """Appends an operation and returns its result."""
         op = kind.create(operands=operands, result_types=[type], properties=properties or {})
         self._block.add_op(op)
         return Value(self, type, op.results[0])
 
     def dot_pairs(self, accumulator: Value, a: Value, b: Value) -> Value:
-        """accumulator[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1], i16 lanes into i32."""
+        """accumulator[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1]: i16 lanes, i32 accumulators."""
         return self.emit(simd.DotI16PairsOp, [accumulator.ssa, a.ssa, b.ssa], accumulator.type)
 
     def multiply_shift_round(self, a: Value, multiplier: Value, shift: Value) -> Value:
@@ -117,21 +117,21 @@ class Code:
     # -- constants and memory --------------------------------------------------------------------------------------
 
     def index(self, number: "Value | int") -> Value:
-        """A known index."""
+        """An index value whose number is known; a `Value` is returned as it is."""
         return number if isinstance(number, Value) else Value(self, INDEX, known=number)
 
     def constant(self, number: float, type: Attribute) -> Value:
-        """A number of any type, the same in every lane of a vector."""
+        """A constant of any type; a vector constant has the number in every lane."""
         if type == INDEX:
             return self.index(int(number))
         return Value(self, type, self.constant_ssa(number, type))
 
     def zeros(self, element: Attribute, lanes: int | None) -> Value:
-        """Zero, in every lane of a vector."""
+        """A zero scalar, or a vector of `lanes` zeros."""
         return self.constant(0, VectorType(element, [lanes]) if lanes else element)
 
     def constant_ssa(self, number: float, type: Attribute) -> SSAValue:
-        """`constant` as the IR has it."""
+        """The IR value of a constant operation; equal numbers of one type share one operation."""
         element = type.element_type if is_vector(type) else type
         is_float = isinstance(element, AnyFloat)
         key = (float(number).hex() if is_float else int(number), type)  # hex tells −0 from 0
@@ -153,7 +153,7 @@ class Code:
         return op.results[0]
 
     def stack(self, shape: Sequence[int], element: Attribute, name: str) -> Buffer:
-        """A buffer on the stack for the time of the call, its contents undefined at first; `name` is for readers."""
+        """Allocates an uninitialized buffer on the stack of the function; `name` is the IR's name hint."""
         type = MemRefType(element, shape)
         segments = DenseArrayBase.from_list(i32, (0, 0))
         op = memref.AllocaOp.create(
@@ -167,7 +167,10 @@ class Code:
 
     @contextmanager
     def loop(self, begin: Value | int, end: Value | int, step: int = 1, name: str = "i") -> Generator[Value]:
-        """for i = begin; i < end; i += step. A loop known to run once leaves only its body; `name` is for readers."""
+        """Opens a loop: for i = begin; i < end; i += step.
+
+        If the loop is known to run once, only its body is emitted. `name` is the name hint of the index.
+        """
         lower, upper = self.index(begin), self.index(end)
         if _runs_once(lower, upper, step):
             yield lower
@@ -189,7 +192,7 @@ class Code:
         step: Callable[[Value, list[Value]], Sequence[Value]],
         name: str = "i",
     ) -> list[Value]:
-        """Carries values through a loop: `step` maps the index and the values so far to the next ones."""
+        """Carries values through a loop: `step` maps the index and the current values to the next values."""
         lower, upper = self.index(begin), self.index(end)
         if _runs_once(lower, upper, 1):
             return list(step(lower, list(start)))
@@ -208,13 +211,13 @@ class Code:
 
     @contextmanager
     def when(self, condition: Value) -> Generator[None]:
-        """Code that runs where a condition, an i1, holds."""
+        """Opens code that runs if a condition, an i1, is true."""
         with self._arm() as body:
             yield
         self.add(scf.IfOp.create(operands=[condition.ssa], regions=[Region(body), Region()]))
 
     def branch(self, condition: Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-        """Code for either outcome of a condition."""
+        """Writes an if-else: `then` writes the code for a true condition, `otherwise` for a false condition."""
         arms: list[Region] = []
         for write in (then, otherwise):
             with self._arm() as body:
@@ -237,9 +240,10 @@ class Code:
         body: Callable[[Value, int | None], None],
         widths: Sequence[int] = WIDTHS,
     ) -> None:
-        """Covers [begin, end) with vectors and what is left with scalars; `body` takes a first index and the lanes.
+        """Covers [begin, end) with vectors and the remainder with scalars.
 
-        `body` writes its code once for each width that may occur: for known bounds only for those that do.
+        `body` gets the first index and the number of lanes (None for a scalar). It is called once for each width that
+        may occur. If the bounds are known, it is called only for the widths that do occur.
         """
         at, stop = self.index(begin), self.index(end)
         for lanes in widths:

@@ -1,8 +1,8 @@
-"""The pass `finish-loops`: what the tensor-level edges left becomes a loops-level module.
+"""The pass `finish-loops`: completes the lowering to loops by removing all tensors from main functions.
 
-Enters: a main function whose tensor operations all became calls of kernels, with casts where a tensor meets a buffer
-(see kernel.py). Leaves: no tensors; main takes memrefs, its results are trailing arguments, filled by `memref.copy`.
-An operation that no edge knew is refused here, all such operations at once.
+Enters: a main function whose tensor operations have become calls of kernels, with casts where a tensor meets a buffer
+(see kernel.py). Leaves: no tensors; main takes memrefs, and its results are trailing arguments that `memref.copy`
+fills. Operations that no lowering knew are refused here; the error lists all of them.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from qmlir.rewriting import node_name
 
 @dataclass(frozen=True)
 class FinishLoopsPass(ModulePass):
-    """Folds the casts between tensors and buffers and gives main its loops-level signature.
+    """Folds the casts between tensors and buffers, and makes the results of main trailing memref arguments.
 
     Before:
 
@@ -65,7 +65,12 @@ class FinishLoopsPass(ModulePass):
 
 
 def _refuse_leftovers(function: func.FuncOp) -> None:
-    """Raises LoweringError if an operation on tensors is left, naming all of them."""
+    """Refuses a function that still has operations on tensors.
+
+    Raises:
+        LoweringError: One operation is left.
+        PipelineError: Several operations are left; the message names all of them.
+    """
     left = [op for op in function.body.block.ops if _on_tensors(op)]
     if not left:
         return
@@ -116,7 +121,7 @@ def _finish(function: func.FuncOp) -> None:
 
 
 def _retype(argument: SSAValue) -> None:
-    """Makes a tensor argument a memref; its uses, casts all of them, follow."""
+    """Makes a tensor argument a memref; all its uses are casts, which are folded later."""
     Rewriter.replace_value_with_new_type(argument, storage_memref(argument.type))
 
 
@@ -135,7 +140,7 @@ def _buffer_of(value: SSAValue) -> SSAValue:
 
 
 def _move_names(function: func.FuncOp, inputs: int, outputs: int) -> None:
-    """The attributes of results are those of the arguments that took their place."""
+    """Moves the attributes of the results to the arguments that replace the results."""
 
     def entries(attribute: ArrayAttr[DictionaryAttr] | None, count: int) -> Sequence[DictionaryAttr]:
         return attribute.data if attribute is not None else [DictionaryAttr({})] * count

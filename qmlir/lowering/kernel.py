@@ -1,19 +1,20 @@
-"""What every edge to the loops level writes: kernel functions, and main's calls of them.
+"""Shared output of all lowerings to the loops level: kernel functions, and the calls of them in the main function.
 
-A `Kernel` is a frozen dataclass that holds everything its text depends on besides the types of its arguments; two
-operations with equal kernels and argument types share one private function. All that may differ between them
-(weights, biases, multipliers) is passed in buffers.
+A `Kernel` is a frozen dataclass that holds everything its code depends on besides the types of its arguments. Two
+operations with equal kernels and equal argument types share one private function. Data that may differ between such
+operations (weights, biases, multipliers) is passed in buffers.
 
-The edges nn_to_loops and qint_to_loops do not know each other. Each replaces the tensor operations it knows and
-leaves casts where a tensor meets a buffer; `finish-loops` folds them when all edges have run:
+The lowerings nn_to_loops and qint_to_loops do not know each other. Each replaces the tensor operations it knows and
+leaves casts where a tensor meets a buffer. `finish-loops` folds the casts when all lowerings have run:
 
     %x' = builtin.unrealized_conversion_cast %x : tensor<4xf32> to memref<4xf32>
     %y' = memref.alloc() {alignment = 64 : i64} : memref<4xf32>
     func.call @nn_relu_0(%x', %y', %begin, %end)
     %y = builtin.unrealized_conversion_cast %y' : memref<4xf32> to tensor<4xf32>
 
-This is sound without an analysis: a buffer is written by one call only, the one that makes it, before any use.
-(bufferization.to_tensor keeps the element type, and a quantized tensor's buffer holds its storage integers.)
+This is sound without an alias analysis, because only one call writes each buffer, and it does so before any use.
+(The casts are not bufferization.to_tensor: that operation keeps the element type, while the buffer of a quantized
+tensor holds storage integers.)
 """
 
 import abc
@@ -59,35 +60,38 @@ from qmlir.rewriting import node_name
 Array: TypeAlias = npt.NDArray[Any]
 
 PARALLEL = "qmlir.parallel"
-"""Attribute of a kernel whose last two arguments are the range [begin, end) of its outermost loop."""
+"""Attribute of a kernel function whose last two arguments are the range [begin, end) of its outermost loop."""
 
 ALIGNMENT = IntegerAttr(64, i64)
-"""Bytes; a cache line, and more than any vector needs."""
+"""Alignment of allocated buffers in bytes: a cache line."""
 
 STACK_LIMIT = 48 * 1024
-"""Bytes of stack one kernel may use: within a first or second level cache, and within every thread's stack."""
+"""Bytes of stack that one kernel may use: fits a first or second level cache, and the stack of every thread."""
 
 
 class Kernel(abc.ABC):
-    """A kernel function: a frozen dataclass whose fields are all that its text depends on."""
+    """A kernel function; subclasses are frozen dataclasses whose fields determine the function's code."""
 
     @property
     @abc.abstractmethod
     def symbol(self) -> str:
-        """What its function is called, without a number: `qint_conv2d`."""
+        """The name of the function without its number, for example `qint_conv2d`."""
 
     def arguments(self, count: int) -> Sequence[str]:
-        """Names of its buffers, for readers."""
+        """Name hints of the function's `count` buffer arguments."""
         return ("x", *(f"p{i}" for i in range(1, count - 1)), "y")[-count:]
 
     @abc.abstractmethod
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        """Writes the body: the items [begin, end) of the outermost loop. `buffers` are inputs, then results."""
+        """Writes the function body for the items [begin, end) of the outermost loop; `buffers`: inputs, then results."""
 
 
 @dataclass
 class MainLowering:
-    """The state of lowering one module's tensor operations: where operations go, and the kernels made so far."""
+    """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
+
+    at   the operation being lowered; new operations of main are inserted before it
+    """
 
     module: ModuleOp
     at: Operation | None = None
@@ -106,11 +110,11 @@ class MainLowering:
         return self.insert(UnrealizedConversionCastOp.get([tensor], [self.buffer_type(tensor)])).results[0]
 
     def buffer_type(self, tensor: SSAValue) -> MemRefType[Attribute]:
-        """The type of the memref that holds a tensor; a quantized one holds its storage integers."""
+        """The type of the memref that holds a tensor; for a quantized tensor, a memref of storage integers."""
         return storage_memref(tensor.type)
 
     def constant(self, array: Array) -> SSAValue:
-        """A buffer with constant data."""
+        """A buffer with constant data; equal constants of one block share a buffer."""
         assert self.at is not None
         assert self.at.parent is not None
         weights = WeightsAttr(array)
@@ -120,10 +124,10 @@ class MainLowering:
         return self._constants[key]
 
     def require_constant(self, op: Operation, tensor: SSAValue, what: str) -> Array:
-        """The data of a constant operand.
+        """The data of a constant operand; `what` names the operand in the message.
 
         Raises:
-            LoweringError: It is computed at run time.
+            LoweringError: The operand is computed at run time.
         """
         array = constant_array(tensor)
         if array is None:
@@ -133,7 +137,7 @@ class MainLowering:
         return array
 
     def view(self, buffer: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """The same memory under another shape with as many elements."""
+        """Views a buffer under another shape with the same number of elements."""
         assert is_memref(buffer.type)
         shape = tuple(shape)
         if buffer.type.get_shape() == shape:
@@ -146,13 +150,13 @@ class MainLowering:
     # -- results ---------------------------------------------------------------------------------------------------
 
     def allocate(self, type: MemRefType[Attribute]) -> SSAValue:
-        """A buffer for an intermediate value."""
+        """Allocates a buffer for an intermediate value."""
         segments = DenseArrayBase.from_list(i32, (0, 0))
         properties: dict[str, Attribute] = {"alignment": ALIGNMENT, "operandSegmentSizes": segments}
         return self.insert(memref.AllocOp.create(result_types=[type], properties=properties)).results[0]
 
     def allocate_result(self, tensor: SSAValue) -> SSAValue:
-        """A buffer for a tensor that the operation at hand computes; it takes over the tensor's name."""
+        """Allocates a buffer for a result of the operation being lowered; the buffer takes over the tensor's name."""
         buffer = self.allocate(self.buffer_type(tensor))
         op, alloc = tensor.owner, buffer.owner
         assert isinstance(op, Operation)
@@ -163,13 +167,13 @@ class MainLowering:
         return buffer
 
     def replace(self, tensor: SSAValue, buffer: SSAValue) -> None:
-        """Lets `buffer` stand for `tensor` from here on."""
+        """Replaces all uses of `tensor` by a cast of `buffer`."""
         if not tensor.uses:
             return
         tensor.replace_all_uses_with(self.insert(UnrealizedConversionCastOp.get([buffer], [tensor.type])).results[0])
 
     def call(self, kernel: Kernel, arguments: Sequence[SSAValue], items: int) -> None:
-        """Calls a kernel's function on all its items, writing it first if there is no such function yet."""
+        """Calls a kernel's function on the items [0, items); writes the function first if it does not exist yet."""
         types = tuple(argument.type for argument in arguments)
         key = (kernel, types)
         if key not in self._kernels:
@@ -199,25 +203,25 @@ class MainLowering:
     # -- the walk ------------------------------------------------------------------------------------------------
 
     def insert(self, op: Operation) -> Operation:
-        """Puts an operation before the one at hand."""
+        """Inserts an operation before the operation being lowered."""
         assert self.at is not None
         assert self.at.parent is not None
         self.at.parent.insert_op_before(op, self.at)
         return op
 
     def refuse(self, op: Operation, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
-        """Ends the lowering because of `op`."""
+        """Raises a LoweringError about `op`."""
         raise LoweringError(op.name, node_name(op), need, got=got, remedy=remedy)
 
 
 Rule: TypeAlias = Callable[[MainLowering, Any], None]
-"""Lowers one operation of the class it is filed under, by calling `MainLowering.replace` on its results."""
+"""Lowers one operation; a rule calls `MainLowering.replace` on each result of the operation."""
 
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
 
 def lower_tensor_ops(module: ModuleOp, rules: Rules) -> None:
-    """Replaces the operations that `rules` knows in all functions of `module`, in order."""
+    """Lowers the operations that have a rule in all main functions of `module`, in program order."""
     state = MainLowering(module)
     for function in list(module.body.block.ops):
         if not isinstance(function, func.FuncOp) or function.is_declaration or PARALLEL in function.attributes:
@@ -231,11 +235,11 @@ def lower_tensor_ops(module: ModuleOp, rules: Rules) -> None:
 
 
 LEFTOVERS = (ConstantBufferOp, UnrealizedConversionCastOp, memref.ReinterpretCastOp, arith.ConstantOp)
-"""Operations of main that lowering may leave without a use."""
+"""Operations of main that may be left without uses by the lowering."""
 
 
 def erase_dead(function: func.FuncOp, kinds: Sequence[type[Operation]]) -> None:
-    """Erases operations of the given classes whose results nobody uses, the last first."""
+    """Erases the operations of the given classes whose results have no uses, the last operation first."""
     for op in reversed(list(function.body.block.ops)):
         if isinstance(op, tuple(kinds)) and not any(result.uses for result in op.results):
             op.detach()
@@ -243,9 +247,10 @@ def erase_dead(function: func.FuncOp, kinds: Sequence[type[Operation]]) -> None:
 
 
 def storage_memref(type: Attribute) -> MemRefType[Attribute]:
-    """The memref that holds a tensor: signless integers for unsigned ones, and for quantized values their storage.
+    """The memref type that holds a tensor: unsigned integers become signless, quantized elements storage integers.
 
-    Types that only store are held as their bits: i16 for f16 and bf16, i8 for all narrower floats and integers.
+    Types without arithmetic are held as their bits: f16 and bf16 as i16, narrower floats and integers as i8. An i1
+    stays i1.
     """
     assert is_tensor(type)
     element = type.element_type
@@ -270,10 +275,10 @@ def is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
 
 
 def constant_array(tensor: SSAValue) -> Array | None:
-    """The data of a constant, also through reshapes and casts, and when another edge made it a buffer already.
+    """The data of a constant, None for a computed tensor; looks through reshapes, casts and constant buffers.
 
-    A quantized constant's data are its stored integers; they and unsigned integers are in the signless dtype, and
-    types that only store are the integers of their bits.
+    The data of a quantized constant are its stored integers. Unsigned data are returned in the signed dtype of the same
+    bits, and f16 and types that numpy lacks as the integers of their bits.
     """
     op = tensor.owner
     array: Array | None = None

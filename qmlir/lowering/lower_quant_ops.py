@@ -1,15 +1,17 @@
-"""`lower-quant-ops`: quantizing and dequantizing casts become arithmetic, as upstream's pass of this name does it.
+"""`lower-quant-ops`: lowers quantizing and dequantizing casts to arithmetic, as upstream's pass of this name does.
 
 Enters: `quant.qcast` and `quant.dcast` on scalars and tensors. Leaves: arith, linalg, tensor and shape operations, and
 `quant.scast` where a quantized value becomes the integers it is stored as.
 
-This is for graphs that go to upstream's tools. The project's own pipeline never runs it, because the meaning differs:
-our `quant.qcast` rounds half to even in float64 and saturates (quant/numerics.py), while this pass, as upstream's,
+This pass is for modules that go to upstream's tools. The project's own pipeline never runs it, because the meaning
+differs: our `quant.qcast` rounds half to even in float64 and saturates (quant/numerics.py), while this pass, like
+upstream's, computes
 
     q = clamp(truncate(x / scale + zero_point))        in the expressed type, toward zero
 
-truncates, is undefined where the sum does not fit the storage type (`arith.fptosi` is poison there), and clamps only
-where the type narrows the storage's range. Dequantizing differs in precision only: it computes in the expressed type.
+It truncates. Its result is undefined if the sum does not fit the storage type (`arith.fptosi` is poison there). It
+clamps only if the type narrows the storage range. The dequantizing cast differs in precision only: this pass computes
+it in the expressed type.
 """
 
 from collections.abc import Sequence
@@ -51,12 +53,12 @@ from qmlir.rewriting import node_name, replace
 
 OpT = TypeVar("OpT", bound=Operation)
 Scaled: TypeAlias = UniformType | SubChannelType
-"""The quantized types with scales and integer storage."""
+"""The quantized types that have scales and integer storage."""
 
 
 @dataclass(frozen=True)
 class LowerQuantOpsPass(ModulePass):
-    """Writes `quant.qcast` and `quant.dcast` in arith, linalg, tensor and shape; the quantizing cast truncates.
+    """Lowers `quant.qcast` and `quant.dcast` to arith, linalg, tensor and shape; the quantizing cast truncates.
 
     ```mlir
     %1 = quant.dcast %0 : !quant.uniform<i8:f32, 2.0:10> to f32
@@ -70,9 +72,9 @@ class LowerQuantOpsPass(ModulePass):
     %1 = arith.mulf %c, %s : f32
     ```
 
-    Tensors with one scale use the same operations on splats; with several, a `linalg.generic` reads the scale of each
-    element. Tensors of unknown rank are reshaped to one dimension, or to three around the axis, and back. Not part of
-    our own pipeline, whose casts round.
+    Tensors with one scale use the same operations on splats. For tensors with several scales, a `linalg.generic` reads
+    the scale of each element. Tensors of unknown rank are reshaped to one dimension (or to three dimensions around the
+    axis) and back. The project's own pipeline does not run this pass, because its casts round.
     """
 
     name = "lower-quant-ops"
@@ -88,8 +90,8 @@ def _scaled(op: CastOp) -> Scaled:
     """The quantized type of a cast.
 
     Raises:
-        LoweringError: It does not say how integers stand for reals, or has a zero point that its storage type cannot
-            hold (zero points become constants of that type).
+        LoweringError: The type has no scales or no integer storage, or a zero point that its storage type cannot hold
+            (zero points become constants of that type).
     """
     quantized = op.quantized_type
     if not isinstance(quantized, UniformType | SubChannelType):
@@ -115,12 +117,12 @@ def _scaled(op: CastOp) -> Scaled:
 
 @dataclass
 class _Code:
-    """Operations in the order they run."""
+    """A list of new operations, in the order in which they run."""
 
     operations: list[Operation] = field(default_factory=list[Operation])
 
     def add(self, op: Operation) -> SSAValue:
-        """Appends an operation; its only result."""
+        """Appends an operation and returns its only result."""
         return self.append(op).results[0]
 
     def append(self, op: OpT) -> OpT:
@@ -132,7 +134,7 @@ class _Code:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Casts, by the shape of their parameters
+# Casts, by the shape of their scales and zero points
 
 
 def _lower(code: _Code, op: CastOp, quantized: Scaled) -> SSAValue:
@@ -156,7 +158,7 @@ def _lower(code: _Code, op: CastOp, quantized: Scaled) -> SSAValue:
 
 
 def _places(blocks: SubChannelType) -> list[AffineExpr]:
-    """The block of the element at d0, d1, …; dimensions without a block size have one block."""
+    """For the element at d0, d1, …, the indices of its block; a dimension without a block size has one block."""
     places = [AffineExpr.constant(0)] * len(blocks.shape)
     for axis, size in blocks.block_sizes:
         index = AffineExpr.dimension(axis)
@@ -180,15 +182,15 @@ def _with_scales(
     place: Sequence[AffineExpr],
     shape: Sequence[int],
 ) -> SSAValue:
-    """One `linalg.generic`.
+    """Writes one `linalg.generic` that quantizes or dequantizes a tensor with several scales.
 
     Args:
-        code: Takes the operations.
+        code: Receives the new operations.
         value: A ranked tensor.
-        quantized: The quantized type on either side.
-        quantize: Whether from floats to integers.
-        place: For an element's indices d0, d1, …, where its scale is among the scales.
-        shape: The shape of the scales.
+        quantized: The quantized type, of the result if `quantize`, else of the operand.
+        quantize: True to convert floats to integers, False to convert integers to floats.
+        place: The position of an element's scale in the tensor of scales, in terms of the element's indices d0, d1, ….
+        shape: The shape of the tensor of scales.
     """
     expressed, storage = _expressed(quantized), quantized.storage_type
     scales = code.add(arith.ConstantOp(_dense(TensorType(expressed, shape), quantized.scales)))
@@ -227,8 +229,8 @@ def _with_scales(
 class _Elements:
     """Arithmetic on values of one shape: scalars, or ranked tensors element by element.
 
-    shape   a type of that shape
-    sizes   its dynamic sizes
+    shape   the type of one operand: a scalar type, or a tensor type whose shape all operands have
+    sizes   the dynamic sizes of that shape
     """
 
     code: _Code
@@ -237,7 +239,7 @@ class _Elements:
     sizes: Sequence[SSAValue]
 
     def convert(self, value: SSAValue, scale: SSAValue, zero_point: SSAValue | None, quantize: bool) -> SSAValue:
-        """Quantizes or dequantizes; scale and zero point are scalars, no zero point is 0."""
+        """Quantizes or dequantizes a value; scale and zero point are scalars, None as zero point means 0."""
         return (self._quantize if quantize else self._dequantize)(value, scale, zero_point)
 
     def _quantize(self, value: SSAValue, scale: SSAValue, zero_point: SSAValue | None) -> SSAValue:
@@ -257,7 +259,7 @@ class _Elements:
         return code.add(arith.MulfOp(value, scale))
 
     def _clamp(self, value: SSAValue) -> SSAValue:
-        """To the storage range, where that is narrower than the storage type."""
+        """Clamps a value to the storage range if that range is narrower than the storage type."""
         code, quantized = self.code, self.quantized
         bounds = (quantized.storage_min, quantized.storage_max)
         if bounds == default_range(quantized.storage):
@@ -273,7 +275,7 @@ class _Elements:
         return self.code.add(to_float(value, self._of(self.quantized.expressed)))
 
     def _spread(self, scalar: SSAValue) -> SSAValue:
-        """A scalar for each element."""
+        """Splats a scalar to the operands' shape; if the operands are scalars, returns it as it is."""
         if not isinstance(self.shape, TensorType):
             return scalar
         return self.code.add(tensor.SplatOp(scalar, self.sizes, cast(TensorType[Attribute], self._of(scalar.type))))
@@ -287,18 +289,18 @@ class _Elements:
 
 
 def _dynamic_sizes(code: _Code, value: SSAValue) -> list[SSAValue]:
-    """The sizes of a value that its type leaves open; a scalar has none."""
+    """The dynamic sizes of a value; empty for a scalar."""
     shape = _ranked(value).get_shape() if isinstance(value.type, TensorType) else ()
     return [code.add(tensor.DimOp(value, code.index(i))) for i, size in enumerate(shape) if size == DYNAMIC_INDEX]
 
 
 def _flatten(code: _Code, value: SSAValue, shape: SSAValue) -> SSAValue:
-    """A tensor of unknown rank with all its elements in one dimension."""
+    """Reshapes a tensor of unknown rank to one dimension."""
     return _reshape(code, value, [code.add(NumElementsOp(shape))], [DYNAMIC_INDEX])
 
 
 def _flatten_around(code: _Code, value: SSAValue, shape: SSAValue, axis: int, length: int) -> SSAValue:
-    """A tensor of unknown rank with three dimensions: what is left of the axis, the axis, what is right of it."""
+    """Reshapes a tensor of unknown rank to three dimensions: [before the axis, axis, after the axis]."""
     here, after = code.index(axis), code.index(axis + 1)
     left = code.add(NumElementsOp(code.append(SplitAtOp(shape, here)).head))
     right = code.add(NumElementsOp(code.append(SplitAtOp(shape, after)).tail))
@@ -333,7 +335,7 @@ def _is_signed(quantized: Scaled) -> bool:
 
 
 def _wrapped(value: int, quantized: Scaled) -> int:
-    """A stored integer as the signless storage type prints it: 200 of `u8` is −56 of `i8`."""
+    """Converts a stored integer to the signed number of the same bits: 200 of `u8` is −56 of `i8`."""
     half = 1 << quantized.storage_type.width.data - 1
     return (value + half) % (2 * half) - half
 

@@ -1,4 +1,4 @@
-"""How a quantization divides and rounds, in code: what numerics.QUANTIZATIONS has for numpy."""
+"""The division and rounding of a quantization as loops-level code; the numpy form is `numerics.QUANTIZATIONS`."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Array = npt.NDArray[Any]
 
 
 def divisor(scales: Array, quantization: str) -> Array:
-    """Scales as `rounded_steps` takes them: in f64 or in f32, or their reciprocals."""
+    """Scales in the form that `rounded_steps` takes: as given for `exact`, else in float32, or float32 reciprocals."""
     if quantization == "exact":
         return scales
     narrow = scales.astype(np.float32)
@@ -20,7 +20,7 @@ def divisor(scales: Array, quantization: str) -> Array:
 
 
 def rounded_steps(x: Value, scale: Value, quantization: str) -> Value:
-    """round(x / scale) as f64 of an x in f32; the scale as `divisor` has it."""
+    """round(x / scale) as f64, for x in f32 and a scale from `divisor`."""
     if quantization == "exact":
         return (x.to(f64) / scale).round_even()
     if quantization == "float32_reciprocal":

@@ -1,4 +1,4 @@
-"""Typed values of the loops level with Python's operators; see code.py, which makes them."""
+"""Typed scalars and vectors of the loops level that support Python's operators; `Code` in code.py creates them."""
 
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qmlir.lowering.code import Code
 
 Number: TypeAlias = "Value | int | float"
-"""What an operator takes: a value, or a number that becomes a constant of the other operand's type."""
+"""An operand: a value, or a Python number that becomes a constant of the other operand's type."""
 
 Kind: TypeAlias = type[Operation]
 """A class of operations."""
@@ -35,7 +35,7 @@ _FLOAT_PREDICATES = {name: IntegerAttr(i, i64) for i, name in enumerate(arith.CM
 
 
 class Value:
-    """A scalar or a 1-D vector, or a number known while the code is written."""
+    """A scalar or a 1-D vector; its number is `known` if it is fixed while the code is written (indices only)."""
 
     __slots__ = ("_ssa", "code", "known", "type")
 
@@ -47,7 +47,7 @@ class Value:
 
     @property
     def ssa(self) -> SSAValue:
-        """The value in the IR; known numbers become constants when they are first needed there."""
+        """The value in the IR; a known number becomes a constant operation on first access."""
         if self._ssa is None:
             assert self.known is not None
             self._ssa = self.code.constant_ssa(self.known, self.type)
@@ -55,12 +55,12 @@ class Value:
 
     @property
     def element(self) -> Attribute:
-        """The type of one lane; a scalar's own type."""
+        """The element type of a vector, or the type of a scalar."""
         return self.type.element_type if is_vector(self.type) else self.type
 
     @property
     def lanes(self) -> int | None:
-        """Lanes of a vector, None for a scalar."""
+        """The number of lanes of a vector, None for a scalar."""
         return self.type.get_shape()[0] if is_vector(self.type) else None
 
     # -- arithmetic --------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class Value:
         return self._binary(arith.DivfOp, arith.DivfOp, other)
 
     def __floordiv__(self, other: Number) -> "Value":
-        """Quotient of an index by a positive one: neither may be negative."""
+        """Quotient of two indices, rounded down; self must not be negative and other must be positive."""
         rhs = self._index_number(other)
         if rhs == 1:
             return self
@@ -109,7 +109,7 @@ class Value:
         return self._binary(arith.DivUIOp, arith.DivUIOp, other)
 
     def __mod__(self, other: Number) -> "Value":
-        """Remainder of an index by a positive one: neither may be negative."""
+        """Remainder of two indices; self must not be negative and other must be positive."""
         rhs = self._index_number(other)
         if rhs == 1:
             return self.code.index(0)
@@ -118,7 +118,7 @@ class Value:
         return self._binary(arith.RemUIOp, arith.RemUIOp, other)
 
     def quotient(self, other: "Value", *, unsigned: bool = False) -> "Value":
-        """Integer quotient rounded toward zero; 0 for a divisor of 0, and the least integer by −1 is itself."""
+        """Integer quotient rounded toward zero; division by 0 gives 0, and the least integer by −1 gives itself."""
         safe = self._divisor(other, unsigned)
         kind = arith.DivUIOp if unsigned else arith.DivSIOp
         quotient = self._binary(kind, kind, safe)
@@ -127,12 +127,12 @@ class Value:
         return other.equals(0).choose(0, quotient)
 
     def remainder(self, other: "Value", *, unsigned: bool = False) -> "Value":
-        """What `quotient` leaves, with the dividend's sign; 0 for a divisor of 0."""
+        """Remainder of the division that `quotient` does, with the dividend's sign; division by 0 gives 0."""
         kind = arith.RemUIOp if unsigned else arith.RemSIOp
         return self._binary(kind, kind, self._divisor(other, unsigned))
 
     def _divisor(self, other: "Value", unsigned: bool) -> "Value":
-        """1 in place of 0 and −1, which a processor may trap on."""
+        """The divisor with 0, and −1 of signed integers, replaced by 1: a processor may trap on these divisors."""
         safe = other.equals(0).choose(1, other)
         return safe if unsigned else other.equals(-1).choose(1, safe)
 
@@ -157,7 +157,7 @@ class Value:
         return self._binary(arith.ShRSIOp, arith.ShRSIOp, other)
 
     def logical_shift(self, other: Number) -> "Value":
-        """Right shift that brings in zeros."""
+        """Right shift that fills the high bits with zeros."""
         return self._binary(arith.ShRUIOp, arith.ShRUIOp, other)
 
     def __radd__(self, other: float) -> "Value":
@@ -173,25 +173,25 @@ class Value:
         return self.same(other) / self
 
     def maximum(self, other: Number, *, unsigned: bool = False) -> "Value":
-        """The greater one; NaN where either is NaN."""
+        """The greater of two values; NaN if either value is NaN."""
         rhs = self._index_number(other)
         if self.known is not None and rhs is not None:
             return self.code.index(max(self.known, rhs))
         return self._binary(arith.MaxUIOp if unsigned else arith.MaxSIOp, arith.MaximumfOp, other)
 
     def minimum(self, other: Number, *, unsigned: bool = False) -> "Value":
-        """The lesser one; NaN where either is NaN."""
+        """The lesser of two values; NaN if either value is NaN."""
         rhs = self._index_number(other)
         if self.known is not None and rhs is not None:
             return self.code.index(min(self.known, rhs))
         return self._binary(arith.MinUIOp if unsigned else arith.MinSIOp, arith.MinimumfOp, other)
 
     def maximum_number(self, other: Number) -> "Value":
-        """The greater float; `other`, which is no NaN, where self is NaN."""
+        """The greater of two floats; `other` if self is NaN. `other` must not be NaN."""
         return self._binary(arith.MaxnumfOp, arith.MaxnumfOp, other)
 
     def minimum_number(self, other: Number) -> "Value":
-        """The lesser float; `other`, which is no NaN, where self is NaN."""
+        """The lesser of two floats; `other` if self is NaN. `other` must not be NaN."""
         return self._binary(arith.MinnumfOp, arith.MinnumfOp, other)
 
     def round_even(self) -> "Value":
@@ -199,27 +199,27 @@ class Value:
         return self._unary(math.RoundEvenOp)
 
     def floor(self) -> "Value":
-        """The greatest integer not above, as a float."""
+        """The greatest integer that is not above self, as a float."""
         return self._unary(math.FloorOp)
 
     def ceiling(self) -> "Value":
-        """The least integer not below, as a float."""
+        """The least integer that is not below self, as a float."""
         return self._unary(math.CeilOp)
 
     def square_root(self) -> "Value":
-        """Correctly rounded; NaN below zero."""
+        """The square root of a float, correctly rounded; NaN below zero."""
         return self._unary(math.SqrtOp)
 
     def negative(self) -> "Value":
-        """−self: of a float the sign turned, of an integer 0 − self."""
+        """−self: flips the sign bit of a float, computes 0 − self for an integer."""
         return self._unary(arith.NegfOp) if isinstance(self.element, AnyFloat) else 0 - self
 
     def magnitude(self) -> "Value":
-        """|self|; the least integer is itself."""
+        """|self|; the least integer stays as it is."""
         return self._unary(math.AbsFOp) if isinstance(self.element, AnyFloat) else self.maximum(0 - self)
 
     def with_sign_of(self, other: "Value") -> "Value":
-        """The float's magnitude with the sign of another."""
+        """The magnitude of this float with the sign of `other`."""
         return self._binary(math.CopySignOp, math.CopySignOp, other)
 
     # -- comparison of scalars -----------------------------------------------------------------------------------
@@ -235,15 +235,15 @@ class Value:
         return self.less(other, unsigned=True)
 
     def equals(self, other: Number) -> "Value":
-        """Whether both are the same number; false beside NaN."""
+        """Whether both values are the same number; false if either value is NaN."""
         return self._compare("eq", "oeq", other)
 
     def less(self, other: Number, *, unsigned: bool = False) -> "Value":
-        """Whether self is the lesser number; false beside NaN."""
+        """Whether self < other; false if either value is NaN."""
         return self._compare("ult" if unsigned else "slt", "olt", other)
 
     def less_equal(self, other: Number, *, unsigned: bool = False) -> "Value":
-        """Whether self is no greater number; false beside NaN."""
+        """Whether self ≤ other; false if either value is NaN."""
         return self._compare("ule" if unsigned else "sle", "ole", other)
 
     def is_nan(self) -> "Value":
@@ -251,16 +251,17 @@ class Value:
         return self._compare("ne", "uno", self)
 
     def choose(self, yes: Number, no: "Value") -> "Value":
-        """`yes` where this i1 is true, else `no`."""
+        """`yes` if self, an i1, is true, else `no`."""
         chosen = no.same(yes)
         return self.code.emit(arith.SelectOp, [self.ssa, chosen.ssa, no.ssa], no.type)
 
     # -- types ---------------------------------------------------------------------------------------------------
 
     def to(self, element: Attribute, *, unsigned: bool = False) -> "Value":
-        """The same number in another type: integers extended or truncated, floats rounded to nearest even.
+        """Converts to another element type: integers are extended or truncated, floats rounded to nearest even.
 
-        A float that becomes an integer must fit it; `unsigned` says how the integer, old or new, counts. i1 is 0 or 1.
+        A float that is converted to an integer must fit that integer. If `unsigned` is set, the integer type, source or
+        result, is read as unsigned. An i1 counts as 0 or 1.
         """
         have = self.element
         if have == element:
@@ -283,7 +284,7 @@ class Value:
         return self.code.emit(kind, [self.ssa], type)
 
     def bits(self, element: Attribute) -> "Value":
-        """The same bits under another type; a vector's lanes multiply or divide."""
+        """Reinterprets the bits as another element type; the number of lanes of a vector changes with the width."""
         if self.lanes is None:
             return self.code.emit(arith.BitcastOp, [self.ssa], element)
         lanes = self.lanes * _width(self.element) // _width(element)
@@ -295,13 +296,13 @@ class Value:
         return self.code.emit(vector.ExtractOp, [self.ssa], self.element, {"static_position": place})
 
     def spread(self, lanes: int | None) -> "Value":
-        """A scalar in every lane of a vector; itself where lanes is None."""
+        """Broadcasts a scalar to a vector of `lanes` lanes; returns self if lanes is None or self is a vector."""
         if lanes is None or self.lanes is not None:
             return self
         return self.code.emit(vector.BroadcastOp, [self.ssa], VectorType(self.type, [lanes]))
 
     def same(self, other: Number) -> "Value":
-        """`other` in the type of this value."""
+        """`other` as a value of this value's type: a number becomes a constant, a scalar is broadcast to the lanes."""
         if isinstance(other, Value):
             return other.spread(self.lanes)
         if self.type == INDEX:
@@ -311,7 +312,7 @@ class Value:
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _index_number(self, other: Number) -> int | None:
-        """The number `other` stands for, if this is an index and it is known."""
+        """The number of `other` if self is an index and `other` is known, else None."""
         if self.type != INDEX:
             return None
         return other.known if isinstance(other, Value) else int(other)

@@ -1,10 +1,11 @@
-"""What the ways out to upstream's dialects share: functions rebuilt one operation after another.
+"""Shared code of the exports to upstream dialects (tosa, linalg), called ways out: they rebuild functions op by op.
 
-An edge out of qint is a table of rules, operation class → rule. `rebuild` walks each function, hands every operation to
-its rule with its operands as lowered, and refuses those without one; types become what upstream computes on.
+An export from qint is a table of rules, operation class → rule. `rebuild` walks each function and hands every operation
+to its rule together with its lowered operands. It refuses operations without a rule. Types become the plain types that
+upstream computes on (see `plain_type`).
 
-Enters: a module on the integer level. Leaves: the same functions, each operation replaced; names and decisions go,
-as upstream knows no such attributes.
+Enters: a module on the integer level. Leaves: the same functions, each operation replaced. Names and quantization
+decisions are dropped, because upstream has no such attributes.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,13 +28,14 @@ from qmlir.rewriting import node_name
 Array: TypeAlias = npt.NDArray[Any]
 
 Rule: TypeAlias = Callable[..., SSAValue]
-"""(code, operation, its operands as lowered) → what stands for its result."""
+"""Lowers one operation: (code, operation, its lowered operands) → the value that replaces the operation's result."""
 
 
 class BodyCode:
     """A function body under construction.
 
-    source   the operation that is being lowered: what is written takes its location, refusals name it
+    block    the block that receives the new operations
+    source   the operation being lowered: new operations take its location, and refusals name it
     """
 
     def __init__(self, block: Block, source: Operation):
@@ -41,17 +43,21 @@ class BodyCode:
         self.source = source
 
     def refuse(self, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
-        """Ends the lowering because of the operation at hand."""
+        """Raises a LoweringError about the operation being lowered."""
         raise LoweringError(self.source.name, node_name(self.source), need, got=got, remedy=remedy)
 
     def add(self, op: Operation) -> SSAValue:
-        """Appends an operation; its first result."""
+        """Appends an operation and returns its first result."""
         op.location = self.source.location
         self.block.add_op(op)
         return op.results[0]
 
     def dense(self, array: Array) -> Dense:
-        """An array as upstream's attribute; unsigned integers become signless ones of the same bits."""
+        """Returns an array as upstream's dense attribute; unsigned integers become signless integers of the same bits.
+
+        Raises:
+            LoweringError: The array holds booleans.
+        """
         if array.dtype.kind == "b":
             self.refuse("has no constants of one bit upstream", got=f"bool{list(array.shape)}", remedy="use i8")
         stored = signless(array)
@@ -59,7 +65,10 @@ class BodyCode:
 
 
 def check_comparable(code: BodyCode, x: SSAValue) -> IntegerType:
-    """The element type of what is compared; refuses floats, whose NaN and zeros upstream orders otherwise, and i1."""
+    """Returns the element type of a comparison's operand; refuses all types but integers of 8 bits and more.
+
+    Floats are refused because upstream orders NaN and signed zeros differently.
+    """
     element = element_of(x)
     if not is_integer(element) or element.width.data < 8:
         code.refuse(
@@ -71,7 +80,7 @@ def check_comparable(code: BodyCode, x: SSAValue) -> IntegerType:
 
 
 def signless(array: Array) -> Array:
-    """Unsigned integers as the signed ones of the same bits, which is how numpy has signless ones."""
+    """Reinterprets unsigned integers as signed integers of the same bits, numpy's stand-in for signless integers."""
     return array.view(f"i{array.itemsize}") if array.dtype.kind == "u" else array
 
 
@@ -81,16 +90,16 @@ Code = TypeVar("Code", bound=BodyCode)
 def rebuild(
     module: ModuleOp, code_of: Callable[[Block, Operation], Code], rules: Mapping[type[Operation], Rule], dialect: str
 ) -> None:
-    """Replaces the module's functions by what the rules write.
+    """Replaces each function of the module by a new function whose body the rules write.
 
     Args:
         module: A module on the integer level.
-        code_of: What writes the body of a function for one operation of it.
+        code_of: Makes the writer that a rule gets, from the new block and the operation being lowered.
         rules: Operation class → rule.
-        dialect: What the operations become, for messages.
+        dialect: The name of the dialect that the rules write, for messages.
 
     Raises:
-        LoweringError: An operation has no rule, or its rule refuses it; a function has branches.
+        LoweringError: An operation has no rule or its rule refuses it, or a function has branches.
     """
     for op in list(module.body.block.ops):
         if isinstance(op, func.FuncOp) and not op.is_declaration:
@@ -138,12 +147,12 @@ def _rebuild_function(
 
 
 def _is_unread_constant(op: Operation) -> bool:
-    """Whether nobody reads a constant, as where a rule took its numbers elsewhere."""
+    """Whether an operation is a constant without uses, for example because a rule copied its data elsewhere."""
     return op.has_trait(Pure) and not op.operands and not op.regions and not any(r.uses for r in op.results)
 
 
 def plain_type(type: Attribute) -> Attribute:
-    """A type as upstream computes on it: stored integers for quantized elements, no sign on integers."""
+    """The type that upstream computes on: quantized elements become their storage integers, integers are signless."""
     if not isinstance(type, TensorType):
         return type
     tensor = cast(TensorType[Attribute], type)

@@ -1,1 +1,1 @@
-"""Quantized nn to integers only."""
+"""The lowering of quantized nn operations to integer arithmetic (pass `nn-to-qint`)."""

@@ -1,4 +1,4 @@
-"""Functions of one element: piecewise linear ones are a clamped change of scale, all others a table."""
+"""Lowering of unary functions: piecewise linear functions become a clamped requantization, all others a table."""
 
 from collections.abc import Sequence
 
@@ -19,14 +19,14 @@ from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 INTERPOLATION_STEPS = 1
-"""How far an interpolated result may lie from the correctly rounded one; farther, and the table has all 65,536."""
+"""Largest error of an interpolated table, in steps of the result; beyond it, the table lists all 65,536 results."""
 
 _EVERY_16 = np.arange(-(1 << 15), 1 << 15)
-"""Every integer of 16 bits."""
+"""Every signed 16-bit integer, [65536]."""
 
 
 def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """relu, clamp and requantize: y = clamp(z_y + (x − z_x) · s_x / s_y)."""
+    """Lowers relu, clamp and requantize: y = clamp(z_y + (x − z_x) · s_x / s_y)."""
     data = uniform(op.x)
     if data.storage != data.storage_type or uniform(op.y).storage != uniform(op.y).storage_type:
         return _change_storage(op, operands)
@@ -50,7 +50,7 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
 
 
 def _join(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
-    """A part of LiteRT's concatenations: bytes change their scale in float32, 16 bits stay whatever their scale is."""
+    """Lowers an input of LiteRT's concatenation: int8 is rescaled in float32, int16 keeps its stored integers."""
     if uniform(op.y).storage_width == 8:
         return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(joined_table(op))})]
     same = numerics.quantize_multiplier(1.0)
@@ -58,7 +58,11 @@ def _join(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
 
 
 def _short_multiplier(data: UniformType, result: UniformType) -> tuple[int, int] | None:
-    """s_x / s_y of bytes with 8 bits behind the point, computed in float32; None where it has not as many before it."""
+    """The multiplier and shift of s_x / s_y rounded to 8 fractional bits, computed in float32.
+
+    Returns:
+        (multiplier, shift); None unless the result has 8 bits and the ratio lies in [2^−8, 2^7].
+    """
     factor = np.float32(data.scale) / np.float32(result.scale)
     if result.storage_width != 8 or not 2.0**-8 <= factor <= 2.0**7:
         return None
@@ -66,7 +70,10 @@ def _short_multiplier(data: UniformType, result: UniformType) -> tuple[int, int]
 
 
 def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Any other function of one element: all its results, or knots of 16 bits where lines between them do as well."""
+    """Lowers any other unary function to a table of all results, or to a 16-bit table that is interpolated.
+
+    The exact results are interpolated only if every interpolated result lies within `INTERPOLATION_STEPS` of them.
+    """
     if rounding.function == "interpolated" and uniform(op.x).storage == uniform(op.y).storage == i16:
         return _between_knots(operands[0], knots(op))
     entries = table(op, rounding)
@@ -79,7 +86,10 @@ def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Round
 
 
 def _between_knots(x: SSAValue, lines: Array) -> list[Operation]:
-    """LiteRT's lines between knots; as all results where it takes a difference of two knots modulo 2^16."""
+    """LiteRT's interpolation between breakpoints (knots), as an interpolated table where that gives the same results.
+
+    LiteRT takes the difference of two breakpoints modulo 2^16. If that changes a result, the table lists all results.
+    """
     entries = tables.interpolated(lines, _EVERY_16, wraps=True)
     if np.array_equal(entries, tables.interpolated(lines, _EVERY_16)):
         return [qint.InterpolatedLookupOp.make([x], {"table": WeightsAttr(lines)})]
@@ -87,12 +97,12 @@ def _between_knots(x: SSAValue, lines: Array) -> list[Operation]:
 
 
 def lower_on_floats(op: UnaryOp, operands: Sequence[SSAValue], quantization: str) -> list[Operation]:
-    """A function of one element that the source model computes on floats: a table of just what that gives."""
+    """Lowers a unary function that the source model computes on floats between casts: a table of these results."""
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(between_casts(op, quantization))})]
 
 
 def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
-    """Unsigned bytes as signed ones or back: 128 less or more, under the same scale (storage.py)."""
+    """Converts u8 storage to i8 or back: stored integers change by 128, the scale stays (storage.py)."""
     data, result = uniform(op.x), uniform(op.y)
     if not isinstance(op, nn.RequantizeOp) or (data.storage_width, result.storage_width) != (8, 8):
         raise NoIntegerForm("target", f"{data.storage} has no integer form at the edge of a network, only 8 bits have")

@@ -1,10 +1,10 @@
-"""Comparisons of stored integers as LiteRT's kernels make them: of what each stands for in steps of 1/256.
+"""Comparisons of quantized tensors as LiteRT's kernels make them: on real values in steps of 1/256.
 
-Both sides are moved left by 8 bits, multiplied by their scale and rounded as under `double`, so numbers less than a
-step apart may be equal, and the greater one of two may be the other. A scale of 1 and more has a multiplier whose last
-shift is to the left, by n bits, which the kernels take for one to the right by −n: processors that shift modulo 32,
-such as those of x86-64, leave the sign alone of a number, 1 or −1. Integers of 16 bits the kernels order as they are
-stored, but see in these steps whether they are equal.
+Each kernel shifts the zero-point-subtracted integers left by 8 bits, multiplies them by their scale and rounds them
+under the `double` contract. Numbers that are less than a step apart may therefore compare as equal, and the order of
+two numbers may be reversed. A scale of 1 or more has a multiplier with a left shift by n bits. The kernels execute it
+as a right shift by −n; processors that take shift counts modulo 32, such as x86-64, then keep little but the sign (1 or
+−1 for small n). The kernels order 16-bit integers as they are stored, but test them for equality in these steps.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 
 STEP_BITS = 8
-"""Bits behind the point of the numbers that are compared."""
+"""Fractional bits of the numbers that are compared."""
 
 
 def lower_comparison(op: ComparisonOp, types: Sequence[UniformType], operands: Sequence[SSAValue]) -> list[Operation]:
-    """The comparison of the numbers that tables list for stored integers; of the integers where it is the same.
+    """Lowers a comparison to a comparison of table entries, or of the stored integers where the result is the same.
 
     Args:
         op: The comparison.
-        types: What the operands are stored as, signed.
+        types: The quantized types of the operands, with signed storage.
         operands: The stored integers.
     """
     if types[0].storage_width == 16 and not isinstance(op, nn.EqualOp):
@@ -43,7 +43,7 @@ def lower_comparison(op: ComparisonOp, types: Sequence[UniformType], operands: S
 
 
 def compared_numbers(type: UniformType) -> Array:
-    """What LiteRT compares for each integer of a signed storage, in steps of 1/256; int32, [2^width]."""
+    """The number that LiteRT compares for each integer of a signed storage, in steps of 1/256; int32, [2^width]."""
     half = 1 << type.storage_width - 1
     moved = (np.arange(-half, half) - type.zero_point) << STEP_BITS
     multiplier, shift = numerics.quantize_multiplier(float(np.float32(type.scale)))

@@ -1,7 +1,8 @@
-"""Convolutions, fully connected layers and matrix products: sums of products, then one requantization.
+"""Lowering of convolutions, fully connected layers and matrix products: accumulators, then one requantization.
 
-The sums have 32 bits where these are enough, which the weights say, and else 64. A runtime that always sums products of
-16-bit data in 64 bits, and then rounds by another contract, is followed in that too.
+Accumulators have 32 bits if the bound on the sums, which follows from the weights, shows that 32 bits are enough, and
+else 64 bits. Some runtimes always accumulate products of 16-bit data in 64 bits and round them by another contract; the
+lowering follows them.
 """
 
 from collections.abc import Sequence
@@ -55,10 +56,10 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
 
 
 def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType, Rounding]:
-    """The accumulators' type, and how they are rounded.
+    """The type of the accumulators, and their rounding.
 
     Raises:
-        NoIntegerForm: The contract is for no sums of this size, or not for a factor of that size.
+        NoIntegerForm: The contract has no 64-bit form, or the factor between the scales is too large for it.
     """
     if rounding.wide is not None and _is_wide(op, rounding):
         wide = rounding.wide
@@ -75,15 +76,16 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
 
 
 def _is_wide(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> bool:
-    """Whether a runtime sums in 64 bits beside a bias like this one."""
+    """Whether the followed runtime accumulates in 64 bits for an operation with this bias."""
     width = _bias_width(op)
     return rounding.unbiased if width is None else width == 64 or not rounding.narrow
 
 
 def _bias_width(op: WeightedOp | nn.MatMulOp) -> int | None:
-    """The bits of a bias as it is added; None where there is none.
+    """The width in bits in which the bias is added; None for an operation without a bias.
 
-    One of 8 or 16 bits is added in as many as any other: LiteRT has 64 beside data of 16.
+    A bias that is stored in 8 or 16 bits is added in the width that the runtime uses for any bias: 64 bits if the data
+    are wider than 8 bits, as in LiteRT, else 32 bits.
     """
     if isinstance(op, nn.MatMulOp) or op.b is None:
         return None
@@ -94,7 +96,11 @@ def _bias_width(op: WeightedOp | nn.MatMulOp) -> int | None:
 
 
 def _centred(op: WeightedOp) -> nn.ConstantOp | None:
-    """Constant weights with a zero point as constants without: their differences from it, i8 where these fit."""
+    """Constant weights minus their zero points, i8 if all differences fit, else i16.
+
+    Returns:
+        The constant; None if the weights have no zero point or are computed at run time.
+    """
     if not any(uniform(op.w).zero_points) or not isinstance(op.w.owner, nn.ConstantOp):
         return None
     array = centred_weights(op, op.w.owner.value.array)
@@ -103,7 +109,7 @@ def _centred(op: WeightedOp) -> nn.ConstantOp | None:
 
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:
-    """The sums and their requantization, if the result is not the sums themselves."""
+    """The accumulating operation and its requantization, which is left out if the result is the accumulators."""
     itself = is_accumulator(op.y, op) and element_of(acc) == i32
     return [sums] if itself else [sums, requantize(acc, op, rounding)]
 

@@ -1,11 +1,12 @@
-"""`nn-to-qint`: quantized nn becomes integers only.
+"""`nn-to-qint`: lowers nn operations on quantized types to integer operations.
 
-Enters: nn on `!quant` types, with float islands between `quant.dcast` and `quant.qcast`. Leaves: the same values as
-plain integers, computed by qint and by the data movement of nn; `quant.scast` stands where the integer part meets a
-cast or the function's own signature. What is computed here is exact: multipliers, shifts and tables are fixed now.
+Enters: nn on `!quant` types, with float subgraphs (islands) between `quant.dcast` and `quant.qcast`. Leaves: the same
+values as plain integers, computed by qint and by the data movement of nn. `quant.scast` converts between quantized and
+integer types where the integer part meets a cast or the function's signature. The pass fixes all multipliers, shifts
+and tables, so its result has exact semantics.
 
-One walk in program order. An operation without an integer form (legality.py) becomes its nominal meaning: f32 between
-casts.
+The pass walks each function once, in program order. An operation without an integer form (legality.py) is replaced by
+its nominal meaning: dequantize, compute in f32, quantize.
 """
 
 from collections.abc import Callable, Sequence
@@ -94,7 +95,7 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
 
 @dataclass(frozen=True)
 class NNToQIntPass(ModulePass):
-    """Lowers nn on quantized types to qint; operations without an integer form become f32 between casts.
+    """Lowers nn on quantized types to qint; operations without an integer form compute in f32 between casts.
 
     ```mlir
     %1 = nn.relu %0 : tensor<4x!quant.uniform<i8:f32, 0.5>> -> tensor<4x!quant.uniform<i8:f32, 0.25:-128>>
@@ -118,8 +119,9 @@ class NNToQIntPass(ModulePass):
 class _Converter:
     """The conversion of one function.
 
-    integers   quantized value → the integers that hold it
-    restored   quantized value whose operation is gone → the cast that gives its type back to its integers
+    integers   quantized value → the tensor of its stored integers
+    restored   quantized value → a value of the same quantized type: the result of a cast of its integers, or the value
+               itself if it comes from outside the integer part
     """
 
     def __init__(self, function: func.FuncOp, target: Target, runtime: str):
@@ -162,13 +164,13 @@ class _Converter:
             self._keep_float(op, why)
 
     def _compare(self, op: ComparisonOp, sources: Sequence[SSAValue]) -> None:
-        """A comparison of dequantized integers that the followed runtime makes of the integers."""
+        """Lowers a comparison of dequantized tensors that the followed runtime makes on the stored integers."""
         new = lower_comparison(op, [uniform(s) for s in sources], [self._integers(s, op) for s in sources])
         self._finish(op, new)
         op.results[0].replace_all_uses_with(new[-1].results[0])
 
     def _finish(self, op: Operation, new: list[Operation]) -> None:
-        """Inserts the integer form of `op`; its last operation carries names and decision."""
+        """Inserts the integer form of `op`; its last operation takes over the names and the decision of `op`."""
         new[-1].attributes.update(_kept(op))
         new[-1].results[0].name_hint = op.results[0].name_hint
         for made in new:
@@ -177,7 +179,7 @@ class _Converter:
         self.integers[op.results[0]] = new[-1].results[0]
 
     def _integers(self, value: SSAValue, reader: Operation) -> SSAValue:
-        """The integers that hold a quantized value; a cast of it where it comes from outside."""
+        """The stored integers of a quantized value; inserts a storage cast if the value comes from outside."""
         if not is_quantized(value):
             return value
         if value not in self.integers:
@@ -188,7 +190,7 @@ class _Converter:
         return self.integers[value]
 
     def _quantized(self, value: SSAValue, reader: Operation) -> SSAValue:
-        """A quantized value as one of its type, for what reads it as such."""
+        """Casts a quantized value's integers back to its type, for consumers that expect the quantized type."""
         if value not in self.integers:
             return value
         if value not in self.restored:
@@ -198,13 +200,13 @@ class _Converter:
         return self.restored[value]
 
     def _restore_operands(self, op: Operation) -> None:
-        """Gives an operation that stays, such as a cast or a return, its quantized operands back."""
+        """Restores the quantized operands of an operation that is not lowered, such as a cast or a return."""
         for index, operand in enumerate(op.operands):
             if (restored := self._quantized(operand, op)) is not operand:
                 op.operands[index] = restored
 
     def _keep_float(self, op: Operation, why: NoIntegerForm) -> None:
-        """dequantize → the operation on f32 → quantize: its nominal meaning."""
+        """Replaces an operation by its nominal meaning: dequantize → the operation on f32 → quantize."""
         moved = data_operands(op) if isinstance(op, MovementOp) else op.operands
         operands = [self._float(o, op) if o in moved else o for o in op.operands]
         result = op.results[0]
@@ -226,10 +228,11 @@ class _Converter:
         self.integers[result], self.restored[result] = cast.result, back.result
 
     def _float(self, value: SSAValue, reader: Operation) -> SSAValue:
-        """An operand as f32.
+        """An operand of `reader` as f32; dequantizes it if necessary.
 
         Raises:
-            LoweringError: It stands for floats of another width, or is a bias of plain integers that is computed.
+            LoweringError: The operand's expressed type is not f32, or it is a bias of plain integers that is computed
+                at run time.
         """
         element = element_of(value)
         if element == f32:
@@ -254,7 +257,7 @@ class _Converter:
 
 
 def _float_bias(op: WeightedOp) -> nn.ConstantOp | None:
-    """The real numbers that a constant bias of plain integers stands for, in steps of s_x · s_w; None for others."""
+    """The float values of a constant bias of plain integers, which counts steps of s_x · s_w; None for other biases."""
     constant = op.b.owner if op.b is not None else None
     if not isinstance(constant, nn.ConstantOp) or not isinstance(element_of(constant.y), IntegerType):
         return None
@@ -263,5 +266,5 @@ def _float_bias(op: WeightedOp) -> nn.ConstantOp | None:
 
 
 def _kept(op: Operation) -> dict[str, Attribute]:
-    """The attributes that follow an operation down: its names and its decision."""
+    """The attributes that the lowered operation inherits: the names and the quantization decision."""
     return {k: op.attributes[k] for k in (NAME, DECISION) if k in op.attributes}

@@ -1,4 +1,4 @@
-"""Sums, differences, products and quotients of two tensors."""
+"""Lowering of sums, differences, products and quotients of two tensors."""
 
 import math
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from qmlir.runtimes import Rounding
 
 
 def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once, or as a runtime has it."""
-    # A runtime adds in float32; a target whose changes of scale round like that has integers for its sums.
+    """Lowers y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once or as the followed runtime rounds."""
+    # Only a runtime that adds in float32 gets a float sum; under a target's own `float_even`, sums stay integers.
     if rounding.contract == "float_even" and rounding.float32 and isinstance(op, nn.AddOp):
         return [_float_add(op, operands)]
     if rounding.operands is not None and (left := _room(op)) is not None:
         return [_rescaled_add(op, operands, rounding.operands, rounding.contract, left)]
     result, ratios = uniform(op.y), factors(op, np.float32 if rounding.float32 else np.float64).tolist()
-    # The larger multiplier has that many bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
+    # The larger multiplier has `rounding.bits` bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
     shift = rounding.bits - math.frexp(max(ratios))[1]
     if isinstance(op, nn.SubOp):
         ratios[1] = -ratios[1]
@@ -51,9 +51,10 @@ def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: R
 
 
 def _room(op: nn.AddOp | nn.SubOp) -> int | None:
-    """By how many bits operands are moved left before they are brought to one scale; None where there is no room.
+    """The bits by which operands are shifted left before they are brought to one scale; None if they would overflow.
 
-    20 bits, and 15 where they are wider than 8: no runtime has operands of 16 bits that are farther from zero.
+    The shift is 20 bits, or 15 bits if an operand is wider than 8 bits. It overflows only for 16-bit operands that lie
+    farther from their zero point than any runtime's do.
     """
     lhs, rhs = uniform(op.lhs), uniform(op.rhs)
     left = 20 if max(lhs.storage_width, rhs.storage_width) <= 8 else 15
@@ -63,7 +64,10 @@ def _room(op: nn.AddOp | nn.SubOp) -> int | None:
 def _rescaled_add(
     op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], contract_of_operands: str, contract: str, left: int
 ) -> qint.RescaledAddOp:
-    """With t = 2·max(s_a, s_b): y = z_y + round((round(2^l·(a − z_a)·s_a/t) ± …) · t/(2^l·s_y))."""
+    """A sum whose operands are rescaled first: y = z_y + round((round(2^l·(a − z_a)·s_a/t) ± …) · t/(2^l·s_y)).
+
+    Here t = 2·max(s_a, s_b), and l is the left shift.
+    """
     lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
     twice = 2 * max(lhs.scale, rhs.scale)
     reals = [lhs.scale / twice, rhs.scale / twice, twice / ((1 << left) * result.scale)]
@@ -89,9 +93,10 @@ def _rescaled_add(
 
 
 def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
-    """y = rint(a·r_a + (b·r_b + c)), c = z_y − (r_a·z_a + r_b·z_b), a and b as stored in the source.
+    """A sum in float32: y = rint(a·r_a + (b·r_b + c)) with c = z_y − (r_a·z_a + r_b·z_b).
 
-    Each bracket is rounded to float32, and r_b·z_b is, but no other product.
+    Here a and b are the integers that the source model stores. Each parenthesized sum is rounded to float32, and so is
+    the product r_b·z_b; the other products are not rounded by themselves.
     """
     moved, result = displaced(op), uniform(op.y)
     left, right = factors(op, np.float32).astype(np.float32)
@@ -112,17 +117,20 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
 
 
 def lower_choice(op: nn.MaximumOp | nn.MinimumOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """The greater or lesser of integers under one scale; else a table of all pairs of bytes."""
+    """Lowers maximum and minimum to the same operation on integers of one scale, else to a table of all int8 pairs."""
     return [type(op).make(operands)] if chooses_integers(op) else lower_pair(op, operands, rounding)
 
 
 def lower_pair(op: OperandPairOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """A table of all pairs of bytes."""
+    """Lowers an operation on two int8 tensors to a table of all pairs."""
     return [qint.PairLookupOp.make(operands, {"table": WeightsAttr(pair_table(op, rounding))})]
 
 
 def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """A table of all pairs of bytes; else a change of scale where x is not negative, elsewhere that of x · slope."""
+    """Lowers PReLU to a table of all int8 pairs; with wider types, to requantizations of x and of x · slope.
+
+    The requantized x is the result where x ≥ 0, the requantized product elsewhere.
+    """
     x, slope = uniform(op.lhs), uniform(op.rhs)
     if not has_words(op):
         return lower_pair(op, operands, rounding)
@@ -139,7 +147,7 @@ def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
 
 
 def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """A table of all pairs of bytes; else y = z_y + (a − z_a) / (b − z_b) · s_a / (s_b · s_y)."""
+    """Lowers a quotient to a table of all int8 pairs; else y = z_y + (a − z_a) / (b − z_b) · s_a / (s_b · s_y)."""
     lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
     if not has_words(op):
         return lower_pair(op, operands, rounding)
@@ -160,7 +168,7 @@ def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) ->
 
 
 def lower_mul(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """acc = (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
+    """Lowers a product: acc = (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
     lhs, rhs = uniform(op.lhs), uniform(op.rhs)
     product = qint.MulOp.make(
         operands, {"lhs_zero_point": int32(lhs.zero_point), "rhs_zero_point": int32(rhs.zero_point)}

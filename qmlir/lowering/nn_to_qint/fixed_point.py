@@ -1,7 +1,8 @@
-"""Functions of one element in integers, as runtimes compute them: their tables are made with numpy.
+"""Unary and binary functions in integer arithmetic as runtimes compute them, in numpy, to fill lookup tables.
 
-Each takes the operation, elements minus their zero point (int64) and a contract (dialects/quant/numerics.py), and
-returns stored results without their zero point, not clamped; None where the runtime does not take such scales.
+Each function takes the operation, the elements minus their zero point (int64) and a rounding contract
+(dialects/quant/numerics.py). It returns the stored results minus their zero point, not clamped. It returns None if the
+runtime does not accept the operation's scales.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ def _scales(op: FunctionOp) -> tuple[np.float32, np.float32]:
 
 
 def _scaled(values: Array, factor: np.floating[Any], contract: str) -> Array:
-    """A product with a factor of either sign."""
+    """Multiplies by a factor, which may be negative, and rounds by the contract."""
     if factor < 0:
         return _scaled(-values, -factor, contract)
     return numerics.requantize(values, *numerics.quantize_multiplier(float(factor)), contract)
@@ -39,20 +40,20 @@ def _magnitude(op: nn.AbsOp, x: Array, contract: str) -> Array:
 
 
 def _negative(op: nn.NegOp, x: Array, contract: str) -> Array:
-    """−q of the stored integers q, whatever they stand for; of the least q itself, as it wraps around."""
+    """−q of the stored integers q, regardless of scale and zero point; the least q wraps around to itself."""
     q = x + uniform(op.x).zero_point
     return np.where(q == uniform(op.x).storage_min, q, -q) - uniform(op.y).zero_point
 
 
 def _leaky(op: nn.LeakyReluOp, x: Array, contract: str) -> Array:
-    """One factor for each sign."""
+    """Leaky ReLU with one factor for each sign of x."""
     data, result = _scales(op)
     slope = np.float32(op.alpha.value.data)
     return np.where(x >= 0, _scaled(x, data / result, contract), _scaled(x, data * slope / result, contract))
 
 
 def _short_leaky(op: nn.LeakyReluOp, x: Array, contract: str) -> Array:
-    """Factors of 8 bits behind the point, half up; where they do not fit 16 bits as `_leaky`."""
+    """Leaky ReLU with factors of 8 fractional bits, rounded half up; `_leaky` if a factor does not fit 16 bits."""
     data, result = _scales(op)
     above = data / result
     below = above * np.float32(op.alpha.value.data)
@@ -62,11 +63,14 @@ def _short_leaky(op: nn.LeakyReluOp, x: Array, contract: str) -> Array:
     return np.where(x >= 0, x * positive, x * negative) + 128 >> 8
 
 
-# Sigmoid and tanh of 16 bits: lines between 256 values of the sigmoid, 1/24 apart.
+# Sigmoid and tanh in 16 bits: linear interpolation between 256 values of the sigmoid, whose arguments are 1/24 apart.
 
 
 def _sigmoid_values() -> Array:
-    """65536 · sigmoid(i / 24), each raised by half of what a line to the next is too low in its middle."""
+    """65536 · sigmoid(i / 24) for i in [0, 256), each raised by half of the interpolation error behind it.
+
+    The error is how far the line to the next value lies below the sigmoid in the middle between the two.
+    """
 
     def sigmoid(i: Array) -> Array:
         return 65536 / (1 + np.exp(-i / 24))
@@ -82,11 +86,11 @@ _SIGMOID = _sigmoid_values()
 
 
 _SNAPPED: Mapping[type[FunctionOp], tuple[int, ...]] = {nn.SigmoidOp: (-12,), nn.TanhOp: (-12, -11)}
-"""The exponents of 2 that a scale is taken for which lies within 0.07 % of such a power."""
+"""Exponents e: a scale that lies within 0.07 % of 2^e is treated as 2^e."""
 
 
 def _in_table_steps(op: FunctionOp, x: Array) -> Array:
-    """The argument in steps of 1 / (3 · 4096), by a multiplier of 15 bits that is truncated."""
+    """The argument in steps of 1 / (3 · 4096): multiplied by a multiplier of 15 bits, which is truncated."""
     scale = np.float32(uniform(op.x).scale)
     logarithm = np.log(scale) * (np.float32(1) / np.log(np.float32(2)))
     exponent = int(np.rint(logarithm))
@@ -99,7 +103,11 @@ def _in_table_steps(op: FunctionOp, x: Array) -> Array:
 
 
 def _on_lines(steps: Array, bits: int) -> tuple[Array, Array]:
-    """(2^bits · 65536 · sigmoid, whether it is beyond the table) of magnitudes, 2^bits steps between two values."""
+    """Interpolates the sigmoid at magnitudes, given in steps of which 2^bits lie between two table values.
+
+    Returns:
+        2^bits · 65536 · sigmoid, and whether each magnitude lies beyond the table.
+    """
     place = np.minimum(steps >> bits, len(_SIGMOID) - 2)
     base = _SIGMOID[place]
     line = (base << bits) + (steps & (1 << bits) - 1) * (_SIGMOID[place + 1] - base)
@@ -124,7 +132,7 @@ def _tanh(op: nn.TanhOp, x: Array, contract: str) -> Array:
 
 
 def _high_half(a: Array, b: int) -> Array:
-    """a · b / 2^15, half up, also below zero."""
+    """a · b / 2^15, rounded half up, also below zero."""
     return a * b + (1 << 14) >> 15
 
 
@@ -133,19 +141,23 @@ def _saturated(x: Array) -> Array:
 
 
 def _half_away(x: Array, bits: int) -> Array:
-    """x · 2^−bits, half away from zero."""
+    """x · 2^−bits, rounded half away from zero."""
     magnitude = np.abs(x) + ((1 << bits) >> 1) >> bits
     return np.sign(x) * magnitude
 
 
 def _short_multiplier(factor: np.float32) -> tuple[int, int]:
-    """A factor's multiplier with 15 bits, and its shift."""
+    """A factor as a multiplier of 15 bits and a shift."""
     multiplier, shift = numerics.quantize_multiplier(float(factor))
     return min(multiplier + (1 << 15) >> 16, _MOST), shift
 
 
 def _hard_swish(op: nn.HardSwishOp, x: Array, contract: str) -> Array | None:
-    """x · relu6(x + 3) / 6: the second factor as a 16-bit fraction of (x / 3 + 1) / 2."""
+    """x · relu6(x + 3) / 6, where relu6(x + 3) / 6 is a 16-bit fraction: (x / 3 + 1) / 2, saturated.
+
+    Returns:
+        The results; None if s_x / (128 · s_y) needs a left shift.
+    """
     data, result = _scales(op)
     fine = np.float32(1 / 128) * data
     (multiplier, shift), (slope, slope_shift) = map(_short_multiplier, (fine / result, fine / np.float32(3 / 32768)))
@@ -162,13 +174,17 @@ def _hard_swish(op: nn.HardSwishOp, x: Array, contract: str) -> Array | None:
 
 
 _ROOT_BITS = 20
-"""Bits behind the point of an inverse root."""
+"""Fractional bits of an inverse square root."""
 
 
 def _inverse_root(op: nn.RsqrtOp, x: Array, contract: str) -> Array | None:
-    """1 / √x by Newton's method, then the factor between the scales; of 0 the greatest, and below, where LiteRT stops.
+    """1 / √x by Newton's method, then multiplied by the factor between the scales.
 
-    The factor's divisor is rounded to float32 twice.
+    For x = 0 the result is the greatest value, and so it is for negative x, where LiteRT stops with an error. The
+    factor's divisor √s_x · s_y is rounded to float32 twice.
+
+    Returns:
+        The results; None if the factor is 2^20 or more.
     """
     data, result = _scales(op)
     factor = 1 / float(np.sqrt(data) * result)
@@ -188,23 +204,26 @@ FIXED_POINT: Mapping[type[FunctionOp], Way] = {
     nn.TanhOp: _tanh,
     nn.RsqrtOp: _inverse_root,
 }
-"""What LiteRT's kernels compute."""
+"""Unary operation → the function that LiteRT's kernel computes."""
 
 SHORT: Mapping[type[FunctionOp], Way] = {nn.LeakyReluOp: _short_leaky}
-"""What XNNPACK computes."""
+"""Unary operation → the function that XNNPACK's kernel computes, with factors of 8 fractional bits."""
 
 
-# Of two elements.
+# Functions of two elements.
 
 
 def _leaky_by_tensor(op: nn.PReluOp, x: Array, slope: Array, contract: str) -> Array:
-    """One factor where x is not negative, and one of its product with the slope."""
+    """PReLU: one factor for x where x ≥ 0, another factor for x · slope elsewhere."""
     data, slopes, result = (np.float32(uniform(v).scale) for v in (op.lhs, op.rhs, op.y))
     return np.where(x >= 0, _scaled(x, data / result, contract), _scaled(x * slope, data * slopes / result, contract))
 
 
 def _squared_difference(op: nn.SquaredDifferenceOp, x: Array, y: Array, contract: str) -> Array:
-    """Operands moved left by 7 bits come to one scale, twice the greater; their difference squared to the result's."""
+    """(x − y)²: both operands are brought to one scale, and the square of their difference to the result's scale.
+
+    The common scale is twice the greater operand scale, after a left shift of both operands by 7 bits.
+    """
     lhs, rhs, result = (float(np.float32(uniform(v).scale)) for v in (op.lhs, op.rhs, op.y))
     twice, left = 2 * max(lhs, rhs), 7
     scaled = (_scaled(z << left, np.float64(scale / twice), contract) for z, scale in ((x, lhs), (y, rhs)))
@@ -212,7 +231,7 @@ def _squared_difference(op: nn.SquaredDifferenceOp, x: Array, y: Array, contract
 
 
 def _quotient(op: nn.DivOp, x: Array, y: Array, contract: str) -> Array:
-    """x / y times the factor between the scales."""
+    """x / y, multiplied by the factor between the scales."""
     lhs, rhs, result = (np.float32(uniform(v).scale) for v in (op.lhs, op.rhs, op.y))
     multiplier, shift = numerics.quantize_multiplier(float(lhs / (rhs * result)))
     return fixed_point.quotient(Lanes(x), Lanes(y), multiplier, shift, wraps=True).array
@@ -223,4 +242,4 @@ FIXED_POINT_PAIRS: Mapping[type[OperandPairOp], Callable[..., Array]] = {
     nn.SquaredDifferenceOp: _squared_difference,
     nn.DivOp: _quotient,
 }
-"""What LiteRT's kernels compute of two elements."""
+"""Binary operation → the function that LiteRT's kernel computes."""
