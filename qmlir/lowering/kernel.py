@@ -83,7 +83,7 @@ class Kernel(abc.ABC):
 
     @abc.abstractmethod
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        """Writes the function body for the items [begin, end) of the outermost loop; `buffers`: inputs, then results."""
+        """Writes the function body for items [begin, end) of the outermost loop; `buffers` are inputs, then results."""
 
 
 @dataclass

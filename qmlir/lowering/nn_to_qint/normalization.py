@@ -1,4 +1,4 @@
-"""Normalizations: exponentials from a table, sums, quotients, roots and logarithms in integers."""
+"""Lowering of normalizations: exponentials from tables; sums, quotients, roots and logarithms in integers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,17 +25,17 @@ from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 TABLE_BITS = 30
-"""Bits behind the point of an exponential that is divided exactly."""
+"""Fractional bits of the exponentials that are divided exactly."""
 
 INPUT_BITS = 5
-"""Bits before the point of what gemmlowp takes the exponential of."""
+"""Integer bits of the fixed-point argument of gemmlowp's exponential."""
 
 MOST_TERMS = 1 << 12
-"""Fewer exponentials than this fit the sum that Newton's method divides by."""
+"""Limit, exclusive, on the elements along the axis: the sum that Newton's method divides by holds no more."""
 
 
 def lower_softmax(op: nn.SoftmaxOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """y = z_y + exp((x − m)·s_x) / Σ exp((x − m)·s_x) / s_y, the exponentials from a table of all differences."""
+    """Lowers y = z_y + exp((x − m)·s_x) / Σ exp((x − m)·s_x) / s_y; a table lists exp for each difference m − x."""
     data, result = uniform(op.x), uniform(op.y)
     low, high = limits(op)
     newton, interpolated = _is_gemmlowps(op, rounding), _is_interpolated(op, rounding)
@@ -54,12 +54,18 @@ def lower_softmax(op: nn.SoftmaxOp, operands: Sequence[SSAValue], rounding: Roun
 
 
 def _is_gemmlowps(op: nn.SoftmaxOp, rounding: Rounding) -> bool:
-    """Whether a runtime computes it in fixed point: bytes, as many as it can sum, to a scale that is a power of two."""
+    """Whether the followed runtime computes this softmax in gemmlowp's fixed point.
+
+    It does for int8 data with fewer than `MOST_TERMS` elements along the axis and a result scale of 2^−n.
+    """
     return rounding.function == "fixed_point" and _sums_as_gemmlowp(op) and _is_power_of_two(1 / uniform(op.y).scale)
 
 
 def _sums_as_gemmlowp(op: nn.SoftmaxOp | nn.LogSoftmaxOp) -> bool:
-    """Whether gemmlowp's numbers hold the data's differences and as many exponentials: bytes, in steps it can say."""
+    """Whether gemmlowp's fixed-point numbers hold the data's differences and the sum of the exponentials.
+
+    They do for data of 8 bits, fewer than `MOST_TERMS` elements along the axis, and a scale of at least 2^−26.
+    """
     data = uniform(op.x)
     small = shape_of(op.x)[op.axis.value.data] < MOST_TERMS
     return small and data.storage_width == 8 and data.scale >= 2.0 ** (INPUT_BITS - 31)
@@ -70,7 +76,11 @@ def _is_power_of_two(number: float) -> bool:
 
 
 def _is_interpolated(op: nn.SoftmaxOp, rounding: Rounding) -> bool:
-    """Whether a runtime interpolates tables: 16 bits, as many as 31 bits can sum, to the scale 2^-15."""
+    """Whether the followed runtime computes this softmax with interpolated tables.
+
+    It does for data and results of 16 bits, fewer than 2^16 elements along the axis, and a result scale of 2^−15 with
+    zero point 0.
+    """
     data, result = uniform(op.x), uniform(op.y)
     wide = data.storage_width == result.storage_width == 16
     fits = shape_of(op.x)[op.axis.value.data] < 1 << 16 and (result.scale, result.zero_point) == (2.0**-15, 0)
@@ -82,23 +92,26 @@ def _differences(data: UniformType) -> npt.NDArray[np.int64]:
 
 
 def _exact_table(data: UniformType) -> npt.NDArray[Any]:
-    """exp(−d · s) for each difference d, in steps of 2^−30."""
+    """exp(−d · s) for each difference d of stored integers, in steps of 2^−30."""
     return np.rint(np.exp(-_differences(data) * data.scale) * (1 << TABLE_BITS))
 
 
 def _gemmlowp_table(data: UniformType) -> npt.NDArray[Any]:
-    """The same in steps of 2^−31, from differences in steps of 2^−26; 0 where these would have more than 31 bits."""
+    """exp(−d · s) for each difference d as gemmlowp computes it, in steps of 2^−31.
+
+    The argument −d · s is in steps of 2^−26. If it would need more than 31 bits, the entry is 0.
+    """
     differences = _gemmlowp_differences(data)
     table = exponential(Lanes(np.maximum(differences, -((1 << 31) - 1))), INPUT_BITS).array
     return np.where(differences > LEAST, table, 0)
 
 
 LEAST = -(1 << 31)
-"""What stands for a difference that gemmlowp leaves out."""
+"""Marks a difference whose exponential gemmlowp leaves out."""
 
 
 def _gemmlowp_differences(data: UniformType) -> npt.NDArray[np.int64]:
-    """−d · s in steps of 2^−26, by a multiplier of 31 bits."""
+    """−d · s for each difference d, in steps of 2^−26, by a multiplier of 31 bits; `LEAST` if it would overflow."""
     steps = 1 << 31 - INPUT_BITS
     multiplier, shift = numerics.quantize_multiplier(min(data.scale * steps, float((1 << 31) - 1)))
     least = ((1 << INPUT_BITS) - 1) * steps >> shift
@@ -108,7 +121,7 @@ def _gemmlowp_differences(data: UniformType) -> npt.NDArray[np.int64]:
 
 
 def lower_log_softmax(op: nn.LogSoftmaxOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """acc = (x − m)·s_x − log Σ exp((x − m)·s_x) in steps of 2^−fraction, then y = z_y + acc / s_y."""
+    """Lowers acc = (x − m)·s_x − log Σ exp((x − m)·s_x), in steps of 2^−fraction, then y = z_y + acc / s_y."""
     data, fraction = uniform(op.x), logarithm_bits(op)
     fixed = rounding.function == "fixed_point"
     gemmlowps = fraction == LOGARITHM_BITS and _sums_as_gemmlowp(op) and _is_power_of_two(1 / uniform(op.y).scale)
@@ -133,10 +146,10 @@ def lower_log_softmax(op: nn.LogSoftmaxOp, operands: Sequence[SSAValue], roundin
 def lower_lp_normalization(
     op: nn.LpNormalizationOp, operands: Sequence[SSAValue], rounding: Rounding
 ) -> list[Operation]:
-    """y = z_y + (x − z_x) / √Σ (x − z_x)² / s_y.
+    """Lowers y = z_y + (x − z_x) / √Σ (x − z_x)² / s_y.
 
-    Of signed integers TFLite rounds twice; what its source stores unsigned it moves left first, so that the first time
-    loses nothing.
+    For signed data, TFLite rounds twice. For data that the source model stores unsigned, TFLite shifts left first, so
+    that the first rounding loses nothing.
     """
     data, result = uniform(op.x), uniform(op.y)
     low, high = limits(op)
@@ -157,11 +170,14 @@ def lower_lp_normalization(
 
 
 DEPTH = 10.0
-"""Exponentials are interpolated from −DEPTH on; below it they are that of −DEPTH."""
+"""Exponentials are interpolated for arguments in [−DEPTH, 0]; below −DEPTH they are exp(−DEPTH)."""
 
 
 def _interpolated_table(data: UniformType) -> npt.NDArray[Any]:
-    """The same in steps of 2^−15, from lines between knots of e^x; a difference of 65535 is −DEPTH there."""
+    """exp(−d · s) for each difference d, in steps of 2^−15, interpolated between breakpoints of e^x.
+
+    Differences are first rescaled so that 65535 means an argument of −DEPTH.
+    """
     factor = float(np.float32(data.scale)) / (DEPTH / 65535)
     scaled = numerics.requantize(-_differences(data), *numerics.quantize_multiplier(factor), "double")
     places = np.clip(scaled + 32767, -32768, 32767)
@@ -169,7 +185,11 @@ def _interpolated_table(data: UniformType) -> npt.NDArray[Any]:
 
 
 def _knots(function: Callable[[Array], Array], low: float, high: float) -> npt.NDArray[np.int16]:
-    """A function in steps of 2^−15, each knot lower by half of what a line to the next is too high in its middle."""
+    """Breakpoints (knots) of a function on [low, high], in steps of 2^−15.
+
+    Each breakpoint is lowered by half of the interpolation error behind it. The error is how far the line to the next
+    breakpoint lies above the function in the middle between the two.
+    """
     step = (high - low) / (tables.KNOTS - 1)
     at = low + step * np.arange(tables.KNOTS)
     exact, middle = (function(x) * (1 << 15) for x in (at, at[:-1] + step / 2))

@@ -1,4 +1,4 @@
-"""Pools: maxima and averages keep their scale; a global mean has one of its own."""
+"""Lowering of pools: max and average pools keep the scale of their data, a global mean may change it."""
 
 from collections.abc import Sequence
 
@@ -18,14 +18,14 @@ def _window_properties(op: nn.MaxPool2DOp | nn.AveragePool2DOp) -> dict[str, Att
 
 
 def lower_max_pool(op: nn.MaxPool2DOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Maxima of stored integers are maxima of what they stand for."""
+    """Lowers a max pool: the maximum of stored integers represents the maximum of the real values."""
     return [qint.MaxPool2DOp.make(operands, _window_properties(op))]
 
 
 def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """The mean of stored integers, in which padding counts as the zero point.
+    """Lowers an average pool to the mean of stored integers; padding that is counted has the value of the zero point.
 
-    Where the source model stores them unsigned, its runtime rounds unsigned means: halves up.
+    If the source model stores the data unsigned, its runtime rounds unsigned means: halves up.
     """
     numbers = {"zero_point": int32(uniform(op.x).zero_point), "offset": int32(displaced(op))}
     return [qint.AveragePool2DOp.make(operands, _window_properties(op) | numbers)]
@@ -34,7 +34,7 @@ def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], rou
 def lower_global_average_pool(
     op: nn.GlobalAveragePoolOp, operands: Sequence[SSAValue], rounding: Rounding
 ) -> list[Operation]:
-    """acc = Σ (x − z_x), then y = z_y + acc · s_x / (s_y · n)."""
+    """Lowers a global average pool: acc = Σ (x − z_x), then y = z_y + acc · s_x / (s_y · n)."""
     _, rows, columns, _ = shape_of(op.x)
     total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(summed_from(op, rounding))})
     return [total, mean(total.acc, op, rounding, rows * columns)]

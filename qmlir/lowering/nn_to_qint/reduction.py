@@ -1,4 +1,4 @@
-"""Sums and means along axes: exact sums of what is reduced, then one requantization."""
+"""Lowering of sums and means along axes: exact integer sums, then one requantization."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,7 +17,7 @@ from qmlir.runtimes import Rounding
 def lower_reduction(
     op: nn.ReduceSumOp | nn.ReduceMeanOp, operands: Sequence[SSAValue], rounding: Rounding
 ) -> list[Operation]:
-    """acc = Σ (x − z_x), then y = z_y + acc · s_x / s_y, or with 1/n in the factor."""
+    """Lowers a sum: acc = Σ (x − z_x), then y = z_y + acc · s_x / s_y; a mean has the additional factor 1/n."""
     new, columns = _as_images(operands[0], op.axes.get_values())
     base = summed_from(op, rounding) if isinstance(op, nn.ReduceMeanOp) else uniform(op.x).zero_point
     total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(base)})
@@ -29,7 +29,11 @@ def lower_reduction(
 
 
 def _as_images(x: SSAValue, axes: Sequence[int]) -> tuple[list[Operation], SSAValue]:
-    """What is reduced as the rows of images [kept before, reduced, 1, kept after]."""
+    """Reshapes a tensor to images [kept before, reduced, 1, kept after], whose rows are the reduced elements.
+
+    Returns:
+        The operations that do so, and the images.
+    """
     shape = shape_of(x)
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     before = [axis for axis in kept if not axes or axis < axes[0]]

@@ -1,4 +1,4 @@
-"""Interpolation: weights as multiples of a power of two, sums in 32 bits, one rounding; or as a runtime has it."""
+"""Lowering of interpolation: fixed-point weights, 32-bit sums and one rounding, or a followed runtime's arithmetic."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,14 +18,14 @@ from qmlir.quantized_values import uniform
 from qmlir.runtimes import Rounding
 
 WEIGHT_BITS = 11
-"""Bits behind the point of a weight of XNNPACK's."""
+"""Fractional bits of XNNPACK's weights."""
 
 FLOAT_BITS = 30
-"""Bits behind the point that a float32 weight may have."""
+"""Fractional bits of the fixed-point form of float32 weights."""
 
 
 def lower_resize(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """acc = Σ w · 2^b · (x − z_x), then y = z_y + acc · s_x / (s_y · 2^(b · axes))."""
+    """Lowers an interpolation: acc = Σ w · 2^b · (x − z_x), then y = z_y + acc · s_x / (s_y · 2^(b · axes))."""
     if (runtimes := _as_a_runtime(op, operands, rounding)) is not None:
         return [runtimes]
     if rounds_itself(op):
@@ -44,7 +44,7 @@ def lower_resize(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Roundi
 
 
 def _float_table(places: Places) -> Table | None:
-    """Float32 weights as multiples of 2^−`FLOAT_BITS`; None where one is none."""
+    """Neighbours and float32 weights, these as multiples of 2^−`FLOAT_BITS`; None if a weight is no such multiple."""
     taps, weights = places.linear_in_float32()
     steps = np.ldexp(weights.astype(np.float64), FLOAT_BITS)
     return (taps, steps) if (steps == np.rint(steps)).all() and (np.abs(weights) < 2).all() else None
@@ -56,11 +56,15 @@ _FORMS: Mapping[str, tuple[int, str, Callable[[Places], Table | None]]] = {
     "float32": (FLOAT_BITS, "float32", _float_table),
     "float32_product": (FLOAT_BITS, "float32_product", _float_table),
 }
-"""`Rounding.function` → bits behind the point, rounding, and what makes neighbours and weights of places."""
+"""`Rounding.function` → (fractional bits, rounding, function from places to neighbours and weights)."""
 
 
 def _as_a_runtime(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Rounding) -> qint.InterpolateOp | None:
-    """The interpolation of stored integers under one scale, with a runtime's weights; None where it has none."""
+    """An interpolation of stored integers with the followed runtime's weights.
+
+    Returns:
+        The operation; None if the scale or zero point changes, or the runtime has no such interpolation.
+    """
     data, result = uniform(op.x), uniform(op.y)
     if rounding.function not in _FORMS or (data.scale, data.zero_point) != (result.scale, result.zero_point):
         return None

@@ -1,9 +1,10 @@
-"""Contractions of unsigned data and signed weights as onnxruntime computes them without VNNI: in pairs that saturate.
+"""Contractions of u8 data and s8 weights as onnxruntime computes them without VNNI: pairs of products saturate.
 
-Its kernels multiply u8 by s8 and add two neighbouring products in 16 bits, which saturate; then 32 bits hold the sum.
-Neighbours are those of the weights' order [rows, columns, channels], so each output's input becomes one row of a
-matrix: padded with the zero point, one slice for each tap, side by side. The data are as they were stored, zero point
-and all; what that adds, z · Σw, leaves with the bias.
+onnxruntime's kernels multiply u8 by s8, add two neighbouring products with saturation at 16 bits, and accumulate the
+pairs in 32 bits. The order of the weights, [rows, columns, channels], decides which products are neighbours. Therefore
+the input of each output becomes one row of a matrix (im2col): the image is padded with the zero point, and one slice
+for each weight position (tap) is concatenated. The data are the integers that the source model stores, with their zero
+point. What the zero point adds to the sums, z · Σw, is subtracted from the bias.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from qmlir.runtimes import Rounding
 
 
 def saturates(op: WeightedOp, rounding: Rounding) -> bool:
-    """Whether an operation's products saturate in pairs: one of the source's operators on integers, of u8 by s8."""
+    """Whether pairs of products saturate: the operation is an integer operator of u8 by s8 in the source model."""
     constant = isinstance(op.w.owner, nn.ConstantOp)
     fits = isinstance(op, nn.FullyConnectedOp) or (isinstance(op, nn.Conv2DOp) and op.group_count() == 1)
     signed = uniform(op.w).storage == i8 and UNSIGNED_WEIGHTS not in op.attributes
@@ -35,7 +36,7 @@ def saturates(op: WeightedOp, rounding: Rounding) -> bool:
 
 
 def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """acc = (b − z·Σw) + Σ sat16(x·w + x'·w'), x as stored, then y = z_y + acc · s_x·s_w / s_y."""
+    """Lowers to acc = (b − z·Σw) + Σ sat16(x·w + x'·w'), x as stored, then y = z_y + acc · s_x·s_w / s_y."""
     assert isinstance(op.w.owner, nn.ConstantOp)
     weights = op.w.owner.value.array
     new, rows = _rows(op, operands[0])
@@ -55,12 +56,16 @@ def _bias(op: WeightedOp, weights: Array) -> Array:
     constant = -point * weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1)
     bias = stored_bias(op)
     total = constant if bias is None else constant + bias
-    # What legality.py has proven of the sums holds of this too: it is their value where all data are stored as 0.
+    # The bound that legality.py proves for the sums holds for this bias too: it is the sum if all data are stored as 0.
     return total.astype(np.int32)
 
 
 def _rows(op: WeightedOp, x: SSAValue) -> tuple[list[Operation], SSAValue]:
-    """Each output's input as a row, and the operations that make the rows: [N·OH·OW, KH·KW·C]."""
+    """The input of each output as one row of a matrix [N·OH·OW, KH·KW·C].
+
+    Returns:
+        The operations that make the matrix, and the matrix.
+    """
     if not isinstance(op, nn.Conv2DOp):
         return [], x
     new: list[Operation] = []

@@ -1,6 +1,6 @@
-"""From scales to integers: multipliers and shifts, and the limits of a clamp.
+"""Conversion of scales to integers: multipliers and shifts, and the limits of a clamp.
 
-That there is an integer form at all, so that every factor here has a multiplier, has been proven (legality.py).
+Callers have checked that the operation has an integer form (legality.py), so every factor here has a multiplier.
 """
 
 from dataclasses import replace
@@ -45,8 +45,9 @@ def stored(real: float, element: UniformType, by: str = "exact", moved: int = 0)
     Args:
         real: The number.
         element: How it is stored.
-        by: How it is rounded: a name in `numerics.QUANTIZATIONS`, or `float32_shifted`: the zero point is added first.
-        moved: How much larger stored integers were in the operation's source.
+        by: How it is rounded: a name in `numerics.QUANTIZATIONS`, or `float32_shifted` to add the zero point before the
+            rounding.
+        moved: By how much stored integers are larger in the operation's source model (see `displaced`).
     """
     low, high = element.storage_min, element.storage_max
     if by == "float32_shifted":
@@ -58,17 +59,20 @@ def stored(real: float, element: UniformType, by: str = "exact", moved: int = 0)
 
 
 def contract_of(function: func.FuncOp, target: Target) -> str:
-    """The rounding contract of a function's requantizations, where the runtime it follows has no say.
+    """The default rounding contract of a function's requantizations; the followed runtime may override it.
 
-    Where scales are promised to be powers of two, `single` is `shift`: the same bits, and a verifier that holds every
-    multiplier to a power of two.
+    If all scales are promised to be powers of two, `single` becomes `shift`. Results are the same, and the verifier
+    checks that every multiplier is a power of two.
     """
     exact = target.contract == "single" and promises_powers_of_two(function)
     return "shift" if exact else target.contract
 
 
 def displaced(op: Operation) -> int:
-    """How much larger an operation's stored integers were in its source; floats may round them differently there."""
+    """By how much an operation's stored integers are larger in the source model, where they are unsigned; 0 if signed.
+
+    Float arithmetic on the larger integers may round differently.
+    """
     moved = op.attributes.get(UNSIGNED)
     return moved.value.data if isinstance(moved, IntegerAttr) else 0
 
@@ -77,23 +81,24 @@ def requantize(
     source: SSAValue, op: Operation, rounding: Rounding, *, bounds: Limits | None = None, input_zero_point: int = 0,
     multiplier: tuple[int, int] | None = None, zero_point: int | None = None, constant: float | None = None,
 ) -> RequantizeOp:  # fmt: skip
-    """What brings an operation's integers to its result's scale.
+    """The requantization that brings integers to the scale of an operation's result.
 
     Args:
-        source: i32 accumulators, or stored integers of another scale.
+        source: Accumulators, or stored integers of another scale.
         op: The operation on quantized types; its factors become multipliers.
         rounding: How the product is rounded.
         bounds: Stored integers to clamp to; by default the `limits` of the operation.
-        input_zero_point: Subtracted first.
-        multiplier: Multiplier and shift, where they are not those of the operation's factors.
-        zero_point: Added last, where it is not the result's.
-        constant: Added first, under a contract that rounds a sum, where it is not the zero point of the source.
+        input_zero_point: Subtracted from `source` first.
+        multiplier: Multiplier and shift; by default those of the operation's factors.
+        zero_point: Added last; by default the result's zero point.
+        constant: Added before the rounding, under contracts that round a sum only; by default the zero point that the
+            result has in the source model.
     """
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
     contract = numerics.CONTRACTS[rounding.contract]
     real = factors(op, np.float32 if rounding.float32 else np.float64, product32=rounding.product32)
-    # Where only powers of two are allowed, a scale that is none stays one, for the verifier to refuse.
+    # Under a contract of powers of two, another factor keeps its exact multiplier, which the verifier then refuses.
     step = contract.step if contract.step < 1 << 30 else 1
     multipliers, shifts = numerics.quantize_multipliers(real, step) if multiplier is None else np.array([multiplier]).T
     if contract.sums:
@@ -116,16 +121,20 @@ def requantize(
 
 
 def summed_from(op: Operation, rounding: Rounding) -> int:
-    """What is taken off each element that a mean sums: the zero point, or what makes of it what its source stores."""
+    """The number that a mean subtracts from each stored integer before it sums them.
+
+    It is the zero point. If the followed runtime sums the integers as the source model stores them (`rounding.stored`),
+    it is the negated displacement, which turns the signed integers back into those.
+    """
     return -displaced(op) if rounding.stored else uniform(op.operands[0]).zero_point
 
 
 def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> RequantizeOp:
-    """The requantization that makes sums of `count` elements, whose factor is 1/count of a sum's, means."""
+    """The requantization that turns sums of `count` elements into means; its factor includes 1/count."""
     if rounding.stored:
         return _mean_of_stored(total, op, rounding, count)
     if rounding.contract == "shift" and count.bit_count() != 1:
-        rounding = replace(rounding, contract="single")  # 1/count is no shift, whatever the scales are
+        rounding = replace(rounding, contract="single")  # 1/count is not a power of two, whatever the scales are
     if not rounding.truncates:
         return requantize(total, op, rounding)
     ratio = uniform(op.operands[0]).scale / uniform(op.results[0]).scale
@@ -134,10 +143,10 @@ def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> Requ
 
 
 def _mean_of_stored(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> RequantizeOp:
-    """acc · s_x / (s_y · n) + c of acc = Σ x as the source stores it, c what its zero points make of that.
+    """The mean acc · s_x / (s_y · n) + c in float32, where acc = Σ x of the integers that the source model stores.
 
-    All in float32. A contract that rounds sums adds c first; else z_x · s_x / s_y is rounded by itself, halves away
-    from zero.
+    The constant c = z_y − z_x · s_x / s_y accounts for the zero points. A contract that rounds sums adds c before it
+    rounds. Under any other contract, z_x · s_x / s_y is rounded by itself, halves away from zero.
     """
     data, result, moved = uniform(op.operands[0]), uniform(op.results[0]), displaced(op)
     ratio = np.float32(data.scale) / np.float32(result.scale)

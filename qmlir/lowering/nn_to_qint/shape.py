@@ -1,4 +1,4 @@
-"""Data movement: the same operation on the stored integers."""
+"""Lowering of data movement: the same operation on the stored integers."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from qmlir.runtimes import Rounding
 
 
 def lower_movement(op: MovementOp | ExtremeOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """reshape, concat, slice, maxima and the like: nothing is computed, so only the element type changes."""
+    """Lowers reshape, concat, slice, reduced maxima and the like: only the element type changes."""
     element = uniform(op.y)
     properties = dict(op.properties)
     if isinstance(op, nn.PadOp) and isinstance(op.value, FloatAttr):

@@ -1,12 +1,12 @@
-"""Unsigned and narrow storage as signed storage of 8 or 16 bits, under the same real values, before it is lowered.
+"""Conversion of unsigned and narrow storage to signed storage of 8 or 16 bits, with the same real values.
 
     u8<0:255>, scale s, zero point z     becomes   i8<-128:127>, scale s, zero point z − 128
     u4<0:15>, i4<-8:7>                   become    i8<0:15>, i8<-8:7>, parameters as they were
 
-Stored integers move by 128 (32768 of 16 bits) where they would not fit the signed type; scale · (q − z) stays what it
-was, and so does every quantization, which adds the zero point after it has rounded. So nothing below knows unsigned
-integers. The function's own arguments and results, and storage casts, keep their types: a change of storage,
-`nn.requantize`, stands beside them.
+Stored integers decrease by 128 (16-bit storage: 32768) if they would not fit the signed type. The zero point decreases
+alike, so scale · (q − z) is unchanged. Quantization is unchanged too, because it adds the zero point after it rounds.
+The lowering to qint therefore sees signed integers only. The function's own arguments and results, and storage casts,
+keep their types; an `nn.requantize` beside them changes the storage.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,14 @@ from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.weights import WeightsAttr
 
 HELD = 8
-"""Storage of more bits that is no whole number of bytes becomes 16 bits wide."""
+"""The widest storage in bits that becomes i8; wider storage of up to 16 bits becomes i16."""
 
 
 def signed(type: UniformType) -> UniformType:
-    """The type with signed storage of 8 or 16 bits that has the same real values; itself where there is none."""
+    """The type with i8 or i16 storage and the same real values.
+
+    A type that is wider than 16 bits or does not express f32 is returned as it is.
+    """
     bits = type.storage_width
     if bits > 16 or type.storage in (i8, i16) or type.expressed != f32:
         return type
@@ -44,22 +47,22 @@ def signed(type: UniformType) -> UniformType:
 
 
 def displacement(type: UniformType) -> int:
-    """By how much its stored integers shrink."""
+    """The number by which a type's stored integers decrease when its storage becomes signed; 0 if they fit already."""
     held = 1 << (HELD - 1 if type.storage_width <= HELD else 15)
     return held if type.storage_max >= held else 0
 
 
 Computing = NNOp | MovementOp | QuantizeCastOp | DequantizeCastOp | ConstantOp
-"""What only cares for the real values; all else, a return or a storage cast, means the stored integers."""
+"""Operations that depend on real values only; all others, such as a return or a storage cast, read stored integers."""
 
 
 def sign_storage(block: Block, *, marks: bool = True) -> None:
     """Gives the quantized types of a function signed storage of 8 or 16 bits.
 
     Args:
-        block: The function's.
-        marks: Whether operations say what was unsigned of their data, so that they round like kernels for such data;
-            else they round like those for signed data.
+        block: The function's body.
+        marks: Whether operations get attributes that say which of their data were unsigned, so that they round like
+            kernels for unsigned data; without them they round like kernels for signed data.
     """
     others = [o for o in block.ops if not isinstance(o, Computing)]
     entering = [v for v in (*block.args, *(r for o in others for r in o.results)) if _changes(v)]
@@ -84,7 +87,7 @@ def sign_storage(block: Block, *, marks: bool = True) -> None:
 
 
 def _mark(operations: Sequence[Operation]) -> None:
-    """Says on operations what was unsigned of their data."""
+    """Sets the attributes that say which data of the operations are unsigned in the source model."""
     for op in operations:
         if isinstance(op, RequantizeOp) and _displacement(op.x) != _displacement(op.y):
             op.attributes[MIXED] = UnitAttr()
@@ -93,14 +96,14 @@ def _mark(operations: Sequence[Operation]) -> None:
 
 
 def _computes(op: Operation) -> bool:
-    """Whether an operation makes new numbers of its data, which a runtime may round."""
+    """Whether an operation computes new numbers from its data, which a runtime may round."""
     if isinstance(op, RequantizeOp):
         return INTEGER_OPERATOR in op.attributes
     return isinstance(op, NNOp) and not isinstance(op, MovementOp | ConstantOp)
 
 
 def _mark_unsigned(op: Operation) -> None:
-    """Says on an operation what was unsigned of its data and its weights: its source may compute on those otherwise."""
+    """Marks which data and weights of an operation are unsigned: the source model may compute differently on these."""
     moved = set(map(_displacement, _activations(op)))
     if moved != {0}:
         op.attributes[UNSIGNED] = IntegerAttr(max(moved), i32)
@@ -138,7 +141,7 @@ def _move_constant(op: ConstantOp) -> None:
 
 
 def _enter(value: SSAValue, block: Block) -> None:
-    """Lets what computes read an argument, or the result of a storage cast, with signed storage."""
+    """Inserts a change to signed storage between an argument (or a storage cast's result) and its computing readers."""
     readers = [u for u in value.uses if isinstance(u.operation, Computing)]
     if not readers:
         return

@@ -1,17 +1,18 @@
-"""Tables of functions of one element: how exact each entry is, and which runtime's it is.
+"""Lookup tables of unary functions, computed exactly or in the arithmetic of the followed runtime.
 
-An entry is the stored result for one stored element, in the order of the elements. `Rounding.function` names the way:
+An entry is the stored result for one stored element, in the order of the elements. `Rounding.function` names how the
+entries are computed and rounded:
 
-    exact              in f64 but for the argument and the result, rounded once
+    exact              in f64 between the stored argument and the stored result, rounded once
     float32            arguments, values and quotients by the scale in float32, half to even: onnxruntime
     float32_away       values in float32, times the reciprocal of the scale, half away from zero: LiteRT
-    float32_shifted    the same, the zero point added before it is rounded half to even: XNNPACK
+    float32_shifted    as float32_away, but the zero point is added before the rounding, half to even: XNNPACK
     float32_truncated  values and quotients by the scale in float32, rounded toward zero: LiteRT's square root
-    interpolated       of 16 bits, knots in float32 with lines between them: LiteRT. Of others as exact
-    fixed_point        in integers, by the contract: what LiteRT has no float form of (fixed_point.py)
-    fixed_point_short  the same with factors of 8 bits behind the point: XNNPACK
-    joined             of a change of scale in a concatenation: a product and a sum in float32, half away from zero; of
-                       16 bits none: LiteRT
+    interpolated       16 bits: breakpoints (knots) in float32, linear between them: LiteRT; other widths as exact
+    fixed_point        in integers, by the contract: functions that LiteRT computes without floats (fixed_point.py)
+    fixed_point_short  as fixed_point, but with factors of 8 fractional bits: XNNPACK
+    joined             requantization in a concatenation: a product and a sum in float32, half away from zero; 16-bit
+                       data stay as they are: LiteRT
 """
 
 import math
@@ -34,12 +35,12 @@ from qmlir.runtimes import Rounding
 
 
 def table(op: FunctionOp, rounding: Rounding) -> Array:
-    """The stored results of a function for each stored element, [256]."""
+    """The stored results of a function for each stored element, [2^width]: [256] for 8 bits, [65536] for 16 bits."""
     return _WAYS[rounding.function](op, rounding)
 
 
 def between_casts(op: UnaryOp, quantization: str) -> Array:
-    """What an operation on floats gives for each stored element, between a dequantization and a quantization.
+    """The stored results of an operation that computes on floats between a dequantization and a quantization.
 
     Args:
         op: The operation.
@@ -52,9 +53,9 @@ def between_casts(op: UnaryOp, quantization: str) -> Array:
 
 
 def knots(op: FunctionOp) -> Array:
-    """The knots between which LiteRT interpolates a function of 16 bits, all steps in float32; [KNOTS].
+    """The breakpoints (knots) between which LiteRT interpolates a 16-bit function, computed in float32; int16, [KNOTS].
 
-    They lie 1/512 of the elements' range apart, which is a little less than 128 elements.
+    Breakpoints lie 1/512 of the elements' range apart, which is a little less than 128 elements.
     """
     data, result = uniform(op.x), uniform(op.y)
     scale = np.float32(data.scale)
@@ -75,13 +76,16 @@ def knots(op: FunctionOp) -> Array:
 
 
 def half_away(x: Array) -> Array:
-    """The nearest integers, halves away from zero; x + 1/2 would round what is just less than 1/2 up to 1."""
+    """Rounds to the nearest integers, halves away from zero.
+
+    floor(x + 1/2) would be wrong for the float just below 1/2: it gives 1.
+    """
     whole = np.trunc(x)
     return whole + np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x)
 
 
 def linear_table(op: UnaryOp) -> Array:
-    """A clamped change of scale, in float32: relu, clamp and requantize."""
+    """The table of relu, clamp or requantize, computed in float32."""
     data, result = uniform(op.x), uniform(op.y)
     low, high = limits(op)
     if isinstance(op, nn.ReluOp):
@@ -90,7 +94,7 @@ def linear_table(op: UnaryOp) -> Array:
 
 
 def joined_table(op: UnaryOp) -> Array:
-    """A change of scale in LiteRT's concatenations: a product and a sum in float32, rounded half away from zero."""
+    """The table of a requantization in LiteRT's concatenation: a product and a sum in float32, half away from zero."""
     data, result, moved = uniform(op.x), uniform(op.y), displaced(op)
     factor = np.float32(data.scale) * (np.float32(1) / np.float32(result.scale))
     offset = np.float32(-data.zero_point - moved) * factor
@@ -99,13 +103,13 @@ def joined_table(op: UnaryOp) -> Array:
 
 
 def _elements(data: UniformType) -> Array:
-    """Every integer of the storage, int64."""
+    """Every integer of a signed storage type, in ascending order; int64."""
     half = 1 << data.storage_width - 1
     return np.arange(-half, half)
 
 
 def _real32(data: UniformType) -> Array:
-    """The numbers that these integers stand for, float32."""
+    """The dequantized value of every integer of a storage type; float32."""
     return numerics.dequantize(_elements(data), data.scale, data.zero_point)
 
 
@@ -129,7 +133,7 @@ def _exact(op: FunctionOp, rounding: Rounding) -> Array:
 
 
 def pair_table(op: OperandPairOp, rounding: Rounding) -> Array:
-    """The stored results of an operation for each two stored elements, [256, 256]: in integers or exact."""
+    """The stored results of a binary operation for each pair of stored elements, [256, 256]; in integers or exact."""
     lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
     rows, columns = (_elements(type) - type.zero_point for type in (lhs, rhs))
     if rounding.function == "fixed_point" and type(op) in FIXED_POINT_PAIRS:
@@ -148,7 +152,7 @@ def _float32(op: FunctionOp, rounding: Rounding) -> Array:
 
 
 def _steps(op: FunctionOp) -> Array:
-    """A function's values in steps of the result's scale: float32 values, times its reciprocal in float32."""
+    """A function's float32 values in steps of the result's scale: times the float32 reciprocal of the scale."""
     data, result = uniform(op.x), uniform(op.y)
     x = np.float32(data.scale) * (_elements(data) - data.zero_point).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -185,7 +189,7 @@ def _fixed_point_short(op: FunctionOp, rounding: Rounding) -> Array:
 
 
 def _clamped(op: FunctionOp, ways: Mapping[type[FunctionOp], Callable[..., Array | None]], rounding: Rounding) -> Array:
-    """What an algorithm on integers gives; the exact table where it does not take such scales."""
+    """The results of an integer algorithm, clamped; the exact table if the algorithm does not accept the scales."""
     data, result = uniform(op.x), uniform(op.y)
     values = ways[type(op)](op, _elements(data) - data.zero_point, rounding.contract)
     if values is None:
@@ -193,7 +197,7 @@ def _clamped(op: FunctionOp, ways: Mapping[type[FunctionOp], Callable[..., Array
     return np.clip(values + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
 
 
-# Functions that LiteRT takes several steps for, each rounded to float32.
+# Functions that LiteRT computes in several steps, each rounded to float32.
 
 
 def _nearest(op: FunctionOp, x: Array) -> Array:
@@ -214,12 +218,12 @@ def _gelu(op: nn.GeluOp, x: Array) -> Array:
 
 
 def erfc_float32(x: Array) -> Array:
-    """What LiteRT calls the C library for, correctly rounded, as glibc has it from version 2.41 on."""
+    """erfc, correctly rounded to float32; LiteRT calls the C library, and glibc does the same from version 2.41 on."""
     return erfc(Lanes(x.astype(np.float64))).array.astype(np.float32)
 
 
 def tanh_float32(x: Array) -> Array:
-    """What LiteRT calls the C library for, correctly rounded, as glibc has it from version 2.41 on."""
+    """tanh, correctly rounded to float32; LiteRT calls the C library, and glibc does the same from version 2.41 on."""
     return tanh(Lanes(x.astype(np.float64))).array.astype(np.float32)
 
 
@@ -230,7 +234,7 @@ def _logarithm(op: FunctionOp, x: Array) -> Array:
 
 
 def _inverse_root(op: FunctionOp, x: Array) -> Array:
-    """Of 16 bits; 0 and what is below yield the greatest result."""
+    """1 / √x for 16-bit data; x ≤ 0 yields the greatest result."""
     result = uniform(op.y)
     most = np.float32(_bounds(result)[1]) * np.float32(result.scale)
     return np.where(x <= 0, most, np.float32(1) / np.sqrt(x))
