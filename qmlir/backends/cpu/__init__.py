@@ -1,4 +1,4 @@
-"""The llvm dialect to machine code in memory.
+"""The CPU backend: compiles the llvm dialect to machine code in memory.
 
 emit.py      the llvm dialect as LLVM IR text           machine.py   text to optimized machine code
 jit.py       machine code as a Python callable
@@ -21,13 +21,13 @@ __all__ = ["Executable", "Machine", "build", "emit_llvm_ir", "host_features"]
 
 
 def build(module: ModuleOp, signature: Signature, *, entry: str = "main", machine: Machine | None = None) -> Executable:
-    """Machine code of a module that plan-memory and loops-to-llvm have been through.
+    """Compiles and loads a module that plan-memory and loops-to-llvm have lowered.
 
     Args:
-        module: llvm functions, and two globals that say what weights and scratch memory the entry wants.
-        signature: What the entry's inputs and outputs are to numpy.
-        entry: The function to call.
-        machine: The processor; this machine's by default.
+        module: llvm functions, and two globals: the entry's weights and the bytes of scratch memory (arena) it needs.
+        signature: Names, shapes and dtypes of the entry's inputs and outputs.
+        entry: The name of the function to call.
+        machine: The processor; by default the processor of this machine.
     """
     held = {o.sym_name.data: o.value for o in module.ops if isinstance(o, llvm.GlobalOp)}
     size, blob = held.get(arena_size_symbol(entry)), held.get(weights_symbol(entry))

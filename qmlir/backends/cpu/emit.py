@@ -1,8 +1,8 @@
-"""The llvm dialect as LLVM IR text.
+"""Prints the llvm dialect as LLVM IR text.
 
-Enters: a module of `llvm.func`. Leaves: text that LLVM's parser takes. Written for what loops-to-llvm produces:
-linkage, argument and function attributes, alignments and flags are all printed, and an operation or attribute this
-file does not know is refused, never dropped. Constants are printed where they are used; block arguments become phis.
+Enters: a module of `llvm.func`. Leaves: text that LLVM's parser reads. The printer covers the output of loops-to-llvm:
+it prints linkage, argument and function attributes, alignments and flags. It refuses an operation or attribute that it
+does not know, and never drops it. Constants are printed where they are used; block arguments become phis.
 
     ^bb1(%i: i64):                               b1:
       %p = llvm.getelementptr inbounds %x[%i]      %v3 = phi i64 [ 0, %b0 ], [ %v9, %b2 ]
@@ -62,12 +62,12 @@ FLOAT_PREDICATES = tuple(flag.value.strip("_") for flag in llvm.FCmpPredicateFla
 
 
 def emit_llvm_ir(module: ModuleOp) -> str:
-    """LLVM IR text of a module in the llvm dialect: its code.
+    """The LLVM IR text of a module's functions.
 
-    The globals that hold an entry's weights and the size of its arena are left out: its caller brings them.
+    The globals that hold an entry's weights and the size of its arena are left out, because the caller provides both.
 
     Raises:
-        LoweringError: names the first operation, attribute or type that has no text here.
+        LoweringError: The module has an operation, attribute or type that has no text here.
     """
     parts: list[str] = []
     declarations: dict[str, str] = {}
@@ -88,7 +88,7 @@ def emit_llvm_ir(module: ModuleOp) -> str:
 
 
 class _FunctionWriter:
-    """Writes one function. Values are named, and constants spelled, before the first line: phis look ahead."""
+    """Writes one function; all values get their names before the first line, because phis refer to later values."""
 
     def __init__(self, function: llvm.FuncOp, declarations: dict[str, str]):
         self.function = function
@@ -97,7 +97,7 @@ class _FunctionWriter:
         self.labels: dict[Block, str] = {}
 
     def text(self) -> str:
-        """The whole definition."""
+        """The text of the whole definition."""
         function = self.function
         self.check()
         try:
@@ -120,7 +120,7 @@ class _FunctionWriter:
         raise LoweringError(op.name, self.function.sym_name.data, need, got=got)
 
     def check(self) -> None:
-        """Refuses what the definition's first line cannot say."""
+        """Refuses function attributes that the first line of the definition cannot express."""
         function = self.function
         unknown = [key for key in (*function.properties, *function.attributes) if key not in FUNCTION_PROPERTIES]
         if unknown:
@@ -146,7 +146,9 @@ class _FunctionWriter:
                     if isinstance(op, llvm.ConstantOp):
                         names[result] = constant_text(op.value)
                     elif isinstance(op, llvm.UndefOp):
-                        names[result] = "poison"  # nobody reads an undefined lane: the stronger word optimizes better
+                        names[result] = (
+                            "poison"  # undefined lanes are never read, and poison optimizes better than undef
+                        )
                     else:
                         names[result] = f"%v{count}"
                         count += 1
@@ -198,7 +200,7 @@ class _FunctionWriter:
     # -- instructions ------------------------------------------------------------------------------------------
 
     def instruction(self, op: Operation) -> str:
-        """One operation as one instruction, with its result's name."""
+        """The text of one operation: one instruction, with the name of its result if it has a result."""
         write = INSTRUCTIONS.get(type(op))
         if write is None:
             self.refuse(op, "has no LLVM IR text here")
@@ -208,7 +210,7 @@ class _FunctionWriter:
         return f"{self.names[op.results[0]]} = {text}" if op.results else text
 
     def typed(self, value: SSAValue) -> str:
-        """An operand with its type."""
+        """The text of an operand with its type."""
         return f"{type_text(value.type)} {self.names[value]}"
 
 

@@ -5,8 +5,8 @@
     ys = exe({"a": a, "b": b})          # several: dicts by tensor name
 
 The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It
-keeps no state: weights are read-only, and each call in flight has an arena of its own, taken from a free list. So an
-executable may be called from many threads at once; ctypes lets go of the interpreter's lock meanwhile.
+keeps no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list.
+An executable may therefore be called from many threads at once; ctypes releases the interpreter's lock during a call.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes: of machine code, of weights, and of scratch memory for each call in flight."""
+    """Sizes in bytes: of the machine code, of the weights, and of the scratch memory (arena) of each running call."""
 
     code: int
     weights: int
@@ -41,7 +41,7 @@ class Executable:
 
     signature  inputs and outputs by name
     llvm_ir    the module's text before optimization
-    object     the object file it became: symbol `entry`, everything else internal
+    object     the compiled object file, with the external symbol `entry`
     weights    the weights blob, uint8
     entry      the name of the function to call
     sizes      bytes of code, weights and arena
@@ -62,10 +62,10 @@ class Executable:
         Args:
             llvm_ir: Text of a module with the external function `entry` of the ABI above.
             weights: The weights blob, of any dtype; kept as it is if it is aligned, copied otherwise.
-            arena_size: Bytes of scratch memory the code wants.
-            signature: What the two tables of the ABI point to, in order.
+            arena_size: Bytes of scratch memory that the code needs.
+            signature: The inputs and outputs that the two tables of the ABI point to, in order.
             entry: The function's name.
-            machine: The processor; this machine's by default.
+            machine: The processor; by default the processor of this machine.
         """
         self.llvm_ir = llvm_ir
         self.signature = signature
@@ -96,23 +96,30 @@ class Executable:
         return self.signature.result(self.run(inputs))
 
     def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
-        """As calling does, but returns the outputs in order, also where there is one."""
+        """Runs the network like a call does, but always returns a list of the outputs in order."""
         return self.run_in_order(self.signature.arrays(inputs))
 
     def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
-        """The outputs in order, of inputs in order that are as the signature says: nothing is checked."""
+        """Runs the network on inputs in order and returns the outputs in order.
+
+        The inputs must have the shapes and dtypes of the signature; they are not checked.
+        """
         results = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
         with self._arena() as arena:
             self._function(self.weights.ctypes.data, arena.ctypes.data, _table(arrays), _table(results))
         return results
 
     def assembly(self) -> str:
-        """The optimized code as text, generated anew: for people, not for running."""
+        """The optimized code as assembly text for readers; it is generated anew on each call."""
         return compile_assembly(self.llvm_ir, self.machine)
 
     @contextmanager
     def _arena(self) -> Generator[Array]:
-        """An arena nobody else uses, given back afterwards."""
+        """Provides an arena that no other call uses, and returns it to the free list afterwards.
+
+        Raises:
+            QmlirError: The process has no memory for another arena.
+        """
         with self._lock:
             arena = self._free.pop() if self._free else None
         if arena is None:
@@ -142,7 +149,7 @@ def _aligned_empty(size: int) -> Array:
 
 
 def _aligned(array: Array) -> Array:
-    """The array's bytes, starting on a cache line."""
+    """The array's bytes, aligned to a cache line; copied only if they are not aligned already."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if data.ctypes.data % CACHE_LINE == 0:
         return data

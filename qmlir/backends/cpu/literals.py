@@ -1,4 +1,4 @@
-"""Types, constants and names as LLVM IR text. Floats are written by their bits: nothing is rounded on the way."""
+"""LLVM IR text of types, constants and names; floats are written as their bits, so that nothing is rounded."""
 
 import re
 import struct
@@ -31,10 +31,10 @@ FLOAT_NAMES: Mapping[type[Attribute], str] = {
 
 
 def type_text(type: Attribute) -> str:
-    """A type as LLVM writes it.
+    """The LLVM text of a type.
 
     Raises:
-        KeyError: for a type that has no form here.
+        KeyError: The type has no LLVM text here.
     """
     if is_integer(type):
         return f"i{type.width.data}"
@@ -49,7 +49,7 @@ def type_text(type: Attribute) -> str:
 
 
 def float_text(value: float, type: Attribute) -> str:
-    """A float constant by its bits, so that nothing is rounded on the way."""
+    """The text of a float constant, written as its bits so that nothing is rounded."""
     if isinstance(type, Float64Type):
         return f"0x{struct.pack('>d', value).hex().upper()}"
     if isinstance(type, Float32Type):  # LLVM writes a float as the double of the same value
@@ -61,7 +61,7 @@ def float_text(value: float, type: Attribute) -> str:
 
 
 def constant_text(value: Attribute) -> str:
-    """The value of a constant, without its type."""
+    """The text of a constant's value, without its type."""
     if isinstance(value, IntegerAttr):
         integer = value.value.data
         if value.get_type() == IntegerType(1):
@@ -88,7 +88,7 @@ def constant_text(value: Attribute) -> str:
 
 
 def symbol(name: str) -> str:
-    """A global name, quoted and escaped where LLVM wants it."""
+    """A global name, quoted and escaped if LLVM requires it."""
     if re.fullmatch(r"[A-Za-z_.$][\w.$]*", name, re.ASCII):
         return name
     escaped = "".join(

@@ -1,8 +1,8 @@
-"""Histogram and exact moments of float32 values in one pass of machine code: what profiling does most.
+"""Histogram and exact moments of float32 values in one pass of machine code: the hot loop of profiling.
 
-Sums are kept for each of the 512 combinations of sign and exponent that a float32 has: how many values, and of their
-fractions f (23 bits) Σ f, and Σ f² in two halves, so that integers of 64 bits add up 2^40 values. With m = 2^23 + f a
-value is ±m · 2^(e − 150), so those are all that exact sums of values and squares need (moments.py).
+The code keeps four sums for each of the 512 combinations of sign and exponent of a float32: the number of values, Σ f
+of their 23-bit fractions f, and Σ f² in two halves. The halves let 64-bit integers add up 2^40 values. A value is
+±m · 2^(e − 150) with m = 2^23 + f, so the four sums determine the exact sums of values and of squares (moments.py).
 """
 
 import ctypes
@@ -73,13 +73,13 @@ declare double @llvm.floor.f64(double)
 
 
 def tally(values: npt.NDArray[np.float32], exponent: int, first: int, counts: npt.NDArray[np.int64]) -> Moments:
-    """Adds values to a histogram; the same as `qmlir.profiles.tally_in_blocks`.
+    """Adds values to a histogram; computes the same as `qmlir.profiles.tally_in_blocks`.
 
     Args:
-        values: Finite, C-contiguous.
-        exponent: k: bins are 2^k wide.
+        values: Finite numbers, C-contiguous.
+        exponent: k; bins are 2^k wide.
         first: The index of the first bin.
-        counts: Of each bin, changed in place; the bins cover all values.
+        counts: The count of each bin, updated in place; the bins must cover all values.
 
     Returns:
         The exact moments of the values.
@@ -91,7 +91,7 @@ def tally(values: npt.NDArray[np.float32], exponent: int, first: int, counts: np
     for bucket in np.flatnonzero(sums[:, 0]).tolist():
         count, fractions, low, high = sums[bucket].tolist()
         power = bucket & 0xFF
-        shift = max(power, 1) - 1  # numbers without a leading one have the exponent of the least that have it
+        shift = max(power, 1) - 1  # subnormal numbers have the exponent of the least normal numbers
         leading = count if power else 0
         value = ((leading << 23) + fractions) << shift
         total += -value if bucket >> 8 else value
@@ -101,7 +101,7 @@ def tally(values: npt.NDArray[np.float32], exponent: int, first: int, counts: np
 
 @cache
 def _compiled() -> tuple[Any, LoadedObject]:
-    """The code as a function, and what it lives in."""
+    """The compiled code as a function, and the loaded object that keeps it alive."""
     loaded = LoadedObject(compile_object(CODE, Machine.host()), "tally")
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     prototype = ctypes.CFUNCTYPE(None, pointer, number, ctypes.c_double, number, pointer, pointer)

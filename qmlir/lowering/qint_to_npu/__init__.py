@@ -1,1 +1,1 @@
-"""The edge qint → npu: which part of a network runs on the device, and which beside it on the host."""
+"""The lowering qint → npu: decides which part of a network runs on the device and which on its host."""

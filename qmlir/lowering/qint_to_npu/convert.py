@@ -1,8 +1,9 @@
-"""`qint-to-npu`: a network in integers becomes layers of a device and calls of its host.
+"""`qint-to-npu`: divides an integer network into layers of a device and calls of its host.
 
-Enters: functions in qint, the data movement of nn, constants, and what the host computes: casts and float operations.
-Leaves: functions of `npu.layer` and `npu.host`, which hold those operations as they were; constants stand inside. The
-module carries the device's name or file (`npu.device`). Each operation's decision says where it runs and why.
+Enters: functions in qint, the data movement of nn, constants, and operations that only the host computes: casts and
+float operations. Leaves: functions of `npu.layer` and `npu.host`, whose regions hold the same operations and copies of
+the constants they read. The module carries the device's name or file (`npu.device`). The recorded decision of each
+operation says where it runs and why.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from qmlir.rewriting import node_name
 
 @dataclass(frozen=True)
 class QIntToNpuPass(ModulePass):
-    """Divides a network between a device and its host.
+    """Divides an integer network between a device (`npu.layer`) and its host (`npu.host`).
 
     ```mlir
     %2 = qint.requantize %1 {…} : tensor<1x16xi32> -> tensor<1x16xi8>
@@ -42,8 +43,8 @@ class QIntToNpuPass(ModulePass):
     %3 = npu.host "softmax" … { … qint.softmax … } {reasons = "softmax: no device file has a key for qint.softmax"} : …
     ```
 
-    A network of which the device computes nothing is refused, and so is one that needs a host where the device file
-    says that there is none.
+    The pass refuses a network of which the device computes nothing. It also refuses a network that needs the host for
+    operations which the device file does not leave to the host.
     """
 
     name = "qint-to-npu"
@@ -58,7 +59,7 @@ class QIntToNpuPass(ModulePass):
 
 
 def _divide(function: func.FuncOp, device: Device) -> None:
-    """Puts the parts of a function in place of its operations."""
+    """Replaces the operations of a function by its parts: layers and host calls."""
     old = function.body.block
     _erase_unread(old)
     parts = partition(old, device)
@@ -92,7 +93,7 @@ def _erase_unread(block: Block) -> None:
 
 
 def _part(part: Part, values: dict[SSAValue, SSAValue], label: str, device: Device) -> PartOp:
-    """The operation that holds a part, its operands as they are now."""
+    """The `npu.layer` or `npu.host` that holds a part; `values` maps old values to new ones."""
     inputs = part.inputs()
     block = Block(arg_types=[v.type for v in inputs])
     inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
@@ -111,7 +112,10 @@ def _part(part: Part, values: dict[SSAValue, SSAValue], label: str, device: Devi
 
 
 def _label(part: Part) -> str:
-    """What a part is called: the node that ends a layer, the first of a call; `returned` of what is only handed on."""
+    """A part's label: the last node of a layer, the first node of a host call.
+
+    A part without operations, which only passes values on, is called `returned`.
+    """
     if not part.operations:
         return "returned"
     named = part.operations[0 if part.on_host else -1]
@@ -119,7 +123,7 @@ def _label(part: Part) -> str:
 
 
 def _unique(label: str, taken: set[str]) -> str:
-    """A label that no other part has."""
+    """Makes a label unique among the labels in `taken`, and adds it to them."""
     found, n = label, 1
     while found in taken:
         found, n = f"{label}.{n}", n + 1
@@ -128,16 +132,20 @@ def _unique(label: str, taken: set[str]) -> str:
 
 
 def _reasons_text(part: Part) -> str | None:
-    """A sentence for each operation of the host and each reason."""
+    """The reasons why operations of a part run on the host, each with its node's name; None if there are no reasons."""
     return "; ".join(f"{node_name(op)}: {reason}" for op, found in part.reasons.items() for reason in found) or None
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What is refused, and what is recorded
+# Refusals, and the record of decisions
 
 
 def _refuse_nothing(parts: Sequence[Part], device: Device) -> None:
-    """A network of which the device computes nothing is no success."""
+    """Refuses a network of which the device computes nothing.
+
+    Raises:
+        PipelineError: No operation on the device computes; the message lists the reasons.
+    """
     if any(computes(op) for part in parts if not part.on_host for op in part.operations):
         return
     seen = dict.fromkeys(f"{op.name}: {found[0]}" for part in parts for op, found in part.reasons.items())
@@ -150,7 +158,13 @@ def _refuse_nothing(parts: Sequence[Part], device: Device) -> None:
 
 
 def _refuse_fallback(parts: Sequence[Part], device: Device) -> None:
-    """Operations that the device refuses and that the device file leaves to nobody; casts are the caller's."""
+    """Refuses a network if the device cannot compute an operation that the device file does not leave to the host.
+
+    Casts are exempt, because the caller executes them.
+
+    Raises:
+        PipelineError: There are such operations; the message names them.
+    """
     left = {
         op: found
         for part in parts
@@ -169,7 +183,7 @@ def _refuse_fallback(parts: Sequence[Part], device: Device) -> None:
 
 
 def _record(parts: Sequence[Part], device: Device) -> None:
-    """Says of each integer operation where it runs, and of those on the host why; what is float says why itself."""
+    """Records where each integer operation runs and, for the host, why; float operations keep their decision."""
     for part in parts:
         for op in part.operations:
             if (before := decision_of(op)) is None or before.outcome.data == "float":

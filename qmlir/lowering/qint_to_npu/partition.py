@@ -1,10 +1,14 @@
-"""Which operations run together: those of a layer on the device, those of one call of the host.
+"""Partition of a network into parts: layers that run on the device, and calls that run on its host.
 
-An operation runs on the device unless there is a reason against it (device/reasons.py). Data movement between
-operations of the host stays there too: it would cross twice for nothing, and so would a region of the device whose
-crossings cost more than the device saves (crossings.py), and movement beside a call that moves the same bytes for less.
-Operations of the host that feed each other run in one call where no layer lies between, counted by how often data has
-crossed before it reaches them.
+An operation runs on the device unless there is a reason against it (device/reasons.py). Three kinds of operations that
+the device could run go to the host as well, because offloading them does not pay:
+
+* data movement between operations of the host: its tensor would be transferred (cross) to the device and back;
+* a region of the device whose boundary transfers (crossings) cost more than the device saves (crossings.py);
+* data movement beside a host call that moves the same bytes in fewer cycles.
+
+Operations of the host that feed each other run in one call unless a layer lies between them. To detect that, each
+operation counts how often its data have crossed from device to host.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,31 +27,31 @@ from qmlir.dialects.nn.shape import MovementOp, ReshapeOp
 from qmlir.dialects.quant.ops import StorageCastOp
 
 BETWEEN = "it moves data that no operation of the device reads or writes"
-"""Why the host moves data that the device could move."""
+"""The reason for data movement that the device could do, but that lies between operations of the host."""
 
 
 NAMED = "it gives another type to what the host computes or reads"
-"""Why a change of type alone runs with the host's operation beside it."""
+"""The reason for a storage cast that runs on the host, together with an operation of the host beside it."""
 
 CROSSING = (
     "its crossings would cost {crossings} cycles beside the {least} that {device} takes at least; the host takes {host}"
     " (fallback)"
 )
-"""Why the host computes what the device could."""
+"""The reason for operations that the device could compute, but whose boundary transfers cost too much."""
 
 BESIDE = (
     "the calls of the host take {host} cycles with it and {before} without; {device} takes {least} at least to move it"
     " (fallback)"
 )
-"""Why the host moves data, in a call that takes it anyway, that the device could move."""
+"""The reason for data movement that the device could do, but that costs less inside a host call beside it."""
 
 
 @dataclass
 class Part:
     """Operations that run together, in program order; constants are not among them.
 
-    reasons   why each of them runs on the host; empty of a layer
-    passed    values that go out as they came in: what a network returns of its arguments and constants
+    reasons   for each operation, why it runs on the host; empty for a layer
+    passed    values that are passed on unchanged: arguments and constants that the network returns
     """
 
     operations: list[Operation]
@@ -56,13 +60,13 @@ class Part:
     passed: list[SSAValue] = field(default_factory=list[SSAValue])
 
     def inputs(self) -> list[SSAValue]:
-        """What comes in, constants apart, each once."""
+        """The values that the part reads from outside, each once; without constants."""
         own = {r for op in self.operations for r in op.results}
         used = [o for op in self.operations for o in op.operands if o not in own] + self.passed
         return [v for v in dict.fromkeys(used) if not isinstance(v.owner, ConstantOp)]
 
     def outputs(self) -> list[SSAValue]:
-        """What other parts or the caller read."""
+        """The results of the part's operations that other parts or the caller read."""
         inside = set(self.operations)
         results = [r for op in self.operations for r in op.results]
         return [r for r in results if any(use.operation not in inside for use in r.uses)]
@@ -84,19 +88,19 @@ def partition(block: Block, device: Device) -> list[Part]:
 
 
 def _is_given(value: SSAValue) -> bool:
-    """Whether nothing computes a value: an argument or a constant."""
+    """Whether a value is an argument or a constant, which no operation computes."""
     return isinstance(value.owner, Block | ConstantOp)
 
 
 def _is_beside(op: Operation, against: Mapping[Operation, object]) -> bool:
-    """Whether an operation of the host feeds another, or is fed by it."""
+    """Whether an operation of the host feeds `op` or reads its results."""
     return any(o.owner in against for o in op.operands) or any(
         u.operation in against for r in op.results for u in r.uses
     )
 
 
 def _keep_movement_on_the_host(operations: Sequence[Operation], against: dict[Operation, list[str]]) -> None:
-    """Adds to the operations of the host the movement that no operation of the device feeds or reads."""
+    """Moves to the host (adds to `against`) the data movement that no operation of the device feeds or reads."""
     kept = dict.fromkeys(op for op in operations if isinstance(op, MovementOp) and op not in against)
     while leaving := [op for op in kept if any(n not in kept and n not in against for n in _neighbours(op))]:
         for op in leaving:
@@ -107,7 +111,7 @@ def _keep_movement_on_the_host(operations: Sequence[Operation], against: dict[Op
 def _keep_movement_beside_calls(
     operations: Sequence[Operation], against: dict[Operation, list[str]], device: Device
 ) -> None:
-    """Adds the movement of what a call of the host writes or reads anyway, where the device takes longer for it."""
+    """Moves data movement to the host if a host call beside it does the same in fewer cycles than the device."""
     for reads in (True, False):
         for op in operations if reads else reversed(operations):
             least = least_moving(op, device, reads) if isinstance(op, MovementOp) and op not in against else 0
@@ -124,12 +128,12 @@ def _keep_movement_beside_calls(
 
 
 def _as_far_as_the_host(op: Operation, against: Mapping[Operation, object], reads: bool) -> list[Operation]:
-    """A movement, and what gives its tensor other shapes between it and the host; empty if anything else is there.
+    """A data movement and the reshapes between it and operations of the host; empty if another operation is there.
 
     Args:
-        op: The movement.
-        against: What the host computes.
-        reads: Whether the host is sought before it, else behind.
+        op: The data movement.
+        against: The operations of the host.
+        reads: True to look for the host among the producers of the operands, False among the readers of the results.
     """
     others = [*_before(op)] if reads else [*_after(op)]
     found = [op] if others else []
@@ -146,9 +150,10 @@ def _as_far_as_the_host(op: Operation, against: Mapping[Operation, object], read
 def _keep_what_crosses_for_nothing(
     operations: Sequence[Operation], against: dict[Operation, list[str]], device: Device
 ) -> None:
-    """Adds the regions of the device that take longer than the host would without crossing to them and back.
+    """Moves a region of the device to the host if the device and its boundary transfers take longer than the host.
 
-    Those with the fewest products are weighed first; the last that computes anything stays: its user named the device.
+    Regions are weighed in the order of their number of multiplications, the smallest first. The last region that
+    computes anything stays on the device, because the user asked for the device.
     """
     regions = sorted(_regions(operations, against), key=lambda region: sum(map(products, region)))
     computing = sum(any(map(computes, region)) for region in regions)
@@ -171,12 +176,12 @@ def _keep_what_crosses_for_nothing(
 
 
 def _call(part: Part, device: Device) -> Call:
-    """What it costs that the host computes a part."""
+    """The cost of a host call that computes a part."""
     return call(part.operations, part.inputs(), part.outputs(), device)
 
 
 def _regions(operations: Sequence[Operation], against: Mapping[Operation, object]) -> list[list[Operation]]:
-    """What the device computes, in parts that do not feed each other but through the host."""
+    """The regions of the device: connected sets of operations, which feed each other only through the host."""
     region: dict[Operation, list[Operation]] = {}
     for op in operations:
         if op in against:
@@ -198,23 +203,23 @@ def falls_back(op: Operation, device: Device) -> bool:
 
 
 def _neighbours(op: Operation) -> Iterator[Operation]:
-    """What computes the operands of an operation, and what reads its results, but for constants and the caller."""
+    """The producers of an operation's operands and the readers of its results, without constants and the caller."""
     yield from (other for other in _before(op) if isinstance(other, Operation))
     yield from (other for other in _after(op) if not isinstance(other, func.ReturnOp))
 
 
 def _before(op: Operation) -> Iterator[Operation | Block]:
-    """What computes the operands of an operation; of the caller's the block, of constants nothing."""
+    """The producers of an operation's operands: the block for a function argument, nothing for a constant."""
     yield from (operand.owner for operand in op.operands if not isinstance(operand.owner, ConstantOp))
 
 
 def _after(op: Operation) -> Iterator[Operation]:
-    """What reads the results of an operation, the return to the caller too."""
+    """The readers of an operation's results, including the function's return."""
     yield from (use.operation for result in op.results for use in result.uses)
 
 
 def _layers(operations: Sequence[Operation], against: Mapping[Operation, object]) -> Iterator[Part]:
-    """A layer for each operation of the device; what accumulates comes with the change of scale that ends its sums."""
+    """Yields a layer for each operation of the device; a contraction shares its layer with its requantization."""
     taken: set[Operation] = set()
     for op in operations:
         if op in against or op in taken:
@@ -226,7 +231,7 @@ def _layers(operations: Sequence[Operation], against: Mapping[Operation, object]
 
 
 def _calls(operations: Sequence[Operation], against: Mapping[Operation, list[str]]) -> Iterator[Part]:
-    """The calls of the host: operations with the same number of crossings before them that feed each other."""
+    """Yields the host calls: connected operations of the host with the same number of crossings before them."""
     crossings: dict[Operation, int] = {}
     group: dict[Operation, list[Operation]] = {}
     for op in operations:
@@ -247,7 +252,7 @@ def _calls(operations: Sequence[Operation], against: Mapping[Operation, list[str
 
 
 def _in_order(parts: Sequence[Part], operations: Sequence[Operation]) -> list[Part]:
-    """The parts, each after those it reads from, and otherwise as their last operations stand in the program."""
+    """Orders parts topologically; parts that are ready together keep the program order of their last operations."""
     place = {op: n for n, op in enumerate(operations)}
     owner = {op: n for n, part in enumerate(parts) for op in part.operations}
     needs = [
