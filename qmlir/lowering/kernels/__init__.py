@@ -1,1 +1,1 @@
-"""Kernels that float and integer edges share: loop nests and memory access, with the arithmetic passed in."""
+"""Kernels that the float and integer lowerings share: loop nests and memory access; callers pass in the arithmetic."""

@@ -1,4 +1,4 @@
-"""What a contraction kernel leaves open: how it multiplies and adds, and what becomes of its accumulators."""
+"""Interfaces that parametrize contraction kernels: how they multiply and add, and how they finish accumulators."""
 
 import abc
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from qmlir.lowering.value import Value
 
 
 class Arithmetic(abc.ABC):
-    """How a contraction multiplies and adds: a frozen dataclass.
+    """How a contraction multiplies and adds; implementations are frozen dataclasses.
 
-    group    channels that one step takes; weights are [blocks, KH, KW, C' / group, lanes, group]
-    element  type of the input's elements as `step` wants them: a tile's
+    group    channels that one step multiplies; weights are [blocks, KH, KW, C' / group, lanes, group]
+    element  element type of the input that `step` reads, and so of a tile (see tile.py)
     """
 
     group: int
@@ -21,34 +21,34 @@ class Arithmetic(abc.ABC):
 
     @property
     def keeps(self) -> bool:
-        """Whether `prepare` changes nothing but the type."""
+        """Whether `prepare` only converts the type and keeps the number."""
         return True
 
     @abc.abstractmethod
     def prepare(self, x: Value) -> Value:
-        """An input element as a tile holds it."""
+        """Converts an input element to the form that a tile holds."""
 
     @abc.abstractmethod
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        """The accumulators of a block before the first step."""
+        """The initial accumulators of a block of output channels: the bias or zeros."""
 
     @abc.abstractmethod
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        """The weights of one step, of which `at` counts those before."""
+        """Loads the weights of one step; `at` is the number of steps whose weights lie before."""
 
     @abc.abstractmethod
     def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        """The accumulators with the products of one group of inputs added."""
+        """Adds the products of one group of inputs, at `place` in `x`, to the accumulators."""
 
 
 class Epilogue(abc.ABC):
-    """What happens to accumulators before they are stored: a frozen dataclass.
+    """The computation on accumulators before they are stored; implementations are frozen dataclasses.
 
-    parameters   how many of the kernel's buffers it reads, [blocks · lanes] each
+    parameters   how many buffers of per-channel parameters it reads, [blocks · lanes] each
     """
 
     parameters: int
 
     @abc.abstractmethod
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
-        """The result's elements from accumulators and their channels' parameters, as many lanes."""
+        """The result's elements, computed from accumulators and the parameters of their channels, lane by lane."""

@@ -1,16 +1,17 @@
 """Contraction kernels: convolutions, fully connected layers and matrix products, in any arithmetic.
 
-The weights lie in blocks of output channels, [blocks, KH · KW · C', lanes], zero beyond the last channel. One step
-takes one tap (or a group of taps) of one block for a few neighbouring outputs:
+Weights are packed in blocks of output channels, [blocks, KH · KW · C', lanes], with zeros beyond the last channel. A
+tap is a position (kh, kw) of the window. One step multiplies one input channel (or a group of channels) of one tap by
+the weights of one block, for a few neighbouring outputs:
 
-    for a tile of an output row                          see tile.py; or straight from the input where that is dense
+    for a tile of an output row                          see tile.py; or straight from the input if that is dense
       for each block of output channels
         for a few outputs p of the tile
           acc[p] = start                                 vectors of output channels, in registers
           for kh, kw, c:  acc[p] = step(acc[p], x[p, kh, kw, c], w[kh, kw, c])
           y[p] = finish(acc[p])
 
-The order of kh, kw, c is that of the reference; where the arithmetic is exact it takes several c in one step.
+The order of kh, kw, c is that of the reference. An exact arithmetic may take several c in one step.
 """
 
 from collections.abc import Sequence
@@ -31,21 +32,21 @@ from qmlir.lowering.kernels.tile import Tile, Window, choose_tile, copy_pixels
 from qmlir.lowering.value import Value
 
 OUTPUTS = 4
-"""Outputs computed together: each load of weights serves them all, and their accumulators stay in registers."""
+"""Outputs computed together: they share each load of weights, and their accumulators stay in registers."""
 
 CACHED_INPUT = 24 * 1024
-"""Bytes of input that a tile read in place may span: most of a first-level cache."""
+"""Bytes of input that a tile may span if it is read in place: most of a first-level cache."""
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Which batch of an operand each batch of the result reads: Σ ((n div d) mod m) · s over its (d, m, s)."""
+    """The batch of an operand that batch n of the result reads: Σ ((n div d) mod m) · s over the digits (d, m, s)."""
 
     digits: tuple[tuple[int, int, int], ...]
 
     @staticmethod
     def of(operand: Sequence[int], result: Sequence[int]) -> "Broadcast":
-        """From the batch dimensions of both."""
+        """The broadcast of an operand to a result, both given by their batch dimensions."""
         aligned = [1] * (len(result) - len(operand)) + list(operand)
         digits: list[tuple[int, int, int]] = []
         divisor = stride = 1
@@ -57,7 +58,7 @@ class Broadcast:
         return Broadcast(tuple(digits))
 
     def apply(self, code: Code, batch: Value) -> Value:
-        """The operand's batch for a batch of the result."""
+        """The operand's batch that a batch of the result reads."""
         total = code.index(0)
         for divisor, modulus, stride in self.digits:
             total = total + (batch // divisor) % modulus * stride
@@ -68,15 +69,15 @@ class Broadcast:
 class Contraction(Kernel):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw,c} x[…] · w[o, kh, kw, c]).
 
-    Buffers: x [N·H, W·C], w [blocks · steps · lanes · group], the bias [blocks · lanes] if there is one, the
-    epilogue's parameters, y [N·OH, OW, O].
+    Buffers: x [N·H, W·C], w [blocks · steps · lanes · group], the bias [blocks · lanes] if `has_bias`, the epilogue's
+    parameters, y [N·OH, OW, O].
 
-    channels     input channels as steps count them, a multiple of the arithmetic's group
-    groups       of input and output channels that see each other alone; each has blocks of its own
-    per_tile     neighbouring outputs of a row that are computed before the next ones: their input stays in the cache
-    tile         the copy of their input, or None to read it where it lies: then it needs no preparation or padding
+    channels     input channels, padded to a multiple of the arithmetic's group
+    groups       groups of a grouped convolution; each has its own blocks of output channels
+    per_tile     neighbouring outputs of a row that are computed before the next outputs: their input stays in the cache
+    tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
     x_batch,
-    w_batch      the batches of a matrix product's operands; None for x's own and for weights without batches
+    w_batch      broadcasts of a matrix product's batches; None if x has the result's batches, and w has no batches
     """
 
     name: str
@@ -103,28 +104,28 @@ class Contraction(Kernel):
 
     @property
     def group_blocks(self) -> int:
-        """Blocks of output channels in a group."""
+        """The number of blocks of output channels in a group."""
         return -(-(self.outputs // self.groups) // self.lanes)
 
     @property
     def blocks(self) -> int:
-        """Blocks of output channels."""
+        """The number of blocks of output channels."""
         return self.groups * self.group_blocks
 
     @property
     def steps(self) -> int:
-        """Steps that one output takes."""
+        """The number of steps that one output takes."""
         rows, columns = self.window.extent
         return rows * columns * self.channels // self.groups // self.arithmetic.group
 
     @property
     def by_block(self) -> bool:
-        """Whether the parallel loop runs over blocks: all outputs lie in one tile."""
+        """Whether the parallel loop runs over blocks, because all outputs lie in one tile; else it runs over tiles."""
         return self._tiles == 1
 
     @property
     def row_tiles(self) -> int:
-        """Tiles of an output row."""
+        """The number of tiles of an output row."""
         return -(-self.window.output[1] // self.per_tile)
 
     @property
@@ -133,7 +134,7 @@ class Contraction(Kernel):
 
     @property
     def items(self) -> int:
-        """Iterations of the parallel loop."""
+        """The number of iterations of the parallel loop."""
         return self.blocks if self.by_block else self._tiles
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -150,7 +151,7 @@ class Contraction(Kernel):
 
 
 class _Body:
-    """One kernel's body while it is written: the buffers, and the tile at hand."""
+    """Writes the body of one kernel; holds its buffers and the position of the current tile."""
 
     def __init__(self, kernel: Contraction, code: Code, buffers: Sequence[Buffer]):
         self.kernel, self.code = kernel, code
@@ -162,7 +163,7 @@ class _Body:
         self.spill = None if full else code.stack((kernel.lanes,), self.y.element, "spill")
 
     def open_tile(self, item: Value) -> None:
-        """Goes to tile `item` and fills it."""
+        """Computes the position of tile `item`, and copies its input if the kernel has a tile buffer."""
         kernel, code, window = self.kernel, self.code, self.kernel.window
         rows = window.output[0]
         line, part = item // kernel.row_tiles, item % kernel.row_tiles
@@ -174,14 +175,14 @@ class _Body:
         self.count = (window.output[1] - self.first).minimum(kernel.per_tile)
         image = kernel.x_batch.apply(code, batch) if kernel.x_batch else batch
         self.weights_from = kernel.w_batch.apply(code, batch) * kernel.blocks if kernel.w_batch else code.index(0)
-        self.base = (image * window.height + row * window.strides[0], code.index(0))  # where a window starts, if dense
+        self.base = (image * window.height + row * window.strides[0], code.index(0))  # row and column of x, if no tile
         if kernel.tile and self.memory:
             self.base = (code.index(0), code.index(0))
             copy = copy_pixels(code, self.x, kernel.tile, self.memory, kernel.arithmetic.prepare)
             kernel.tile.fill(code, self.memory, image, row, self.first, copy)
 
     def write_block(self, block: Value) -> None:
-        """All outputs of the tile, for one block of channels."""
+        """Writes all outputs of the tile for one block of output channels."""
         code, count = self.code, self.count
         together = min(OUTPUTS, count.known or OUTPUTS)
         most = count - count % together
@@ -192,7 +193,7 @@ class _Body:
                 self.write_outputs(block, output, 1)
 
     def write_outputs(self, block: Value, output: Value, together: int) -> None:
-        """A few neighbouring outputs, from `output` on, for one block of channels."""
+        """Writes `together` neighbouring outputs, from `output` on, for one block of output channels."""
         kernel, code, arithmetic = self.kernel, self.code, self.kernel.arithmetic
         lanes = kernel.lanes
         start = arithmetic.start(code, self.bias, block, lanes)
@@ -203,7 +204,7 @@ class _Body:
             self.store(y, self.first + output + p, block)
 
     def accumulate(self, block: Value, output: Value, start: Sequence[Value]) -> list[Value]:
-        """The sums over kh, kw and c."""
+        """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs."""
         kernel, code, arithmetic, window = self.kernel, self.code, self.kernel.arithmetic, self.kernel.window
         source = self.memory or self.x
         rows, columns = window.extent
@@ -238,7 +239,7 @@ class _Body:
         return code.fold(0, rows, start, over_rows, "kh")
 
     def store(self, value: Value, output: Value, block: Value) -> None:
-        """Stores the channels of a block that exist."""
+        """Stores the lanes of a block that are real output channels; the padded lanes are dropped."""
         kernel, code, lanes = self.kernel, self.code, self.kernel.lanes
         part_of_group = block % kernel.group_blocks
         channel = block * lanes
@@ -266,11 +267,11 @@ class _Body:
 
 @dataclass(frozen=True)
 class Task:
-    """A contraction to lower: what `Contraction` says of it, and its data.
+    """A contraction to lower: its geometry and arithmetic (see `Contraction`), and its data.
 
-    x         the input's buffer, [N, H, W, C] in row-major order whatever its shape says
-    weights   [O, KH, KW, C / groups], or a buffer packed already
-    bias, parameters   one entry for each output channel; a bias may be a buffer padded already
+    x         the input's buffer; its memory is [N, H, W, C] in row-major order, whatever its shape is
+    weights   an array [O, KH, KW, C / groups], or a buffer that is packed already
+    bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
     """
 
     name: str
@@ -303,7 +304,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if window.padded_rows or window.padded_columns or not as_is:
         tile = choose_tile(window, channels, arithmetic.element, OUTPUTS)
-        if tile is None:  # too much for the stack: prepare all of the input beforehand, in the arena
+        if tile is None:  # a tile would exceed the stack: prepare the whole input beforehand, in the arena
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
     kernel = Contraction(
         task.name,
@@ -334,7 +335,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
 
 
 def _over_a_zero(state: MainLowering, task: Task) -> Task:
-    """A contraction over no channels as the same over a channel of zeros: either leaves the bias."""
+    """Replaces a contraction over zero channels by a contraction over one channel of zeros: both yield the bias."""
     window = replace(task.window, channels=1)
     dtype = dtype_of(_element(task.x))
     x = state.constant(np.zeros((window.batch, window.height, window.width, 1), dtype))
@@ -348,7 +349,7 @@ def _element(buffer: SSAValue) -> Attribute:
 
 
 def _dense_outputs(window: Window) -> int:
-    """Outputs whose input, read where it lies, fits a first-level cache."""
+    """The outputs per tile if the input is read in place: their input fits a first-level cache (`CACHED_INPUT`)."""
     of_one = window.extent[0] * window.strides[1] * window.channels * 4
     most = max(1, CACHED_INPUT // (of_one * OUTPUTS)) * OUTPUTS
     tiles = -(-window.output[1] // most)

@@ -1,6 +1,6 @@
-"""Depthwise convolution kernels: each output channel sums over the taps of one input channel.
+"""Depthwise convolution kernels: each output channel sums over the window positions (taps) of one input channel.
 
-Vectors run over output channels, a chunk of them at a time so that the tile fits the stack:
+Vectors run over output channels. The kernel takes a chunk of channels at a time, so that the tile fits the stack:
 
     for a tile of an output row, for a chunk of channels
       for each vector of channels, for each output of the tile
@@ -20,36 +20,36 @@ from qmlir.lowering.kernels.tile import Copy, Tile, Window, choose_tile
 from qmlir.lowering.value import Value
 
 FEW = 4
-"""Outputs a tile should serve at least: neighbouring windows overlap."""
+"""The least number of outputs that a tile should serve, because neighbouring windows overlap."""
 
 
 class TapArithmetic(abc.ABC):
-    """How a depthwise convolution multiplies and adds: a frozen dataclass.
+    """How a depthwise convolution multiplies and adds; implementations are frozen dataclasses.
 
-    element   type of a tile's elements
+    element   the type of a tile's elements
     """
 
     element: Attribute
 
     @abc.abstractmethod
     def prepare(self, x: Value) -> Value:
-        """An input element as a tile holds it."""
+        """Converts an input element to the form that a tile holds."""
 
     @abc.abstractmethod
     def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
-        """The accumulators of channels before the first product."""
+        """The initial accumulators of the channels from `channel` on: the bias or zeros."""
 
     @abc.abstractmethod
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        """The accumulators with the products of one tap added."""
+        """Adds the products of one tap to the accumulators."""
 
 
 @dataclass(frozen=True)
 class Depthwise(Kernel):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw} x[…, o div m] · w[kh, kw, o]).
 
-    Buffers: x [N·H, W, C], w [KH, KW, O], the bias [O] if there is one, the epilogue's parameters [O] each,
-    y [N·OH, OW, O]. The tile's channels are a chunk of the output channels.
+    Here m is the channel multiplier. Buffers: x [N·H, W, C], w [KH, KW, O], the bias [O] if `has_bias`, the epilogue's
+    parameters [O] each, y [N·OH, OW, O]. The tile's channels are a chunk of the output channels.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Depthwise(Kernel):
 
     @property
     def items(self) -> int:
-        """Tiles."""
+        """The number of tiles, over which the parallel loop runs."""
         return self.tile.items
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -101,7 +101,7 @@ class Depthwise(Kernel):
                 code.spans(0, width, vector)
 
     def _copy(self, code: Code, x: Buffer, memory: Buffer, chunk: Value, width: Value) -> Copy:
-        """Copies the channels of a chunk, each `multiplier` times."""
+        """A copy of the channels of a chunk into the tile, each input channel `multiplier` times."""
         channels = self.tile.channels
 
         def copy(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
@@ -118,7 +118,7 @@ class Depthwise(Kernel):
     def _sum(
         self, code: Code, memory: Buffer, w: Buffer, start: Value, output: Value, c: Value, channel: Value
     ) -> Value:
-        """The sum over the taps for one output; `c` counts channels in the tile, `channel` in the weights."""
+        """The sum over the taps for one output; `c` is the channel in the tile, `channel` the same in the weights."""
         window, channels = self.tile.window, self.tile.channels
         left = output * (window.strides[1] * channels) + c
 
@@ -134,10 +134,10 @@ class Depthwise(Kernel):
 
 @dataclass(frozen=True)
 class DepthwiseTask:
-    """A depthwise convolution to lower: what `Depthwise` says of it, and its data.
+    """A depthwise convolution to lower: its geometry and arithmetic (see `Depthwise`), and its data.
 
-    weights            [KH, KW, O]
-    bias, parameters   one entry for each output channel; weights and bias may be buffers
+    weights            [KH, KW, O], an array or a buffer
+    bias, parameters   one entry for each output channel; the bias may be a buffer
     """
 
     name: str
@@ -155,7 +155,7 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     """Calls a depthwise kernel for the tensor `result` of `op`.
 
     Raises:
-        LoweringError: The input of one output does not fit the stack, even of a few channels.
+        LoweringError: The input of one output does not fit the stack, even for the smallest chunk of channels.
     """
     window, element = task.window, task.arithmetic.element
     chunk = task.outputs

@@ -1,6 +1,7 @@
 """Elementwise kernels: any formula of any number of operands that broadcast to the result's shape.
 
-Dimensions that all operands treat alike are merged first, so that most calls are one long run or a run for each row.
+Neighbouring dimensions in which the same operands broadcast are merged first, so that most kernels run over one or two
+dimensions.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,21 +18,21 @@ from qmlir.lowering.kernel import Kernel, MainLowering, memref_shape
 from qmlir.lowering.value import Value
 
 Formula: TypeAlias = Callable[..., Value]
-"""Maps one element of each operand, scalars or vectors of one length, to the result; a function or frozen dataclass."""
+"""Maps one element (or a vector of elements) of each operand to the result; a function or a frozen dataclass."""
 
 RUN = 4096
-"""Elements in an item of a kernel that runs over one merged dimension."""
+"""Elements in one item of the parallel loop, for a kernel over a single merged dimension."""
 
 
 @dataclass(frozen=True)
 class Elementwise(Kernel):
-    """y[i, j, …] = formula(operands at i, j, …), an operand being indexed by the dimensions it has.
+    """y[i, j, …] = formula(operands at i, j, …); an operand is indexed only by the dimensions that it has.
 
     name      the kernel's symbol
     formula   the arithmetic
     shape     the merged dimensions of the result
-    present   for each operand, which of them it has
-    widths    lanes of the vectors; none where the formula takes scalars only
+    present   for each operand, which of these dimensions it has
+    widths    lanes of the vectors, widest first; empty if the formula takes scalars only
     """
 
     name: str
@@ -46,7 +47,7 @@ class Elementwise(Kernel):
 
     @property
     def items(self) -> int:
-        """Rows of the first dimension, or runs of the only one."""
+        """The number of items of the parallel loop: the first dimension's size, or runs of `RUN` elements if 1-D."""
         return -(-self.shape[0] // (1 if len(self.shape) > 1 else RUN))
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -81,7 +82,7 @@ def lower_elementwise(
     result: SSAValue,
     widths: tuple[int, ...] = WIDTHS,
 ) -> None:
-    """Calls an elementwise kernel for the tensor `result`; `operands` are buffers whose shapes broadcast to its own."""
+    """Calls an elementwise kernel for the tensor `result`; `operands` are buffers that broadcast to its shape."""
     shape, present = merge_dimensions(shape_of(result), [memref_shape(x) for x in operands])
     y = state.allocate_result(result)
     views = [
@@ -96,10 +97,10 @@ def lower_elementwise(
 def merge_dimensions(
     shape: Sequence[int], operands: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], tuple[tuple[bool, ...], ...]]:
-    """The fewest dimensions in which each operand has a dimension of the result whole or not at all.
+    """Merges neighbouring dimensions of a result in which the same operands broadcast; drops dimensions of size 1.
 
     Returns:
-        The merged shape, at least one dimension, and for each operand which of its dimensions it has.
+        The merged shape with at least one dimension, and for each operand which of these dimensions it has.
     """
     rank = len(shape)
     aligned = [[1] * (rank - len(s)) + list(s) for s in operands]

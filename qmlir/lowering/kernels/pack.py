@@ -1,4 +1,4 @@
-"""Operands laid out as contraction kernels read them: constant weights in numpy, computed ones by kernels."""
+"""Packs operands in the layout that contraction kernels read: constants with numpy, computed tensors with kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from qmlir.lowering.value import Value
 
 
 def pack_weights(weights: Array, lanes: int, group: int, groups: int = 1) -> Array:
-    """Weights [O, KH, KW, C] as the kernel reads them, flat: [blocks, KH, KW, C' / group, lanes, group].
+    """Packs weights [O, KH, KW, C] to [blocks, KH, KW, C' / group, lanes, group], flattened.
 
-    `groups` of output channels begin with a block each.
+    Output channels are divided into `groups`; each group starts with a new block.
     """
     outputs, rows, columns, channels = weights.shape
     split = weights.reshape(groups, outputs // groups, rows, columns, channels)
@@ -29,13 +29,13 @@ def pack_weights(weights: Array, lanes: int, group: int, groups: int = 1) -> Arr
 
 
 def pad_channels(parameters: Array, lanes: int, groups: int = 1) -> Array:
-    """A parameter for each output channel, [blocks · lanes], zero beyond the last of each of `groups`."""
+    """Pads parameters [O] to [blocks · lanes], with zeros after the last channel of each of the `groups`."""
     split = parameters.reshape(groups, -1)
     return np.pad(split, ((0, 0), (0, -split.shape[1] % lanes))).reshape(-1)
 
 
 def choose_lanes(outputs: int) -> int:
-    """Output channels in a block: the fewest that hold all, up to 16."""
+    """The output channels of a block: the least of 4, 8 and 16 that holds all outputs, else 16."""
     return next((lanes for lanes in (4, 8) if outputs <= lanes), 16)
 
 
@@ -43,7 +43,7 @@ def choose_lanes(outputs: int) -> int:
 class PackColumns(Kernel):
     """out[(b, block), k div group, lane, k mod group] = prepare(x[b, k, block · lanes + lane]); zero beyond K and N.
 
-    Buffers: x [B, K, N], or [B, N, K] with `transposed`, out [B · blocks, steps · lanes · group].
+    Buffers: x [B, K, N] ([B, N, K] if `transposed`), out [B · blocks, steps · lanes · group].
     """
 
     name: str
@@ -58,7 +58,7 @@ class PackColumns(Kernel):
 
     @property
     def blocks(self) -> int:
-        """Blocks of columns."""
+        """The number of blocks of columns."""
         return -(-self.columns // self.lanes)
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -81,7 +81,7 @@ class PackColumns(Kernel):
 def pack_columns(
     state: MainLowering, name: str, x: SSAValue, arithmetic: Arithmetic, *, transposed: bool = False
 ) -> SSAValue:
-    """Calls the kernel for a buffer [B…, K, N], or [B…, N, K] with `transposed`; the packed buffer, flat."""
+    """Packs a buffer [B…, K, N] ([B…, N, K] if `transposed`) by a kernel, and returns the packed, flat buffer."""
     *batch, rows, columns = memref_shape(x)
     if transposed:
         rows, columns = columns, rows
@@ -98,7 +98,7 @@ def pack_columns(
 
 @dataclass(frozen=True)
 class PrepareImage(Kernel):
-    """The whole input as the arithmetic wants it, padded: what a tile holds of a part. Items are its rows.
+    """Prepares and pads a whole input, like a tile does with a part of it; an item is one row of the output.
 
     Buffers: x [N·H, W·C], out [N·H', W'·C'].
     """
@@ -122,7 +122,11 @@ class PrepareImage(Kernel):
 def prepare_image(
     state: MainLowering, name: str, window: Window, channels: int, arithmetic: Arithmetic, x: SSAValue
 ) -> tuple[SSAValue, Window]:
-    """Calls the kernel; the prepared input and the window over it, which needs no padding any more."""
+    """Calls the kernel that prepares and pads a whole input.
+
+    Returns:
+        The prepared input's buffer, and the window over it, which has no padding.
+    """
     sizes = [
         (count - 1) * stride + (extent - 1) * dilation + 1
         for count, stride, extent, dilation in zip(

@@ -1,4 +1,4 @@
-"""Pooling kernels: a reduction over windows, or over whole images, of each channel.
+"""Pooling kernels: each channel is reduced over windows or over whole images.
 
 for an output row, for an output, for a vector of channels
 acc = start;  for the taps inside the image: acc = combine(acc, x[tap, channels]);  y = finish(acc, taps)
@@ -19,7 +19,7 @@ from qmlir.lowering.value import Value
 
 
 class Reduction(abc.ABC):
-    """How elements become one: a frozen dataclass."""
+    """How a pool reduces elements to one result; implementations are frozen dataclasses."""
 
     @abc.abstractmethod
     def start(self, code: Code, lanes: int | None) -> Value:
@@ -27,16 +27,19 @@ class Reduction(abc.ABC):
 
     @abc.abstractmethod
     def combine(self, accumulator: Value, x: Value) -> Value:
-        """The accumulator with an element taken in."""
+        """Combines the accumulator with one more element."""
 
     @abc.abstractmethod
     def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
-        """The result from the accumulator, the number of elements inside the image (an index) and parameters."""
+        """Computes the result from the accumulator, the count of elements inside the image (an index) and parameters."""
 
 
 @dataclass(frozen=True)
 class Pool(Kernel):
-    """y[n, oh, ow, c] = finish(x over the window's taps inside the image). Buffers: x [N·H, W, C], y [N·OH, OW, C]."""
+    """y[n, oh, ow, c] = the reduction of x[n, …, c] over the window's positions (taps) inside the image.
+
+    Buffers: x [N·H, W, C], y [N·OH, OW, C].
+    """
 
     name: str
     window: Window
@@ -48,7 +51,7 @@ class Pool(Kernel):
 
     @property
     def items(self) -> int:
-        """Output rows."""
+        """The number of output rows of all images, over which the parallel loop runs."""
         return self.window.batch * self.window.output[0]
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -75,16 +78,16 @@ class Pool(Kernel):
 
 
 Taps: TypeAlias = tuple[Value, Value]
-"""A range [first, end) of a window's taps along an axis."""
+"""A range [first, end) of a window's taps (positions) along one axis."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a window, and what it sees.
+    """The position of one output, and of the window that it reads.
 
-    line, column    its row, counted through all images, and its column
-    image           its image's first row, counted through all images
-    top, left       row and column of the image where its window begins, perhaps outside
+    line, column    the output's row, counted through all images, and its column
+    image           the first row of the output's image, counted through all images
+    top, left       row and column of the image where the window begins; may lie outside the image
     rows, columns   the taps that lie inside the image
     """
 
@@ -99,7 +102,7 @@ class Output:
 
 @contextmanager
 def each_output(code: Code, window: Window, begin: Value, end: Value) -> Generator[Output]:
-    """Code that runs for each output of the output rows [begin, end)."""
+    """Opens loops over the outputs of the output rows [begin, end), and yields the current output."""
     with code.loop(begin, end, name="row") as line:
         top = line % window.output[0] * window.strides[0] - window.origin[0]
         rows = _inside(code, top, 0, window, window.padded_rows)
@@ -110,7 +113,7 @@ def each_output(code: Code, window: Window, begin: Value, end: Value) -> Generat
 
 
 def _inside(code: Code, first: Value, axis: int, window: Window, padded: bool) -> Taps:
-    """The range of taps along an axis that lie inside the image; empty ranges have equal ends."""
+    """The range of taps along an axis that lie inside the image; an empty range has equal bounds."""
     extent, dilation, size = window.extent[axis], window.dilations[axis], (window.height, window.width)[axis]
     if not padded:
         return code.index(0), code.index(extent)
@@ -121,7 +124,10 @@ def _inside(code: Code, first: Value, axis: int, window: Window, padded: bool) -
 
 @dataclass(frozen=True)
 class GlobalPool(Kernel):
-    """y[n, c] = finish(x[n, all pixels, c]). Buffers: x [N, pixels, C], parameters [C] each, y [N, C]."""
+    """y[n, c] = the reduction of x[n, :, c] over all pixels.
+
+    Buffers: x [N, pixels, C], the reduction's parameters [C] each, y [N, C].
+    """
 
     name: str
     shape: tuple[int, int, int]
@@ -168,7 +174,7 @@ def lower_global_pool(
     result: SSAValue,
     parameters: Sequence[Array] = (),
 ) -> None:
-    """Calls a kernel that pools x, [N, pixels, C] in `shape`, over all pixels, for the tensor `result`."""
+    """Calls a kernel that pools x over all pixels for the tensor `result`; `shape` is x's, [N, pixels, C]."""
     images, _, channels = shape
     y = state.allocate_result(result)
     buffers = [state.constant(p) for p in parameters]

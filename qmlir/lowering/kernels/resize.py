@@ -1,4 +1,4 @@
-"""Interpolation: every element by itself, its neighbours weighted along one axis inside the other."""
+"""Interpolation kernels: each element is a nested weighted sum of its neighbours, one sum along each resized axis."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,11 +16,15 @@ from qmlir.lowering.value import INDEX, Value
 
 @dataclass(frozen=True)
 class Resize(Kernel):
-    """y[o, …] = Σ over the taps of the last axis (Σ over those of the one before it (… x)).
+    """y[o, …] = Σ over the taps of the last axis (Σ over the taps of the axis before it (… x)).
 
-    name        of the operation
-    axes        in the order in which they are resized; buffers are x, then taps and weights of each, then y
-    zero_point  subtracted from integers, whose sums are i32; None of floats
+    Taps are the positions in x of the neighbours that an element of y is computed from. Buffers: x, then taps and
+    weights of each axis, then y.
+
+    name        the kernel's symbol
+    axes        the resized axes, in the order in which they are resized
+    zero_point  subtracted from integers, which are summed in i32; None for floats
+    widths      lanes of the vectors over the last dimension; empty for scalars
     """
 
     name: str
@@ -58,7 +62,10 @@ class Resize(Kernel):
         depth: int,
         lanes: int | None,
     ) -> Value:
-        """The element at `place` of what the first `depth` axes make of x, for the result's element at `result`."""
+        """The element at `place` of x after its first `depth` axes are resized.
+
+        `result` is the position in y of the element that is computed; it selects the taps and weights.
+        """
         if depth == 0:
             element = x.load(*place, lanes=lanes)
             return element if self.zero_point is None else element.to(i32) - self.zero_point
@@ -83,7 +90,10 @@ def lower_resize(
     y: SSAValue,
     zero_point: int | None = None,
 ) -> None:
-    """Calls the kernel for a tensor x and its result y; `tables` are axis, taps, weights in the sums' type."""
+    """Calls the kernel for a tensor x and its result y.
+
+    Each entry of `tables` is an axis, its taps, and its weights in the type of the sums.
+    """
     shape, result, place = merged_around(shape_of(x), shape_of(y), [axis for axis, _, _ in tables])
     buffer = state.allocate_result(y)
     if prod(result):
@@ -98,7 +108,11 @@ def lower_resize(
 def merged_around(
     shape: Sequence[int], result: Sequence[int], axes: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
-    """(shape, result, axes) in fewer dimensions: neighbours that are no axes, and have one size in both, are one."""
+    """Merges neighbouring dimensions that are not resized.
+
+    Returns:
+        The shape, the result's shape and the axes, all in the merged dimensions.
+    """
     sizes: list[tuple[int, int]] = []
     place: dict[int, int] = {}
     for axis, (before, after) in enumerate(zip(shape, result, strict=True)):

@@ -1,11 +1,11 @@
-"""Tiles of the input of a sliding window: copied to the stack, padded, in the type the arithmetic wants.
+"""Tiles: parts of a sliding window's input, copied to the stack, padded and converted for the kernel's arithmetic.
 
-An output row needs KH input rows. A tile holds the part of them that some neighbouring outputs of the row see:
+An output row needs KH input rows. A tile holds the part of these rows that some neighbouring outputs of the row read:
 
     tile[i, t·C' + c] = prepare(x[n, oh·s + i·d − top, ow0·s + t − left, c]), or 0 outside the image
 
-with C' ≥ C channels (zeros beyond C). What reads a tile needs no bounds, no zero points and no conversions; each
-element is prepared once a row of the window instead of once a tap and output channel.
+with C' ≥ C channels (zeros beyond C). Code that reads a tile needs no bounds checks, no zero points and no conversions.
+Each element is prepared once for each row of the window, instead of once for each window position and output channel.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,11 @@ from qmlir.lowering.value import Value
 
 @dataclass(frozen=True)
 class Window:
-    """The geometry of a window over [batch, height, width, channels]; pairs are (rows, columns)."""
+    """The geometry of a sliding window over an image [batch, height, width, channels]; pairs are (rows, columns).
+
+    extent      the window's size
+    output      the size of the output image
+    """
 
     batch: int
     height: int
@@ -52,14 +56,14 @@ class Window:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each output sees one input pixel, the one at its own place."""
+        """Whether each output reads only the input pixel at its own position."""
         return (self.extent, self.strides, self.origin) == ((1, 1), (1, 1), (0, 0)) and self.output == (
             self.height,
             self.width,
         )
 
     def flattened(self) -> "Window":
-        """A pointwise window over one row of all pixels; others unchanged."""
+        """A pointwise window as a window over one row of all pixels; any other window unchanged."""
         if not self.is_pointwise:
             return self
         pixels = self.batch * self.height * self.width
@@ -77,14 +81,14 @@ def window_of(op: WindowOp, x: Shape, y: Shape, extent: Sequence[int]) -> Window
 
 
 class Rows:
-    """Some rows of a buffer [rows, columns], from `first` on."""
+    """A view of a buffer [rows, columns] that starts at row `first`."""
 
     def __init__(self, buffer: Buffer, first: Value):
         self.buffer = buffer
         self.first = first
 
     def store(self, value: Value, row: Value, column: Value) -> None:
-        """As `Buffer.store`."""
+        """Stores a value at a row, counted from `first`, and a column, like `Buffer.store`."""
         self.buffer.store(value, self.first + row, column)
 
 
@@ -92,9 +96,9 @@ class Rows:
 class Tile:
     """How a window's input is cut into tiles.
 
-    outputs    outputs of a row that one tile serves
-    channels   C', channels of the tile
-    element    type of its elements
+    outputs    the outputs of a row that one tile serves
+    channels   C', the channels of the tile
+    element    the type of the tile's elements
     """
 
     window: Window
@@ -104,35 +108,35 @@ class Tile:
 
     @property
     def columns(self) -> int:
-        """Input columns in a tile."""
+        """The number of input columns in a tile."""
         window = self.window
         return (self.outputs - 1) * window.strides[1] + (window.extent[1] - 1) * window.dilations[1] + 1
 
     @property
     def per_row(self) -> int:
-        """Tiles that make up an output row."""
+        """The number of tiles that make up an output row."""
         return -(-self.window.output[1] // self.outputs)
 
     @property
     def items(self) -> int:
-        """Tiles in all: outputs rows of all images, times tiles of a row."""
+        """The number of tiles: output rows of all images times tiles of a row."""
         return self.window.batch * self.window.output[0] * self.per_row
 
     @property
     def size(self) -> int:
-        """Bytes of stack."""
+        """The bytes of stack that a tile takes."""
         assert is_integer(self.element) or isinstance(self.element, AnyFloat)
         bits = self.element.width.data if is_integer(self.element) else self.element.bitwidth
         return self.window.extent[0] * self.columns * self.channels * bits // 8
 
     def allocate(self, code: Code) -> Buffer:
-        """The tile's memory, [KH, columns · C']."""
+        """Allocates the tile's memory on the stack, [KH, columns · C']."""
         return code.stack((self.window.extent[0], self.columns * self.channels), self.element, "tile")
 
     def fill(self, code: Code, tile: Buffer | Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
         """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
 
-        `copy` writes the columns that lie inside the image; here the others become zeros.
+        `copy` writes the columns that lie inside the image; this function writes zeros to the other columns.
         """
         window, columns, channels = self.window, self.columns, self.channels
         left = first * window.strides[1] - window.origin[1]  # the input column of tile column 0
@@ -158,12 +162,12 @@ class Tile:
 
 
 Copy: TypeAlias = Callable[[Value, Value, Value, Value, Value], None]
-"""Copies columns of a tile's row: takes the row, the row of x [N·H, …], the column of x that is the tile's first, and
-the range [begin, end) of the tile's columns to write."""
+"""Copies columns of one row of a tile. Arguments: the tile's row, the row of x [N·H, …], the column of x at tile column
+0, and the range [begin, end) of the tile's columns to write."""
 
 
 def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Buffer | Rows, prepare: Callable[[Value], Value]) -> Copy:
-    """Copies all channels of x [N·H, W · C], adding zero channels where the tile has more."""
+    """A `Copy` of all channels of x [N·H, W · C]; adds zero channels if the tile has more channels than x."""
     channels, padded = tile.window.channels, tile.channels
 
     def run(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
@@ -190,9 +194,10 @@ def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Buffer | Rows, prepar
 
 
 def choose_tile(window: Window, channels: int, element: Attribute, multiple: int) -> Tile | None:
-    """The tile with the most outputs, a multiple of `multiple` where possible, that fits the stack; None if none does.
+    """The largest tile that fits the stack (`STACK_LIMIT`); None if even a tile of one output does not fit.
 
-    Tiles of a row are of even size, so that the last is not a small remainder.
+    The outputs of a row are divided evenly among its tiles, so that the last tile is not a small remainder. The number
+    of outputs of a tile is a multiple of `multiple` where possible.
     """
     width = window.output[1]
     smallest = Tile(window, 1, channels, element)
