@@ -31,7 +31,7 @@ class Reduction(abc.ABC):
 
     @abc.abstractmethod
     def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
-        """Computes the result from the accumulator, the count of elements inside the image (an index) and parameters."""
+        """Computes the result from the accumulator, the number of elements inside the image (an index), parameters."""
 
 
 @dataclass(frozen=True)

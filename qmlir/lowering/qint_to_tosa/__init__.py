@@ -1,1 +1,1 @@
-"""qint → tosa: a way out to TOSA's compilers and devices; one file per family of operations."""
+"""The export qint → tosa, for TOSA's compilers and devices; one file per family of operations."""

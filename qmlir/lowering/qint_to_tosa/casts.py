@@ -23,10 +23,10 @@ from qmlir.lowering.way_out import Array
 
 LARGEST = float(np.finfo(np.float32).max)
 SCALES = 2.0**-100, 2.0**100
-"""Scales whose reciprocals are normal numbers of f32, as are the quotients that matter."""
+"""Bounds of the scales: their reciprocals, and the quotients x / scale within the range, are normal f32 numbers."""
 
 STEPS = 256
-"""Values of 8 bits."""
+"""The number of 8-bit values."""
 
 
 def _quantize(code: TosaCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
@@ -49,11 +49,11 @@ def _quantize(code: TosaCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
 
 
 def _guess(code: TosaCode, type: UniformType, x: SSAValue) -> SSAValue:
-    """The stored integer that a computation in f32 yields, in i32."""
+    """The stored integer that a computation in f32 yields, as an i32 within the storage range."""
     reciprocals = (1 / np.array(type.scales)).astype(np.float32)
     zero_points = np.array(type.zero_points, np.int32)
     quotient = code.product(x, code.constant(_along(type, reciprocals, x)))
-    # Within a wide range first, so that the cast is of numbers that an i32 holds; then within that of the type.
+    # Clamp to a wide range first, so that i32 holds the numbers to cast; then clamp to the range of the type.
     bounded = code.cast(_clamped(code, quotient, -4.0 * STEPS, 4.0 * STEPS), i32)
     shifted = code.combine(ADD, bounded, code.constant(_along(type, zero_points, x)))
     return code.bounded(shifted, type.storage_min, type.storage_max)
@@ -65,7 +65,7 @@ def _clamped(code: TosaCode, x: SSAValue, low: float, high: float) -> SSAValue:
 
 
 def _thresholds(type: UniformType, channel: int, quantization: str) -> Array:
-    """For each q of the range, the least float32 that is stored as q or more, and one that nothing reaches."""
+    """For each q of the storage range, the least float32 that is quantized to q or more; the last entry is infinity."""
     scale, zero_point = type.scales[channel], type.zero_points[channel]
     low, high = type.storage_min, type.storage_max
     steps = np.arange(low + 1, high + 1)
@@ -95,13 +95,13 @@ def _dequantize(code: TosaCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
 
 
 def _place(code: TosaCode, type: UniformType, q: SSAValue, lowest: int, entries: int) -> SSAValue:
-    """Where a stored integer's entry is in a table that has so many for each channel, from the lowest integer on."""
+    """The table position of each stored integer; each channel has `entries` entries, the first for `lowest`."""
     starts = np.arange(len(type.scales), dtype=np.int32) * entries - lowest
     return code.combine(ADD, q, code.constant(_along(type, starts, q)))
 
 
 def _along(type: UniformType, values: Array, x: SSAValue) -> Array:
-    """One value for each channel, shaped to broadcast to a tensor."""
+    """Reshapes per-channel values so that they broadcast to a tensor along the quantized axis."""
     sizes = [1] * len(shape_of(x))
     if type.axis is not None:
         sizes[type.axis] = -1

@@ -1,6 +1,6 @@
-"""Convolutions, fully connected layers and matrix products of i8: i32 sums that include the bias.
+"""Export of int8 convolutions, fully connected layers and matrix products: i32 sums that include the bias.
 
-Of i16 TOSA sums in 48 bits, from which nothing leads back to an i32.
+Products of i16 are refused: TOSA accumulates them in 48 bits, and has no conversion from 48 bits to i32.
 """
 
 from math import prod
@@ -25,17 +25,23 @@ from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode, integers, is_byte
 
 
 def check_bytes(code: TosaCode, *operands: SSAValue) -> None:
-    """Refuses anything but i8."""
+    """Refuses operands that are not i8.
+
+    Raises:
+        LoweringError: An operand has another element type.
+    """
     if not all(map(is_byte, operands)):
         kinds = ", ".join(str(element_of(x)) for x in operands)
         code.refuse("sums products of i8 in tosa", got=kinds, remedy="quantize it with precision=int8")
 
 
 def centred_weights(code: TosaCode, op: WeightedOp, x: SSAValue, w: SSAValue) -> tuple[SSAValue, int]:
-    """The weights as i8 and their zero point: constants of 16 bits may be i8 less a number.
+    """The weights as i8, and their zero point.
+
+    Constant 16-bit weights whose values span at most 256 integers become i8 weights with a zero point.
 
     Raises:
-        LoweringError: They or the data are wider.
+        LoweringError: The weights cannot become i8, or the data are not i8.
     """
     if is_byte(x) and not is_byte(w) and isinstance(op.w.owner, ConstantOp):
         array = op.w.owner.value.array.astype(np.int64)
@@ -50,16 +56,19 @@ def centred_weights(code: TosaCode, op: WeightedOp, x: SSAValue, w: SSAValue) ->
 def fitted(
     code: TosaCode, op: WindowOp, x: SSAValue, window: tuple[int, int], number: int
 ) -> tuple[SSAValue, tuple[int, ...]]:
-    """The image and the padding whose last windows end where the image does, as TOSA asks for.
+    """Cuts an image and its padding so that the last windows end exactly where the padded image ends, as TOSA requires.
 
-    What no window reaches is taken from the padding after the image first, then from the image.
+    Rows and columns that no window reaches are removed from the padding after the image first, then from the image.
 
     Args:
-        code: Where to write.
-        op: The operation, for its window's geometry.
+        code: Receives the new operations.
+        op: The operation, which gives the window's geometry.
         x: The image, [N, H, W, C].
-        window: Rows and columns.
-        number: What the padding's elements are, should the image have to be padded explicitly.
+        window: The window's rows and columns.
+        number: The value of padding elements, in case the image has to be padded explicitly.
+
+    Returns:
+        The image, and the padding (top, bottom, left, right) that remains to be done.
     """
     top, bottom, left, right = op.padding_values()
     sizes, pads = list(shape_of(x)), [[top, bottom], [left, right]]
@@ -69,7 +78,7 @@ def fitted(
         excess = (sizes[i + 1] + sum(pads[i]) - span) % stride
         of_padding = min(excess, pads[i][1])
         pads[i][1] -= of_padding
-        if excess - of_padding >= sizes[i + 1]:  # the image lies in the excess: pad it first, so that some is left
+        if excess - of_padding >= sizes[i + 1]:  # the whole image would be cut: pad it first, so that something is left
             explicit[i], pads[i] = pads[i], [0, 0]
             sizes[i + 1] += sum(explicit[i])
         sizes[i + 1] -= excess - of_padding
@@ -88,7 +97,7 @@ def convolution(
     zero_point: int,
     weight_zero_point: int = 0,
 ) -> SSAValue:
-    """A convolution [N, H, W, C] of i8 with weights in TOSA's layout: i32 [N, OH, OW, O]."""
+    """Convolves an i8 image [N, H, W, C] with weights in TOSA's layout; yields i32 [N, OH, OW, O]."""
     rows, columns = shape_of(w)[:2] if kind is tosa.DepthwiseConv2DOp else shape_of(w)[1:3]
     image, pads = fitted(code, op, x, (rows, columns), zero_point)
     height, width = op.window_output(shape_of(x), (rows, columns))
@@ -106,7 +115,7 @@ def convolution(
 
 
 def _conv2d(code: TosaCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
-    """Each group by itself, as TOSA has none."""
+    """Writes one convolution for each group, as TOSA has no grouped convolutions."""
     w, weight_zero_point = centred_weights(code, op, x, w)
     count = op.group_count()
     inputs, outputs = shape_of(w)[3], shape_of(w)[0] // count
@@ -120,7 +129,7 @@ def _conv2d(code: TosaCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue 
 
 
 def _depthwise(code: TosaCode, op: DepthwiseConv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
-    """TOSA's weights are [KH, KW, C, m]; output channel o is (o div m, o mod m) in both."""
+    """Writes a depthwise convolution with TOSA's weights [KH, KW, C, m]; output channel o is (o div m, o mod m)."""
     w, weight_zero_point = centred_weights(code, op, x, w)
     channels = shape_of(x)[3]
     _, rows, columns, outputs = shape_of(w)
@@ -131,7 +140,7 @@ def _depthwise(code: TosaCode, op: DepthwiseConv2DOp, x: SSAValue, w: SSAValue, 
 def _fully_connected(
     code: TosaCode, op: FullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
-    """A convolution of images of one pixel."""
+    """Writes a fully connected layer as a convolution of images of one pixel."""
     w, weight_zero_point = centred_weights(code, op, x, w)
     (batch, inputs), (outputs, _) = shape_of(x), shape_of(w)
     operands = [
@@ -154,7 +163,7 @@ def _fully_connected(
 def _saturating(
     code: TosaCode, op: SaturatingFullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
-    """One product of matrices [N, 2] and [2, O] for each pair of neighbours, their saturation, and the sum over all."""
+    """Writes a matrix product [N, 2] · [2, O] for each pair of neighbouring channels, saturates it, and sums all."""
     (batch, inputs), outputs = shape_of(x), shape_of(w)[0]
     odd, pairs = inputs % 2, (inputs + 1) // 2
     x, w = (code.padded(matrix, [0, 0], [0, odd], 0) for matrix in (x, w))
@@ -167,7 +176,7 @@ def _saturating(
 
 
 def _matmul(code: TosaCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """On batches in one dimension, each repeated as the other needs it."""
+    """Writes a matrix product with all batches in one dimension; operands are repeated where they broadcast."""
     check_bytes(code, lhs, rhs)
     *batch, m, n = shape_of(op.acc)
     matrices: list[SSAValue] = []

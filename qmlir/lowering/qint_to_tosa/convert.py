@@ -1,10 +1,13 @@
-"""`qint-to-tosa`: an integer network in TOSA 1.0, for the compilers and devices that take it.
+"""`qint-to-tosa`: exports an integer network to TOSA 1.0 or 0.80, for compilers and devices that read TOSA.
 
 Enters: qint, the data movement of nn, constants, and casts of `quant` where the integers meet floats. Leaves: the same
-functions in `func` and `tosa` only, with plain integers where quantized types were; names and decisions are gone, as
-upstream knows no such attributes. What runs the result as TOSA specifies it gets `evaluate`'s bits; what TOSA cannot
-say exactly is refused: contracts other than single, shift and double, sums of products of i16, computed indices and
-other elements of 64 bits, float islands.
+functions in `func` and `tosa` only, with plain integers in place of quantized types. Names and quantization decisions
+are dropped, as upstream has no such attributes. A tool that executes the result as TOSA specifies it computes the same
+bits as `evaluate`.
+
+The pass refuses operations that TOSA cannot express exactly: rounding contracts other than single, shift and double
+(and upup where it rounds once), sums of products of i16, computed indices and other elements of 64 bits, and float
+subgraphs (islands).
 """
 
 from collections.abc import Mapping
@@ -51,7 +54,7 @@ RULES: Mapping[type[Operation], Rule] = {
 
 @dataclass(frozen=True)
 class QIntToTosaPass(ModulePass):
-    """Rewrites integer networks to tosa, for upstream's tools.
+    """Exports an integer network to tosa, for upstream's tools.
 
     ```mlir
     %y = qint.requantize %x {multiplier = array<i32: 1500000000>, shift = array<i32: -4>, contract = "single",

@@ -1,11 +1,11 @@
-"""Integer sums and products of two tensors, in i32.
+"""Export of integer sums and products of two tensors, in i32.
 
-A sum needs more: (a·m + b·n + 2^(s−1)) >> s has 40 bits and more before the shift. Both multipliers are cut at bit k,
+A sum (a·m + b·n + 2^(s−1)) >> s has 40 bits and more before the shift. Both multipliers are therefore split at bit k,
 m = m'·2^k + m", so that the sums of the high parts H and of the low parts L fit in i32. As floors nest,
 
     (H·2^k + L + 2^(s−1)) >> s  =  (H + (L >> k) + 2^(s−k−1)) >> (s−k)        for 0 ≤ k < s
 
-exactly, and the last shift is one that rounds half up.
+exactly. The last shift rounds half up.
 """
 
 from xdsl.dialects.builtin import i32
@@ -18,7 +18,7 @@ from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode
 
 MOST = (1 << 31) - 1
 LARGEST_SHIFT = 31
-"""Of `tosa.arithmetic_right_shift`."""
+"""The largest shift of `tosa.arithmetic_right_shift`, in bits."""
 
 
 def centred(code: TosaCode, x: SSAValue, zero_point: int) -> SSAValue:
@@ -27,7 +27,7 @@ def centred(code: TosaCode, x: SSAValue, zero_point: int) -> SSAValue:
 
 
 def _cut(op: AddOp) -> int | None:
-    """The bit k at which the multipliers may be cut; None if there is none."""
+    """The bit k at which the multipliers may be split; None if no split fits i32."""
     shift = op.shift.value.data
     largest = [
         largest_difference(x, zero_point.value.data)

@@ -1,7 +1,8 @@
-"""Slices, and elements read from or written to places that are given by indices.
+"""Export of slices, gathers and scatters.
 
-TOSA's slices take neighbours, so steps are taken by a dimension of their own; its gather reads rows of one list by i32
-indices inside it, and its scatter leaves open what two updates of one row do, so that one is composed.
+TOSA's slices have no strides, so a strided slice is composed: the dimension is split, and the first element of each
+part is taken. TOSA's gather reads rows of a list by i32 indices, which must lie inside the list. TOSA's scatter does
+not define what two updates of the same row do, so a scatter is composed from gathers and comparisons.
 """
 
 from collections.abc import Sequence
@@ -19,11 +20,11 @@ from qmlir.dialects.tosa.reduction import ReduceMaxOp
 from qmlir.lowering.qint_to_tosa.tensors import ADD, EQUAL, GREATER_EQUAL, TosaCode
 
 MOST_PAIRS = 1 << 24
-"""How many pairs of a row and an update a scatter may compare, each in 4 bytes."""
+"""The most (row, update) pairs that a scatter may compare; each pair takes 4 bytes."""
 
 
 def _slice(code: TosaCode, op: SliceOp, x: SSAValue) -> SSAValue:
-    """Dimensions that step back are reversed first, and then step forward."""
+    """Writes a slice; dimensions with a negative stride are reversed first, and then sliced with a positive stride."""
     steps = op.steps()
     for axis, (offset, size, stride) in enumerate(steps):
         if stride < 0 and size > 1:
@@ -35,7 +36,7 @@ def _slice(code: TosaCode, op: SliceOp, x: SSAValue) -> SSAValue:
 
 
 def _every(code: TosaCode, x: SSAValue, axis: int, step: int) -> SSAValue:
-    """Each `step`-th element along an axis, from the first to the last: the first of [size, step]."""
+    """Takes each `step`-th element along an axis: reshapes the axis to [size, step] and takes the first column."""
     if step == 1 or shape_of(x)[axis] == 1:
         return x
     before, (length, *after) = shape_of(x)[:axis], shape_of(x)[axis:]
@@ -59,7 +60,7 @@ def _gather_nd(code: TosaCode, op: GatherNDOp, x: SSAValue, indices: SSAValue) -
 
 
 def _scatter_nd(code: TosaCode, op: ScatterNDOp, x: SSAValue, updates: SSAValue, indices: SSAValue) -> SSAValue:
-    """The number of the last update that names each row, or −1, as a maximum over all; then the rows of these."""
+    """Writes a scatter: a maximum finds for each row the last update that names it, or −1; then rows are selected."""
     depth = shape_of(indices)[-1]
     rows, at = _rows(code, x, depth), _flat(code, op.indices, indices, shape_of(x))
     (_, places, width), (_, count) = shape_of(rows), shape_of(at)
@@ -79,13 +80,13 @@ def _scatter_nd(code: TosaCode, op: ScatterNDOp, x: SSAValue, updates: SSAValue,
 
 
 def _rows(code: TosaCode, x: SSAValue, depth: int) -> SSAValue:
-    """A tensor as one list of the rows that indices of so many dimensions name: [1, K, C]."""
+    """Reshapes a tensor to the list of rows [1, K, C] that indices into its first `depth` dimensions select."""
     shape = shape_of(x)
     return code.reshape(x, (1, prod(shape[:depth]), prod(shape[depth:])))
 
 
 def _flat(code: TosaCode, source: SSAValue, indices: SSAValue, sizes: Sequence[int]) -> SSAValue:
-    """Indices […, k] as places in the list of rows: [1, W]."""
+    """Converts indices […, k] to positions in the list of rows, [1, W]."""
     *listed, depth = shape_of(indices)
     inside = code.reshape(_inside(code, source, indices, sizes[:depth]), (prod(listed), depth))
     steps = np.array([prod(sizes[d + 1 : depth]) for d in range(depth)], np.int32)
@@ -93,13 +94,16 @@ def _flat(code: TosaCode, source: SSAValue, indices: SSAValue, sizes: Sequence[i
 
 
 def _inside(code: TosaCode, source: SSAValue, indices: SSAValue, sizes: Sequence[int]) -> SSAValue:
-    """Indices as i32 places: negative ones from the end, what lies outside at the border.
+    """Converts indices to i32 positions: negative indices count from the end, indices outside move to the border.
 
     Args:
-        code: Where to write.
-        source: The indices before they were lowered: of constant ones the places are known.
-        indices: As they were lowered.
-        sizes: The dimensions that they name, one or as many as the last dimension of the indices.
+        code: Receives the new operations.
+        source: The indices before they were lowered; positions of constant indices are computed here.
+        indices: The lowered indices.
+        sizes: The sizes of the dimensions that the indices refer to: one size, or one for each column of the indices.
+
+    Raises:
+        LoweringError: The indices are computed, and are not i32.
     """
     if isinstance(source.owner, ConstantOp):
         return code.constant(places(source.owner.value.array, np.array(sizes)).astype(np.int32))

@@ -1,4 +1,4 @@
-"""Tables: `tosa.table` from i8 to i8 and between the knots of i16, a gather from or to wider integers."""
+"""Export of table lookups: `tosa.table` for i8 to i8 and for interpolated i16 tables, a gather for all others."""
 
 import numpy as np
 from xdsl.dialects.builtin import i16, i32
@@ -18,7 +18,7 @@ def _lookup(code: TosaCode, op: LookupOp, x: SSAValue) -> SSAValue:
 
 
 def _interpolated_lookup(code: TosaCode, op: InterpolatedLookupOp, x: SSAValue) -> SSAValue:
-    """`tosa.table` leaves seven bits behind the point."""
+    """Writes an interpolated lookup; the results of `tosa.table` have seven fractional bits, which are rounded off."""
     knots = op.table.array
     steepest = int(np.abs(np.diff(knots.astype(np.int64))).max())
     if steepest >= 1 << 15:

@@ -1,4 +1,4 @@
-"""Integers divided by sums of their neighbours or by their roots: not written in tosa."""
+"""Softmax, log-softmax and L2 normalization, which need 64-bit integers: refused, as TOSA has none."""
 
 from typing import NoReturn
 

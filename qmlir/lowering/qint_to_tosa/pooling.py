@@ -1,8 +1,9 @@
-"""Integer pools.
+"""Export of integer pools.
 
-TOSA's `avg_pool2d` rounds by a reciprocal, ours half away from zero: sums are a depthwise convolution with ones, and
-the mean is a division of integers. Its `max_pool2d` has no dilation and less padding than a window has: where that does
-not do, the windows' elements are gathered side by side first.
+TOSA's `avg_pool2d` multiplies by a rounded reciprocal, while ours rounds half away from zero. An average pool is
+therefore a depthwise convolution with ones and an integer division. TOSA's `max_pool2d` has no dilation, and its
+padding must be smaller than the window. If an operation exceeds these limits, the elements of all windows are first
+gathered side by side.
 """
 
 import numpy as np
@@ -38,7 +39,7 @@ def _max_pool(code: TosaCode, op: MaxPool2DOp, x: SSAValue) -> SSAValue:
 
 
 def _side_by_side(code: TosaCode, op: MaxPool2DOp, x: SSAValue, number: int) -> SSAValue:
-    """The elements of all windows, none of which overlap: [N, OH · KH, OW · KW, C]."""
+    """Gathers the elements of all windows side by side, without overlap: [N, OH · KH, OW · KW, C]."""
     top, bottom, left, right = op.padding_values()
     image = code.padded(x, [0, top, left, 0], [0, bottom, right, 0], number)
     batch, height, width, channels = shape_of(image)
@@ -56,10 +57,10 @@ def _side_by_side(code: TosaCode, op: MaxPool2DOp, x: SSAValue, number: int) -> 
 
 
 def _average_pool(code: TosaCode, op: AveragePool2DOp, x: SSAValue) -> SSAValue:
-    """(total ± count / 2) / count − offset, with the sign of the total of x + offset, truncated toward zero.
+    """Writes (total ± count / 2) / count − offset, truncated toward zero, where total sums x + offset.
 
-    Padding that counts holds `fill`: each element is summed as x − fill, of which padding has none, and the window's
-    size times `fill` is the bias.
+    The sign of ± is that of the total. Padding that is counted has the value `fill`: the convolution sums x − fill, to
+    which padding contributes 0, and its bias is the window's size times `fill`.
     """
     check_bytes(code, x)
     fill = op.zero_point.value.data if bool(op.count_include_pad) else 0

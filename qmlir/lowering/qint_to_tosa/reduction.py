@@ -1,4 +1,4 @@
-"""The greatest and the least of signed integers along some axes, one axis after another."""
+"""Export of maxima and minima of signed integers along axes, one axis after another."""
 
 from xdsl.dialects.builtin import IntegerAttr, Signedness, i32
 from xdsl.ir import SSAValue

@@ -1,14 +1,14 @@
-"""From accumulators to narrow integers: `tosa.rescale`, for the contracts that its two roundings are.
+"""Export of requantization as `tosa.rescale`, for the contracts that equal one of its two rounding modes.
 
-With a shift of n = 31 − s bits and p = a · multiplier, it computes
+With a shift of n = 31 − s bits and p = a · multiplier, `tosa.rescale` computes
 
     SINGLE_ROUND   (p + 2^(n−1)) >> n                    which is `single`, and `shift`
     DOUBLE_ROUND   (p + 2^(n−1) ± 2^30) >> n for n > 31   + where a ≥ 0: which is `double`. Half up at bit 31, then half
                    (p + 2^(n−1)) >> n        else         away at the rest: floor(floor((p + 2^30) / 2^31) + …) is one
                                                           floor of the sum, and below 0 half away is half up less one.
 
-`upup` is neither below zero, unless no bits are left for its second step. n lies in [2, 62] and |a| below 2^(n−1): what
-goes beyond is bounded first, where the clamp at the end hides it.
+Below zero, `upup` equals neither mode, unless no bits are left for its second step. `tosa.rescale` requires n in
+[2, 62] and |a| below 2^(n−1). Accumulators beyond that are bounded first, if the final clamp hides the difference.
 """
 
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ ROUNDINGS: Mapping[str, RoundingMode] = {
     "shift": RoundingMode.SINGLE_ROUND,
     "double": RoundingMode.DOUBLE_ROUND,
 }
-"""Contract → the rounding of `tosa.rescale` that it is."""
+"""Contract → the rounding mode of `tosa.rescale` that equals it."""
 
 ONE_STEP = {"upup": RoundingMode.SINGLE_ROUND}
-"""The same for contracts whose second step, and so whose difference, is only there where the shift is negative."""
+"""The same for contracts that equal a rounding mode only if no shift is negative, so that they round once."""
 
 HIDDEN = 1 << 27
-"""What a bounded accumulator comes out above: (2^(n−1) − 1) · 2^29 >> n, and more."""
+"""A bounded accumulator is rescaled to a magnitude of at least this: (2^(n−1) − 1) · 2^29 >> n."""
 
 
 def narrowed(code: TosaCode, op: NarrowingOp, value: SSAValue) -> SSAValue:
@@ -59,7 +59,7 @@ def _requantize(code: TosaCode, op: RequantizeOp, x: SSAValue) -> SSAValue:
     elif element_of(x) == i32 and zero_point:
         code.refuse("takes no zero point off an i32 in tosa", got=str(zero_point), remedy="subtract it before")
     x = _within_reach(code, op, x, bits)
-    # What `rescale` itself can add and saturate to.
+    # Whether `rescale` itself can add the zero point and saturate to the result's type.
     direct = (element_of(op.y) == i8 and -128 <= op.zero_point.value.data <= 127) or (
         element_of(op.y) == i16 and not op.zero_point.value.data
     )
@@ -97,7 +97,11 @@ def _rounding(code: TosaCode, op: RequantizeOp, shift: np.ndarray) -> RoundingMo
 
 
 def _within_reach(code: TosaCode, op: RequantizeOp, x: SSAValue, bits: np.ndarray) -> SSAValue:
-    """The accumulators, bounded to what `rescale` is defined for where they may be beyond it."""
+    """The accumulators, bounded to the range for which `rescale` is defined if they may exceed it.
+
+    Raises:
+        LoweringError: The accumulators may exceed the range, and the result would show the bound.
+    """
     width = width_of(op.x)
     largest = 1 << 31 if width == 32 else largest_difference(op.x, op.input_zero_point.value.data)
     limits = np.int64(1) << bits - 1
@@ -118,7 +122,7 @@ def _within_reach(code: TosaCode, op: RequantizeOp, x: SSAValue, bits: np.ndarra
 
 
 def _clamped(code: TosaCode, op: RequantizeOp, y: SSAValue) -> SSAValue:
-    """The saturated result within the operation's bounds."""
+    """Clamps the saturated result to the operation's bounds."""
     element = IntegerType(width_of(op.y))
     half = 1 << element.width.data - 1
     low, high = op.lower.value.data, op.upper.value.data

@@ -1,4 +1,4 @@
-"""Integer interpolation: along each axis the taps side by side, each times its weight, and their sums; in i32."""
+"""Export of integer interpolation in i32: along each axis, neighbours (taps) are gathered, weighted and summed."""
 
 from math import prod
 

@@ -1,4 +1,4 @@
-"""Constants and data movement: of any element type; quantized elements are their stored integers."""
+"""Export of constants and data movement, for any element type; quantized elements become their stored integers."""
 
 from xdsl.ir import SSAValue
 

@@ -1,8 +1,8 @@
-"""Writing tosa: what several rules need, each a method that appends operations and returns the result.
+"""The builder of tosa operations: methods that several rules share; each appends operations and returns the result.
 
-TOSA computes on whole tensors of one rank, and knows integers of 8, 16 and 32 bits. What has no operation of its own is
-composed here and in the rules from operations that are exact; those that round by themselves, such as `avg_pool2d`, are
-not used. Shapes, zero points and padding are operands, as in TOSA 1.0.
+TOSA's operations take whole tensors of equal rank, with integers of 8, 16 and 32 bits. Computations that TOSA has no
+operation for are composed, here and in the rules, from exact operations. Operations that round in their own way, such
+as `avg_pool2d`, are not used. Shapes, zero points and padding are operands, as in TOSA 1.0.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ ADD, SUB, INTDIV, EQUAL, GREATER_EQUAL = (
 
 
 WIDE: tuple[Attribute, ...] = (i64, f64, IntegerType(64, Signedness.UNSIGNED))
-"""Elements that TOSA 1.0 has no operations on."""
+"""Element types that TOSA 1.0 has no operations on."""
 
 
 def integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
@@ -49,10 +49,10 @@ def integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
 
 
 class TosaCode(BodyCode):
-    """A function body under construction, of tosa.
+    """A function body of tosa operations under construction.
 
     Raises:
-        LoweringError: A tensor of the operation that is being lowered has no elements, or makes elements of 64 bits.
+        LoweringError: The operation being lowered has a tensor without elements, or a result with 64-bit elements.
     """
 
     def __init__(self, block: Block, source: Operation):
@@ -75,26 +75,26 @@ class TosaCode(BodyCode):
         shape: Sequence[int],
         properties: dict[str, Attribute] | None = None,
     ) -> SSAValue:
-        """Appends an operation whose result has an element type and a shape."""
+        """Appends an operation, given the element type and the shape of its result; returns the result."""
         result = TensorType(element, shape)
         return self.add(kind.build(operands=operands, properties=properties or {}, result_types=[result]))
 
     # -- constants ---------------------------------------------------------------------------------------------------
 
     def constant(self, array: Array) -> SSAValue:
-        """A constant tensor; unsigned integers become signless ones of the same bits."""
+        """A constant tensor; unsigned integers become signless integers of the same bits."""
         values = self.dense(array)
         return self.add(shape.ConstOp.build(properties={"values": values}, result_types=[values.type]))
 
     def number(self, value: float, like: SSAValue) -> SSAValue:
-        """A constant of one element that broadcasts to a tensor, of its rank and element type."""
+        """A constant of one element that broadcasts to the tensor `like`: it has the same rank and element type."""
         return self.constant(np.full([1] * len(shape_of(like)), value, dtype_of(element_of(like))))
 
     def zero_point(self, value: int, element: Attribute) -> SSAValue:
-        """A zero point as an operand.
+        """A zero point as a constant operand.
 
         Raises:
-            LoweringError: It is no value of the element type.
+            LoweringError: The element type cannot hold the zero point.
         """
         bits = cast(IntegerType, element).width.data
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -104,7 +104,7 @@ class TosaCode(BodyCode):
         return self.constant(np.array([value], f"i{bits // 8}"))
 
     def shape(self, numbers: Sequence[int]) -> SSAValue:
-        """A constant shape."""
+        """A constant of type `!tosa.shape`."""
         values = DenseIntOrFPElementsAttr.from_list(TensorType(IndexType(), [len(numbers)]), list(numbers))
         result = ShapeType.of(len(numbers))
         return self.add(shape.ConstShapeOp.build(properties={"values": values}, result_types=[result]))
@@ -112,16 +112,16 @@ class TosaCode(BodyCode):
     # -- computation -------------------------------------------------------------------------------------------------
 
     def cast(self, x: SSAValue, element: Attribute) -> SSAValue:
-        """The same numbers in another type."""
+        """Converts a tensor to another element type."""
         return x if element_of(x) == element else self.op(elementwise.CastOp, [x], element, shape_of(x))
 
     def combine(self, kind: type[TosaOp], *operands: SSAValue, element: Attribute | None = None) -> SSAValue:
-        """An elementwise operation on tensors that broadcast as numpy's do."""
+        """An elementwise operation on tensors that broadcast like numpy arrays."""
         aligned, sizes = self._aligned(operands)
         return self.op(kind, aligned, element or element_of(operands[-1]), sizes)
 
     def _aligned(self, operands: Sequence[SSAValue]) -> tuple[list[SSAValue], tuple[int, ...]]:
-        """Tensors as ones of the same rank, and the shape they broadcast to."""
+        """Reshapes tensors to the same rank; returns them and the shape that they broadcast to."""
         shapes = [shape_of(x) for x in operands]
         rank = max(map(len, shapes))
         aligned = [self.reshape(x, (*[1] * (rank - len(s)), *s)) for x, s in zip(operands, shapes, strict=True)]
@@ -136,12 +136,12 @@ class TosaCode(BodyCode):
         return self.combine(SUB, x, self.number(number, x)) if number else x
 
     def product(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """a · b of one element type; of i32 it must not overflow."""
+        """a · b, both of one element type; products of i32 must not overflow."""
         factors, sizes = self._aligned([a, b])
         return self.op(elementwise.MulOp, [*factors, self.constant(np.zeros(1, np.int8))], element_of(a), sizes)
 
     def shifted(self, x: SSAValue, bits: int, *, rounded: bool = False) -> SSAValue:
-        """x · 2^−bits, rounded down, or to nearest and halves up."""
+        """x · 2^−bits, rounded down, or half up if `rounded`."""
         if not bits:
             return x
         properties: dict[str, Attribute] = {"round": BoolAttr.from_bool(rounded)}
@@ -149,27 +149,27 @@ class TosaCode(BodyCode):
         return self.op(elementwise.ArithmeticRightShiftOp, operands, element_of(x), shape_of(x), properties)
 
     def bounded(self, x: SSAValue, low: SSAValue | int, high: SSAValue | int) -> SSAValue:
-        """min(max(x, low), high); on i32, for which TOSA has no clamp."""
+        """min(max(x, low), high) on i32 too, for which TOSA has no clamp."""
         for kind, bound in ((elementwise.MaximumOp, low), (elementwise.MinimumOp, high)):
             x = self.combine(kind, x, self.number(bound, x) if isinstance(bound, int) else bound)
         return x
 
     def chosen(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-        """a where the condition holds, b elsewhere."""
+        """a where the condition is true, b elsewhere."""
         return self.combine(elementwise.SelectOp, condition, a, b)
 
     def compared(self, kind: type[TosaOp], a: SSAValue, b: SSAValue) -> SSAValue:
-        """A comparison's truth values."""
+        """A comparison, which yields a tensor of i1."""
         return self.combine(kind, a, b, element=i1)
 
     def summed(self, x: SSAValue, axis: int) -> SSAValue:
-        """The sum along an axis, which keeps a length of 1."""
+        """The sum along an axis, which becomes a dimension of size 1."""
         sizes = list(shape_of(x))
         sizes[axis] = 1
         return self.op(reduction.ReduceSumOp, [x], element_of(x), sizes, {"axis": IntegerAttr(axis, i32)})
 
     def table(self, entries: Array) -> SSAValue:
-        """A 1-D array to look up in."""
+        """A 1-D array as a constant table for `looked_up`."""
         return self.constant(entries.reshape(1, -1, 1))
 
     def looked_up(self, table: SSAValue, index: SSAValue) -> SSAValue:
@@ -181,7 +181,7 @@ class TosaCode(BodyCode):
     # -- movement ----------------------------------------------------------------------------------------------------
 
     def reshape(self, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
-        """The same elements in row-major order under another shape, one size of which may be −1."""
+        """Reshapes a tensor in row-major order; one size may be −1, and is then computed."""
         have = shape_of(x)
         if -1 in sizes:
             rest = int(np.prod([s for s in sizes if s != -1]))
@@ -191,7 +191,7 @@ class TosaCode(BodyCode):
         return self.op(shape.ReshapeOp, [x, self.shape(sizes)], element_of(x), sizes)
 
     def padded(self, x: SSAValue, low: Sequence[int], high: Sequence[int], number: int | Array) -> SSAValue:
-        """`x` with `low` elements before and `high` after it along each dimension."""
+        """Pads `x` with `number`: `low` elements before and `high` elements after it along each dimension."""
         if not any([*low, *high]):
             return x
         sizes = [a + size + b for a, size, b in zip(low, shape_of(x), high, strict=True)]
@@ -205,7 +205,7 @@ class TosaCode(BodyCode):
         return self._slice(x, [0] * len(sizes), sizes)
 
     def part(self, x: SSAValue, axis: int, start: int, count: int) -> SSAValue:
-        """`count` neighbours of `x` along an axis."""
+        """`count` consecutive elements of `x` along an axis, from `start` on."""
         sizes = [count if d == axis else size for d, size in enumerate(shape_of(x))]
         return self._slice(x, [start if d == axis else 0 for d in range(len(sizes))], sizes)
 
@@ -215,14 +215,14 @@ class TosaCode(BodyCode):
         return self.op(shape.SliceOp, [x, self.shape(start), self.shape(sizes)], element_of(x), sizes)
 
     def repeated(self, x: SSAValue, times: Sequence[int]) -> SSAValue:
-        """Copies of `x` along each dimension."""
+        """`x` tiled `times` along each dimension."""
         if all(n == 1 for n in times):
             return x
         sizes = [size * n for size, n in zip(shape_of(x), times, strict=True)]
         return self.op(shape.TileOp, [x, self.shape(times)], element_of(x), sizes)
 
     def side_by_side(self, tensors: Sequence[SSAValue], axis: int) -> SSAValue:
-        """Tensors one after another along an axis."""
+        """Concatenates tensors along an axis."""
         if len(tensors) == 1:
             return tensors[0]
         sizes = list(shape_of(tensors[0]))
@@ -230,19 +230,23 @@ class TosaCode(BodyCode):
         return self.op(shape.ConcatOp, [list(tensors)], element_of(tensors[0]), sizes, {"axis": IntegerAttr(axis, i32)})
 
     def transposed(self, x: SSAValue, permutation: Sequence[int]) -> SSAValue:
-        """Dimension i of the result is dimension permutation[i] of `x`."""
+        """Transposes `x`: dimension i of the result is dimension permutation[i] of `x`."""
         properties: dict[str, Attribute] = {"perms": DenseArrayBase.from_list(i32, list(permutation))}
         sizes = [shape_of(x)[p] for p in permutation]
         return self.op(shape.TransposeOp, [x], element_of(x), sizes, properties)
 
     def spread(self, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
-        """`x` repeated to a shape that it broadcasts to."""
+        """Broadcasts `x` to a shape."""
         own = (*[1] * (len(sizes) - len(shape_of(x))), *shape_of(x))
         times = [to // size for to, size in zip(sizes, own, strict=True)]
         return self.repeated(self.reshape(x, own), times)
 
     def rows_at(self, rows: SSAValue, places: SSAValue) -> SSAValue:
-        """Rows of each of N lists [N, K, C] at i32 places [1, W], the same in each: [N, W, C]."""
+        """Gathers rows from N lists [N, K, C] at i32 positions [1, W], the same positions in each list: [N, W, C].
+
+        Raises:
+            LoweringError: The rows are i1.
+        """
         if element_of(rows) == i1:
             self.refuse("gathers no truth values in tosa", got=str(rows.type), remedy="use i8")
         lists, _, width = shape_of(rows)

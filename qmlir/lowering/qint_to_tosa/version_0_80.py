@@ -1,10 +1,11 @@
-"""TOSA 1.0 as 0.80, which LLVM up to 19 has: what are operands in one are attributes in the other.
+"""Conversion of TOSA 1.0 to TOSA 0.80, which LLVM up to 19 has: some operands become attributes.
 
-Both say the same of integers; only the spelling differs, and that for a dozen of the operations written here: the table
-`SPELLINGS`. The others stay as they are. As the dialect registered here is 1.0, what leaves is of no registered
-operation, and only another tool can verify it.
+Integer operations mean the same in both versions. Only the syntax (spelling) of a dozen operations differs: the table
+`SPELLINGS` lists them. The other operations only lose their registered class. The dialect registered here is 1.0, so
+the results are unregistered operations, and only another tool can verify them.
 
-Enters: functions in `tosa` 1.0, shapes, zero points, scales and padding constant. Leaves: the same in 0.80.
+Enters: functions in `tosa` 1.0 whose shapes, zero points, scales and padding are constants. Leaves: the same functions
+in 0.80.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +40,7 @@ Attributes = dict[str, Attribute]
 
 @dataclass
 class Spelling:
-    """How 0.80 writes an operation: its operands and attributes, and its name where that changed."""
+    """An operation in TOSA 0.80: its operands and attributes, and its name if that differs from 1.0."""
 
     operands: Sequence[SSAValue]
     attributes: Attributes
@@ -47,7 +48,7 @@ class Spelling:
 
 
 def _numbers(value: SSAValue) -> list[int]:
-    """The numbers in a constant."""
+    """The integers in a constant."""
     values = constant_value(value)
     assert isinstance(values, DenseIntOrFPElementsAttr)
     return [int(v) for v in values.get_values()]
@@ -65,7 +66,7 @@ def _quantization(kind: str, **zero_points: SSAValue) -> Attributes:
 
 
 def _constant(before: Operation, numbers: Sequence[int], shape: Sequence[int], element: Any) -> SSAValue:
-    """A new constant, already in 0.80."""
+    """Inserts a constant in the syntax of 0.80 before an operation."""
     values = DenseIntOrFPElementsAttr.from_list(TensorType(element, shape), list(numbers))
     made = UnregisteredOp.with_name("tosa.const").create(result_types=[values.type], attributes={"value": values})
     made.location = before.location
@@ -106,7 +107,7 @@ def _mul(op: elementwise.MulOp) -> Spelling:
 
 
 def _clamp(op: elementwise.ClampOp) -> Spelling:
-    """One pair of bounds for integers and one for floats, of which the other is not looked at."""
+    """A clamp with a pair of integer bounds and a pair of float bounds; TOSA ignores the pair of the other type."""
     low, high = op.min_val.value.data, op.max_val.value.data
     real = isinstance(op.min_val, FloatAttr)
     attributes: Attributes = {
@@ -141,7 +142,7 @@ def _pad(op: shape.PadOp) -> Spelling:
 
 
 def _scalar(before: Operation, constant: SSAValue) -> SSAValue:
-    """A constant of one element without dimensions."""
+    """A constant of one element as a constant of rank 0."""
     values = constant_value(constant)
     assert isinstance(values, DenseIntOrFPElementsAttr)
     return _constant(before, values.get_values(), [], element_of(constant))
@@ -167,18 +168,18 @@ SPELLINGS: Mapping[type[Operation], Callable[[Any], Spelling]] = {
     shape.PadOp: _pad,
     shape.TransposeOp: _transpose,
 }
-"""Operation of 1.0 → what 0.80 writes in its place."""
+"""Operation class of 1.0 → function that gives its form in 0.80."""
 
 
 def respell(module: ModuleOp) -> None:
-    """Rewrites what `qint-to-tosa` wrote, in place."""
+    """Rewrites a module of TOSA 1.0, as `qint-to-tosa` writes it, to 0.80 in place."""
     for function in module.body.block.ops:
         for block in function.regions[0].blocks if function.regions else ():
             _respell_block(block)
 
 
 def _respell_block(block: Block) -> None:
-    # Users come before what they use, so that a constant is still one when it is read, and goes when nobody needs it.
+    # Visit users before their operands: a constant is still readable when a user needs it, and is erased afterwards.
     for op in reversed(list(block.ops)):
         if not isinstance(op, TosaOp):
             continue
