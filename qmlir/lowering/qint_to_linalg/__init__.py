@@ -1,1 +1,1 @@
-"""qint → linalg, arith, tensor and math: a way out to upstream's tools; one file per family of operations."""
+"""The export qint → linalg, arith, tensor and math, for upstream's tools; one file per family of operations."""

@@ -1,6 +1,6 @@
-"""quant.qcast, quant.dcast and quant.scast at the edges of the integer part, per tensor and per axis, in f64.
+"""Export of quant.qcast, quant.dcast and quant.scast, per tensor and per axis, in f64.
 
-Unlike upstream's `lower-quant-ops`, a quantization rounds to nearest, as ours does everywhere (quant/numerics.py).
+Unlike upstream's `lower-quant-ops`, the quantizing cast rounds to nearest, as everywhere in qmlir (quant/numerics.py).
 """
 
 import numpy as np
@@ -18,13 +18,16 @@ from qmlir.lowering.quantization import divisor, rounded_steps
 from qmlir.lowering.value import Value
 
 STORED_WIDTHS = (8, 16, 32)
-"""Bits of storage integers whose arrays and tensors have the same bytes."""
+"""Widths in bits of the storage integers that have the same bytes in numpy arrays and in tensors."""
 
 _UNORDERED = IntegerAttr(arith.CMPF_COMPARISON_OPERATIONS.index("uno"), i64)
 
 
 def _quantize(code: TensorCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
-    """clamp(round(x / scale) + zero_point, low, high), as its attribute says; NaN gives the zero point."""
+    """Writes clamp(round(x / scale) + zero_point, low, high); the cast's attribute names the rounding.
+
+    NaN becomes the zero point.
+    """
     type, by = op.quantized, op.quantization
     _check(code, type)
     zero_points = np.array(type.zero_points, np.float64)
@@ -44,7 +47,7 @@ def _is_nan(x: Value) -> Value:
 
 
 def _dequantize(code: TensorCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
-    """f32(f64(q − zero_point) · scale)."""
+    """Writes f32(f64(q − zero_point) · scale)."""
     type = op.quantized
     _check(code, type)
 
@@ -64,7 +67,10 @@ def _with_parameters(
     result: TensorType[Attribute],
     formula: Formula,
 ) -> SSAValue:
-    """formula(x, scale, zero point): known numbers per tensor, tensors along the axis per axis."""
+    """Writes formula(x, scale, zero point) per element.
+
+    Per-tensor parameters become constants inside the formula. Per-axis parameters become tensors along the axis.
+    """
     if type.axis is None:
 
         def with_numbers(x: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Convolutions, fully connected layers and matrix products: sums, of 32 or 64 bits, that start as the bias."""
+"""Export of convolutions, fully connected layers and matrix products: 32- or 64-bit sums that start with the bias."""
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
@@ -18,19 +18,19 @@ from qmlir.lowering.value import Value
 
 
 def tap(op: WindowOp, h: AffineExpr, w: AffineExpr, i: AffineExpr, j: AffineExpr) -> tuple[AffineExpr, AffineExpr]:
-    """Row and column of the padded image that element (i, j) of the window meets at output (h, w)."""
+    """The row and column of the padded image that window position (i, j) reads for output (h, w)."""
     (sh, sw), (dh, dw) = op.stride_values(), op.dilation_values()
     return h * sh + i * dh, w * sw + j * dw
 
 
 def padded_image(code: TensorCode, op: WindowOp, x: SSAValue, number: int) -> SSAValue:
-    """An image [N, H, W, C] with the padding of a window, whose elements are `number`."""
+    """Pads an image [N, H, W, C] for a window operation with elements of value `number`."""
     top, bottom, left, right = op.padding_values()
     return code.padded(x, [0, top, left, 0], [0, bottom, right, 0], number)
 
 
 def products(lhs_zero_point: int, rhs_zero_point: int = 0) -> Formula:
-    """acc + (lhs − z_l) · (rhs − z_r), in the accumulator's type."""
+    """The formula acc + (lhs − z_l) · (rhs − z_r), in the accumulator's type."""
 
     def formula(lhs: Value, rhs: Value, acc: Value) -> Value:
         return acc + centred(lhs, lhs_zero_point, acc.element) * centred(rhs, rhs_zero_point, acc.element)
@@ -39,13 +39,13 @@ def products(lhs_zero_point: int, rhs_zero_point: int = 0) -> Formula:
 
 
 def centred(x: Value, zero_point: int, element: Attribute = i32) -> Value:
-    """An integer minus its zero point, in another type."""
+    """An integer minus its zero point, computed in the type `element`."""
     wide = x.to(element)
     return wide - zero_point if zero_point else wide
 
 
 def _start(code: TensorCode, acc: SSAValue, bias: SSAValue | None, shape: tuple[int, ...]) -> SSAValue:
-    """The accumulators `acc` before the first product: the bias along the last dimensions, or zeros."""
+    """The initial accumulators, with the element type of `acc`: the bias broadcast to `shape`, or zeros."""
     if bias is None:
         return code.filled(0, shape, element_of(acc))
     into = (code.empty(shape, element_of(acc)), loops(len(shape)))
@@ -67,7 +67,7 @@ def _conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValu
 
 
 def _grouped_conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None) -> SSAValue:
-    """By way of [N, OH, OW, G, O/G]: output channel o is (o div (O/G), o mod (O/G))."""
+    """Writes a grouped convolution with results [N, OH, OW, G, O/G]: output channel o is (o div (O/G), o mod (O/G))."""
     zero_point, groups = op.zero_point.value.data, op.group_count()
     image = padded_image(code, op, x, zero_point)
     outputs, height, width, channels = shape_of(w)
@@ -86,7 +86,7 @@ def _grouped_conv2d(code: TensorCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b:
 def _depthwise(
     code: TensorCode, op: DepthwiseConv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
-    """By way of [N, OH, OW, C, m]: output channel o is (o div m, o mod m)."""
+    """Writes a depthwise convolution with results [N, OH, OW, C, m]: output channel o is (o div m, o mod m)."""
     zero_point = op.zero_point.value.data
     image = padded_image(code, op, x, zero_point)
     channels = shape_of(x)[3]
@@ -114,7 +114,7 @@ def _fully_connected(
 def _saturating(
     code: TensorCode, op: SaturatingFullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
-    """Two neighbouring products at a time; a last one without a neighbour meets a weight of 0."""
+    """Writes sums of saturated pairs of products; an odd number of channels is padded with a weight of 0."""
     zero_point, inputs = op.zero_point.value.data, shape_of(x)[1]
     padded = [code.padded(matrix, [0, 0], [0, inputs % 2], 0) for matrix in (x, w)]
     x, w = (code.reshape(matrix, (shape_of(matrix)[0], (inputs + 1) // 2, 2)) for matrix in padded)

@@ -1,9 +1,10 @@
-"""`qint-to-linalg`: an integer network in upstream's dialects, for other compilers.
+"""`qint-to-linalg`: exports an integer network to upstream's dialects, for other compilers.
 
 Enters: qint, the data movement of nn, constants, and casts of `quant` where the integers meet floats. Leaves: the same
-functions in `func`, `linalg`, `arith`, `tensor` and `math` only, with plain integers where quantized types were; names
-and decisions are gone, as upstream knows no such attributes. What runs the result gets `evaluate`'s bits: integer
-arithmetic, and without any fast-math flag f64 in the casts, f32 and f64 where a contract is defined in floats.
+functions in `func`, `linalg`, `arith`, `tensor` and `math` only, with plain integers in place of quantized types. Names
+and quantization decisions are dropped, as upstream has no such attributes. A tool that executes the result computes the
+same bits as `evaluate`: integer arithmetic, f64 in the casts, f32 and f64 under contracts that are defined in floats,
+and no fast-math flags.
 
 Float islands have no way out: whoever wants one quantizes without them (`--quantize=fail-on-float=true`).
 """
@@ -49,7 +50,7 @@ RULES: Mapping[type[Operation], Rule] = {
 
 @dataclass(frozen=True)
 class QIntToLinalgPass(ModulePass):
-    """Rewrites integer networks to linalg, arith, tensor and math, for upstream's tools.
+    """Exports an integer network to linalg, arith, tensor and math, for upstream's tools.
 
     ```mlir
     %acc = qint.fully_connected %x, %w {zero_point = 3 : i32} : tensor<1x4xi8>, tensor<3x4xi8> -> tensor<1x3xi32>

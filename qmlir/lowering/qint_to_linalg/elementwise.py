@@ -1,4 +1,4 @@
-"""Integer sums, products and quotients of two tensors."""
+"""Export of integer sums, products and quotients of two tensors."""
 
 from xdsl.dialects.builtin import f32, f64, i64
 from xdsl.ir import SSAValue
@@ -39,7 +39,7 @@ def _rescaled_add(code: TensorCode, op: RescaledAddOp, lhs: SSAValue, rhs: SSAVa
 
 
 def _float_add(code: TensorCode, op: FloatAddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """Products and sums in f64, where products are exact; each sum is rounded to f32."""
+    """Writes products and sums in f64, which holds the products exactly; each sum is rounded to f32."""
     left, right, constant = op.numbers()
 
     def formula(lhs: Value, rhs: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Slices, and elements read from or written to places that are given by indices."""
+"""Export of slices, gathers and scatters."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,28 +17,31 @@ from qmlir.lowering.value import INDEX, Value
 
 
 def position(code: Code, loop: int) -> Value:
-    """Where a loop stands."""
+    """The current index of a loop."""
     return code.emit(IndexOp, [], INDEX, {"dim": IntegerAttr(loop, i64)})
 
 
 def element_at(code: Code, x: SSAValue, places: Sequence[Value]) -> Value:
-    """An element of a tensor."""
+    """Reads one element of a tensor."""
     return code.emit(tensor.ExtractOp, [x, *(p.ssa for p in places)], element_of(x))
 
 
 def _place(index: Value, size: int) -> Value:
-    """The place that an index names in a dimension: a negative one from its end, what lies outside at the border."""
+    """The position of an index in a dimension: negative indices count from the end, then it is clamped to the size."""
     wide = index.to(i64)
     return wide.less(0).choose(wide + size, wide).maximum(0).minimum(size - 1).to(INDEX)
 
 
 def _columns(indices: SSAValue, rows: Place) -> list[tuple[SSAValue, Place]]:
-    """The last dimension of indices […, k] as k operands that are read at `rows`."""
+    """The k columns of indices […, k] as operands of a generic operation, each read at `rows`."""
     return [(indices, [*rows, AffineExpr.constant(d)]) for d in range(shape_of(indices)[-1])]
 
 
 def _slice(code: TensorCode, op: SliceOp, x: SSAValue) -> SSAValue:
-    """Upstream's slices step forward only, and so do the accesses of `linalg` that its users expect."""
+    """Writes a slice: `tensor.extract_slice` if all strides are positive, else reads of single elements.
+
+    Neither upstream's slices nor the usual `linalg` accesses have negative strides.
+    """
     shape, steps = shape_of(op.y), op.steps()
     if 0 in shape:
         return code.empty(shape, element_of(x))
@@ -80,7 +83,10 @@ def _gather_nd(code: TensorCode, op: GatherNDOp, x: SSAValue, indices: SSAValue)
 
 
 def _scatter_nd(code: TensorCode, op: ScatterNDOp, x: SSAValue, updates: SSAValue, indices: SSAValue) -> SSAValue:
-    """First the last update that names each row, or −1: a maximum, so that its order does not matter. Then the rows."""
+    """Writes a scatter: finds the last update that names each row, or −1, and then selects the rows.
+
+    The first step is a maximum over the updates' numbers, so the order of its evaluation does not matter.
+    """
     *listed, depth = shape_of(indices)
     count = prod(listed)
     if not depth:

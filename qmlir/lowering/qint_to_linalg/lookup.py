@@ -1,4 +1,4 @@
-"""Tables of all results of a narrow integer."""
+"""Export of lookup tables."""
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import i16, i32

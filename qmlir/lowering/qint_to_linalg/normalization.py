@@ -1,4 +1,4 @@
-"""Integers divided by sums of their neighbours: a maximum and a sum along the axis, then each element by itself."""
+"""Export of softmax, log-softmax and L2 normalization: reductions along the axis, then a formula on each element."""
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import i64
@@ -18,7 +18,7 @@ from qmlir.lowering.value import INDEX, Value
 
 
 def _read(table: SSAValue, place: Value) -> Value:
-    """An entry of a table, i64."""
+    """Reads an entry of a table, as i64."""
     return place.code.emit(tensor.ExtractOp, [table, place.to(INDEX).ssa], element_of(table)).to(i64)
 
 
@@ -27,7 +27,7 @@ def _difference(x: Value, most: Value) -> Value:
 
 
 def _maxima(code: TensorCode, op: ExponentialsOp, flat: SSAValue) -> SSAValue:
-    """The maximum of each row, [before, behind]."""
+    """The maximum along the axis: [before the axis, behind the axis]."""
 
     def further(x: Value, most: Value) -> Value:
         return most.maximum(x)

@@ -1,4 +1,4 @@
-"""Integer pools. A window has no weights: a tensor without contents gives its loops their bounds."""
+"""Export of integer pools; an empty tensor of the window's shape gives the bounds of the window's loops."""
 
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
@@ -36,7 +36,7 @@ def _max_pool(code: TensorCode, op: MaxPool2DOp, x: SSAValue) -> SSAValue:
 
 
 def _average_pool(code: TensorCode, op: AveragePool2DOp, x: SSAValue) -> SSAValue:
-    """Sums in i64, then the division by each position's count, halves away from −offset."""
+    """Writes sums in i64, then divides by the count of each output, rounding halves away from −offset."""
     fill = op.zero_point.value.data if bool(op.count_include_pad) else 0
     start = code.filled(0, shape_of(op.y), i64)
     sums = _pool(code, op, padded_image(code, op, x, fill), start, _sum)

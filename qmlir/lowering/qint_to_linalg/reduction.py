@@ -1,4 +1,4 @@
-"""The greatest and the least of integers along some axes."""
+"""Export of maxima and minima of integers along axes."""
 
 from xdsl.dialects.builtin import Signedness
 from xdsl.ir import SSAValue
@@ -25,7 +25,7 @@ def _extreme(code: TensorCode, op: ExtremeOp, x: SSAValue) -> SSAValue:
 
 
 def _signed(number: int, bits: int) -> int:
-    """An integer as the signed one of the same bits."""
+    """Converts an unsigned integer to the signed integer of the same bits."""
     return number - (1 << bits) if number >= 1 << bits - 1 else number
 
 

@@ -1,4 +1,4 @@
-"""From accumulators to narrow integers by the contracts of dialects/quant/numerics.py, in i64 or in floats."""
+"""Export of requantization under the rounding contracts of dialects/quant/numerics.py, in i64 or in floats."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -17,19 +17,19 @@ Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
 """(a, multiplier, shift), all i64 → a · multiplier · 2^(shift − 31), rounded."""
 
 FloatRounding: TypeAlias = Callable[[Value, Value, float], Value]
-"""(a, i64; the factor, f32; what is added before rounding) → a · factor, rounded, i64."""
+"""(a, i64; the factor, f32; a constant that is added before rounding) → a · factor, rounded, i64."""
 
 
 def _half_up(value: Value, bits: Value | int) -> Value:
-    """value · 2^-bits, halves up; bits may be 0."""
+    """value · 2^-bits, rounded half up; bits may be 0."""
     half = (value.same(1) << bits) >> 1
     return (value + half) >> bits
 
 
 def _half_away(value: Value, bits: Value) -> Value:
-    """value · 2^-bits, halves away from zero; bits may be 0."""
+    """value · 2^-bits, rounded half away from zero; bits may be 0."""
     mask = (value.same(1) << bits) - 1
-    threshold = (mask >> 1) - (value >> 63)  # below zero a rest of exactly half is rounded down
+    threshold = (mask >> 1) - (value >> 63)  # below zero, a remainder of exactly half is rounded down
     return (value >> bits) + (threshold < (value & mask)).choose(1, value.same(0))
 
 
@@ -39,22 +39,22 @@ def _left(a: Value, shift: Value) -> Value:
 
 
 def single(a: Value, multiplier: Value, shift: Value) -> Value:
-    """(a·q + 2^(30−s)) >> (31−s): one rounding, half up."""
+    """(a·q + 2^(30−s)) >> (31−s) for multiplier q and shift s: one rounding, half up."""
     return _half_up(a * multiplier, 31 - shift)
 
 
 def double(a: Value, multiplier: Value, shift: Value) -> Value:
-    """Half up to the high half of the product, then half away from zero."""
+    """Rounds twice: half up to the high half of the product, then half away from zero."""
     return _half_away(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
 
 
 def updown(a: Value, multiplier: Value, shift: Value) -> Value:
-    """Half up to the high half of the product, then down."""
+    """Rounds twice: half up to the high half of the product, then down."""
     return _half_up(_left(a, shift) * multiplier, 31) >> (0 - shift).maximum(0)
 
 
 def upup(a: Value, multiplier: Value, shift: Value) -> Value:
-    """Half up twice."""
+    """Rounds half up twice: to the high half of the product, then by the right shift."""
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
 
 
@@ -64,20 +64,20 @@ def away(a: Value, multiplier: Value, shift: Value) -> Value:
 
 
 def single64(a: Value, multiplier: Value, shift: Value) -> Value:
-    """`single` of a product that i64 does not hold: a = high · 2^16 + low."""
+    """`single` for a product that i64 cannot hold, with a = high · 2^16 + low."""
     bits = 31 - shift
     half = (a.same(1) << bits) >> 1
     return (a >> 16) * multiplier + ((a & 0xFFFF) * multiplier + half >> 16) >> bits - 16
 
 
 def away64(a: Value, multiplier: Value, shift: Value) -> Value:
-    """`single64` of the magnitude, with the sign of the number."""
+    """`single64` of |a|, with the sign of a: one rounding, half away from zero."""
     magnitude = single64(a.maximum(0 - a), multiplier, shift)
     return (a < 0).choose(0 - magnitude, magnitude)
 
 
 def reduced16(a: Value, multiplier: Value, shift: Value) -> Value:
-    """(a·r + 2^(14−s)) >> (15−s), r the multiplier's upper 16 bits, half up but at most 2^15 − 1."""
+    """(a·r + 2^(14−s)) >> (15−s), where r is the multiplier rounded half up to its upper 16 bits, at most 2^15 − 1."""
     return _half_up(a * (multiplier + (1 << 15) >> 16).minimum((1 << 15) - 1), 15 - shift)
 
 
@@ -93,7 +93,7 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "away16": away,
     "away64": away64,
 }
-"""Contract → its arithmetic on integers."""
+"""Contract → its integer arithmetic."""
 
 
 def float_even(a: Value, factor: Value, constant: float) -> Value:
@@ -102,17 +102,17 @@ def float_even(a: Value, factor: Value, constant: float) -> Value:
 
 
 def float_sum(a: Value, factor: Value, constant: float) -> Value:
-    """rint(f32(f32(a) · f32(M)) + C); the sum in f64, then rounded to f32, as numerics.py has it."""
+    """rint(f32(f32(f32(a) · f32(M)) + C)): the sum is computed in f64 and rounded to f32, as in numerics.py."""
     product = (a.to(f32) * factor).to(f64)
     return (product + constant).to(f32).round_even().to(i64)
 
 
 FLOAT_ROUNDINGS: Mapping[str, FloatRounding] = {"float_even": float_even, "float_sum": float_sum}
-"""Contract → its arithmetic on floats, each operation of which rounds by itself."""
+"""Contract → its float arithmetic, in which each operation rounds its result."""
 
 
 def narrowed(op: NarrowingOp, value: Value) -> Value:
-    """clamp(value + zero_point, min, max) from i64 to the result's type."""
+    """clamp(value + zero_point, min, max), truncated from i64 to the result's type."""
     bounded = value + op.zero_point.value.data
     return bounded.maximum(op.lower.value.data).minimum(op.upper.value.data).to(element_of(op.y))
 

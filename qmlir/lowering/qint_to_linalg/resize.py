@@ -1,4 +1,4 @@
-"""Integer interpolation: a sum over the taps along one axis after another, in i32."""
+"""Export of integer interpolation: a weighted sum over neighbours (taps) along one axis after another, in i32."""
 
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
@@ -39,7 +39,7 @@ def _along(code: TensorCode, x: SSAValue, axis: int, taps: Array, weights: Array
 
 
 def _interpolate(code: TensorCode, op: InterpolateOp, x: SSAValue) -> SSAValue:
-    """One loop nest: a tap of the last step's axis outermost; sums in i64 or f32."""
+    """Writes one loop nest over all taps, the last axis' taps outermost; sums are in i64 or f32."""
     shape, tables, offset = shape_of(op.y), op.steps(), op.offset.value.data
     wide = f32 if op.computed_in_floats() else i64
     written, ways = loops(len(shape) + len(tables))[: len(shape)], loops(len(shape) + len(tables))[len(shape) :]

@@ -1,4 +1,4 @@
-"""Constants and data movement: of any element type; quantized elements are their stored integers."""
+"""Export of constants and data movement, for any element type; quantized elements become their stored integers."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def _broadcast(code: TensorCode, op: BroadcastOp, x: SSAValue) -> SSAValue:
 
 
 def _concat(code: TensorCode, op: ConcatOp, *inputs: SSAValue) -> SSAValue:
-    """Slices inserted one after another."""
+    """Writes a concatenation as slices inserted one after another."""
     axis = op.axis.value.data
     y = code.empty(shape_of(op.y), element_of(inputs[0]))
     at = 0
@@ -50,7 +50,7 @@ def _concat(code: TensorCode, op: ConcatOp, *inputs: SSAValue) -> SSAValue:
 
 def _pad(code: TensorCode, op: PadOp, x: SSAValue) -> SSAValue:
     value = signless(op.stored_value())
-    number = -int(value) if value.dtype.kind == "b" else value.item()  # one bit, read as a signed number
+    number = -int(value) if value.dtype.kind == "b" else value.item()  # an i1 of 1 is the signed number −1
     return code.padded(x, op.low.get_values(), op.high.get_values(), number)
 
 

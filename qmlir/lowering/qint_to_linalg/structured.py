@@ -1,13 +1,13 @@
-"""Writing tensor code of upstream's dialects: everything that computes is one `linalg.generic`.
+"""The builder of tensor code in upstream's dialects: every computation is a `linalg.generic`.
 
-`TensorCode.generic` takes operands with the place each is read at, as affine expressions of the loops, and a formula on
-single elements (value.py); loops that do not occur in the result's place are reductions:
+`TensorCode.generic` takes operands, the position at which each is read (affine expressions of the loops), and a formula
+on single elements (value.py). Loops that do not occur in the result's position are reductions:
 
     n, o, i = loops(3)
     code.generic([(x, [n, i]), (w, [o, i])], (zeros, [n, o]), 3, lambda x, w, acc: acc + x.to(i32) * w.to(i32))
 
-Tensors hold signless integers of 8 bits and more, or floats; none of the operations written here has an alternative
-meaning in another version of MLIR (LLVM 19 and later).
+Tensors hold signless integers of 8 bits and more, or floats. The operations written here mean the same in all versions
+of MLIR from LLVM 19 on.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,39 +36,39 @@ from qmlir.lowering.value import INDEX, Value
 from qmlir.lowering.way_out import Array, BodyCode
 
 Place: TypeAlias = Sequence[AffineExpr]
-"""Where a tensor is read or written: an expression of the loops for each dimension."""
+"""The position at which a tensor is read or written: for each dimension an affine expression of the loops."""
 
 Formula: TypeAlias = Callable[..., Value]
-"""The operands' elements, and last what the result holds so far → what it holds next."""
+"""(the operands' elements, and last the current element of the result) → the next element of the result."""
 
 
 def loops(count: int) -> list[AffineExpr]:
-    """The loops of a generic operation, outermost first."""
+    """The loop indices of a generic operation, outermost first."""
     return [AffineExpr.dimension(i) for i in range(count)]
 
 
 class TensorCode(BodyCode):
-    """A function body under construction, of linalg on tensors."""
+    """A function body of linalg operations on tensors under construction."""
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
     def constant(self, array: Array) -> SSAValue:
-        """A constant tensor; unsigned integers become signless ones of the same bits."""
+        """A constant tensor; unsigned integers become signless integers of the same bits."""
         value = self.dense(array)
         return self.add(arith.ConstantOp.create(result_types=[value.type], properties={"value": value}))
 
     def scalar(self, number: float, element: Attribute) -> SSAValue:
-        """A constant number."""
+        """A scalar constant."""
         is_float = isinstance(element, AnyFloat)
         value = FloatAttr(float(number), element) if is_float else IntegerAttr(int(number), cast(Any, element))
         return self.add(arith.ConstantOp.create(result_types=[element], properties={"value": value}))
 
     def empty(self, shape: Sequence[int], element: Attribute) -> SSAValue:
-        """A tensor without contents."""
+        """A tensor whose contents are undefined."""
         return self.add(tensor.EmptyOp([], TensorType(element, shape)))
 
     def filled(self, number: float, shape: Sequence[int], element: Attribute) -> SSAValue:
-        """A tensor of one number."""
+        """A tensor whose elements are all one number."""
         start = self.empty(shape, element)
         return self.add(FillOp([self.scalar(number, element)], [start], [start.type]))
 
@@ -77,13 +77,13 @@ class TensorCode(BodyCode):
     def generic(
         self, inputs: Sequence[tuple[SSAValue, Place]], into: tuple[SSAValue, Place], count: int, formula: Formula
     ) -> SSAValue:
-        """A loop nest.
+        """Writes a loop nest as a `linalg.generic`, and returns its result.
 
         Args:
-            inputs: Tensors, and where each is read.
-            into: The tensor that the result starts as, and where it is written.
-            count: How many loops there are.
-            formula: What one step of them computes.
+            inputs: The operands, each with the position at which it is read.
+            into: The initial result, with the position at which it is written.
+            count: The number of loops.
+            formula: The computation of one iteration.
         """
         start, written = into
         tensors, places = [*(t for t, _ in inputs), start], [*(p for _, p in inputs), written]
@@ -106,7 +106,10 @@ class TensorCode(BodyCode):
         )
 
     def elementwise(self, inputs: Sequence[SSAValue], result: TensorType[Attribute], formula: Formula) -> SSAValue:
-        """A formula on each element of tensors that broadcast to the result's shape, without the result's element."""
+        """Applies a formula to each element of tensors that broadcast to the result's shape.
+
+        The formula gets the elements of the inputs only, not the element of the result.
+        """
         shape = result.get_shape()
         dims = loops(len(shape))
         read = [(x, broadcast_place(shape_of(x), shape)) for x in inputs]
@@ -120,11 +123,11 @@ class TensorCode(BodyCode):
     # -- movement --------------------------------------------------------------------------------------------------
 
     def reshape(self, x: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """The same elements in row-major order: by way of one dimension."""
+        """Reshapes a tensor in row-major order: collapses it to one dimension and expands it."""
         have, element = shape_of(x), element_of(x)
         if tuple(shape) == have:
             return x
-        if not have or not shape:  # one element; xDSL cannot say that no dimensions become some
+        if not have or not shape:  # one element; xDSL cannot expand a tensor of rank 0, or collapse to rank 0
             zero = [self.scalar(0, INDEX)] * len(have)
             return self.add(
                 tensor.SplatOp(self.add(tensor.ExtractOp(x, zero, element)), [], TensorType(element, shape))
@@ -138,10 +141,10 @@ class TensorCode(BodyCode):
         return x
 
     def padded(self, x: SSAValue, low: Sequence[int], high: Sequence[int], number: float) -> SSAValue:
-        """`x` with `low` elements before and `high` after it along each dimension.
+        """Pads `x` with `number`: `low` elements before and `high` elements after it along each dimension.
 
         Raises:
-            LoweringError: The elements cannot hold the number.
+            LoweringError: The element type cannot hold the number.
         """
         element = element_of(x)
         if not any([*low, *high]):
@@ -161,7 +164,7 @@ class TensorCode(BodyCode):
 
 
 def copied(x: Value, _: Value) -> Value:
-    """The formula of what moves elements."""
+    """The formula of a copy: the element that is read."""
     return x
 
 
@@ -171,7 +174,7 @@ def tensor_of(element: Attribute, shape: Sequence[int]) -> TensorType[Attribute]
 
 
 def broadcast_place(shape: Sequence[int], to: Sequence[int]) -> list[AffineExpr]:
-    """Where a tensor is read that broadcasts, as numpy has it, to a shape whose dimensions are the loops."""
+    """The position at which a tensor is read that broadcasts (as in numpy) to a shape; the loops are its dimensions."""
     dims = loops(len(to))[len(to) - len(shape) :]
     sizes = zip(shape, to[len(to) - len(shape) :], strict=True)
     return [AffineExpr.constant(0) if size == 1 != wide else dim for dim, (size, wide) in zip(dims, sizes, strict=True)]

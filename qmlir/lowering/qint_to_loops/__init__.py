@@ -1,7 +1,7 @@
-"""The edge from the integer network to loops (pass `qint-to-loops`).
+"""The lowering of integer networks (qint) to loops (pass `qint-to-loops`).
 
     convert.py   the pass
 
-One file per operation family, named as in dialects/qint, each a table from operation class to rule. A contraction,
-product or sum that only feeds a requantization becomes one kernel with it: accumulators never touch memory.
+One file per operation family, named as in dialects/qint; each has a table from operation class to rule. If the only
+user of a contraction, product or sum is a requantization, both become one kernel, and accumulators are never stored.
 """

@@ -38,7 +38,7 @@ from qmlir.lowering.value import Value
 
 @dataclass(frozen=True)
 class Pairs(Arithmetic):
-    """i16 pairs: two channels a step. `prepare` subtracts the zero point."""
+    """Multiplies pairs of i16, two channels a step, and accumulates in i32; `prepare` subtracts the zero point."""
 
     zero_point: int
     group: int = 2
@@ -65,7 +65,7 @@ class Pairs(Arithmetic):
 
 @dataclass(frozen=True)
 class SaturatingPairs(Pairs):
-    """i16 pairs whose two products, added, saturate at 16 bits before they are accumulated."""
+    """Multiplies pairs of i16; the sum of a pair's products saturates at 16 bits before it is accumulated in i32."""
 
     def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
         pair = super().step(accumulator.code.zeros(i32, accumulator.lanes), x, place, w)
@@ -74,7 +74,7 @@ class SaturatingPairs(Pairs):
 
 @dataclass(frozen=True)
 class WidePairs(Pairs):
-    """i16 pairs whose two products, added, fit i32, and are accumulated in i64."""
+    """Multiplies pairs of i16; the sum of a pair's products fits i32 and is accumulated in i64."""
 
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
         return code.zeros(i64, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
@@ -85,7 +85,7 @@ class WidePairs(Pairs):
 
 @dataclass(frozen=True)
 class Singles(Arithmetic):
-    """i32, one channel a step: for data that do not fit i16 once their zero point is gone."""
+    """Multiplies i32, one channel a step, for data that minus their zero point do not fit i16; accumulates in i32."""
 
     zero_point: int
     group: int = 1
@@ -111,7 +111,7 @@ class Singles(Arithmetic):
 
 @dataclass(frozen=True)
 class WideSingles(Singles):
-    """i64 sums of products of i32, one channel a step: for data whose pairs of products do not fit i32."""
+    """Multiplies and accumulates in i64, one channel a step, for data whose pairs of products do not fit i32."""
 
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
         return code.zeros(i64, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
@@ -125,7 +125,7 @@ class WideSingles(Singles):
 
 @dataclass(frozen=True)
 class IntegerTaps(TapArithmetic):
-    """Data minus zero point as `element`, products and sums as `sums`."""
+    """Depthwise arithmetic: data minus zero point as `element`, products and sums in the type `sums`."""
 
     zero_point: int
     element: Attribute
@@ -144,7 +144,7 @@ class IntegerTaps(TapArithmetic):
 
 @dataclass(frozen=True)
 class Accumulators(Epilogue):
-    """Stored as they are."""
+    """Yields the accumulators as they are."""
 
     parameters: int = 0
 
@@ -154,7 +154,7 @@ class Accumulators(Epilogue):
 
 @dataclass(frozen=True)
 class Widened(Epilogue):
-    """i32 sums as i64 plus the bias, the first of the parameters if there is one; then another epilogue."""
+    """Widens i32 sums to i64, adds the bias (the first parameter) if `has_bias`, and applies another epilogue."""
 
     then: Epilogue
     has_bias: bool
@@ -175,26 +175,32 @@ def fits_i16(element: Attribute, zero_point: int) -> bool:
 
 
 LARGEST = (1 << 31) - 1
-"""What i32 holds."""
+"""The greatest i32."""
 
 
 def arithmetic_for(x: SSAValue, zero_point: int, *, other_fits: bool = True) -> Arithmetic:
-    """The fastest exact arithmetic for data of a tensor's type; `other_fits` where pairs may be taken at all."""
+    """The fastest exact arithmetic with i32 sums for data of a tensor's type.
+
+    `other_fits` says whether the other operand, or the number of channels, permits pairs.
+    """
     return Pairs(zero_point) if other_fits and fits_i16(element_of(x), zero_point) else Singles(zero_point)
 
 
 def wide_arithmetic_for(x: SSAValue, zero_point: int, largest: int, *, other_fits: bool = True) -> Arithmetic:
-    """The same for i64 sums; `largest` is the largest magnitude of what the data are multiplied with."""
+    """The fastest exact arithmetic with i64 sums for data of a tensor's type.
+
+    `largest` is the largest magnitude of the other operand; `other_fits` is as in `arithmetic_for`.
+    """
     pairs = other_fits and fits_i16(element_of(x), zero_point)
     fits = 2 * largest * largest_difference(x, zero_point) <= LARGEST
     return WidePairs(zero_point) if pairs and fits else WideSingles(zero_point)
 
 
 def ending(state: MainLowering, accumulators: SSAValue, channels: int) -> tuple[SSAValue, Epilogue, list[Array]]:
-    """What a kernel that computes accumulators yields: their requantization if nothing else uses them.
+    """The result of a kernel that computes accumulators: their requantization if it is their only user.
 
     Returns:
-        The tensor it stands for, its epilogue, and that one's parameters, [channels] each.
+        The tensor that the kernel computes, its epilogue, and the epilogue's parameters, [channels] each.
     """
     fused = fused_requantize(accumulators)
     if fused is None:
@@ -204,13 +210,16 @@ def ending(state: MainLowering, accumulators: SSAValue, channels: int) -> tuple[
 
 
 def widened(epilogue: Epilogue, bias: Array | None, parameters: list[Array]) -> tuple[Epilogue, None, list[Array]]:
-    """Epilogue, bias and parameters of a kernel whose sums are i32 where the accumulators are i64."""
+    """Epilogue, bias and parameters of a kernel that sums in i32 although the operation's accumulators are i64.
+
+    The kernel itself gets no bias: the epilogue adds it.
+    """
     given = [] if bias is None else [bias]
     return Widened(epilogue, bias is not None, epilogue.parameters + len(given)), None, [*given, *parameters]
 
 
 def _sums_fit_i32(op: WeightedOp, weights: Array, axis: int) -> bool:
-    """Whether the sums of products fit i32 with these weights, whatever the data; `axis` counts output channels."""
+    """Whether sums of products with these weights fit i32 for any data; `axis` is that of the output channels."""
     others = tuple(i for i in range(weights.ndim) if i != axis)
     most = np.abs(weights.astype(np.int64)).sum(axis=others).max(initial=0)
     return int(most) * largest_difference(op.x, op.zero_point.value.data) <= LARGEST
@@ -228,7 +237,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    pairs = groups == 1 or weights.shape[3] % 2 == 0  # of one group's channels
+    pairs = groups == 1 or weights.shape[3] % 2 == 0  # a pair must not span two groups
     if isinstance(op, SaturatingFullyConnectedOp):
         arithmetic = SaturatingPairs(zero_point)
     elif wide and not widens:
@@ -308,7 +317,7 @@ def _matmul(state: MainLowering, op: MatMulOp) -> None:
 
 
 def _both_sides(op: MatMulOp) -> tuple[Arithmetic, Arithmetic]:
-    """The arithmetic of a matrix product as either side sees it, which differ in the zero point."""
+    """The arithmetic of a matrix product for its left and for its right operand; they differ in the zero point."""
     left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
     pairs = fits_i16(element_of(op.lhs), left) and fits_i16(element_of(op.rhs), right)
     sides = ((op.lhs, left), (op.rhs, right))

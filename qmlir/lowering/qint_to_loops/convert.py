@@ -1,4 +1,4 @@
-"""The pass `qint-to-loops`: integer operations become kernels."""
+"""The pass `qint-to-loops`: lowers integer operations to kernels."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ RULES: Rules = {
 
 @dataclass(frozen=True)
 class QIntToLoopsPass(ModulePass):
-    """Replaces each integer operation by the call of a kernel function; a contraction and its requantization by one.
+    """Replaces each integer operation by a call of a kernel; a contraction and its requantization share a call.
 
     Before:
 

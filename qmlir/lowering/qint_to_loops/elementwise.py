@@ -1,4 +1,4 @@
-"""Integer sums, products and quotients of two tensors."""
+"""Lowering of integer sums, products and quotients of two tensors."""
 
 from dataclasses import dataclass
 
@@ -43,9 +43,11 @@ class Add:
 
 @dataclass(frozen=True)
 class RescaledAdd:
-    """narrow(C(D((lhs − z_l) << left) ± D((rhs − z_r) << left))) in i64; parameters: each D's and C's factor, i64.
+    """narrow(C(D((lhs − z_l) << left) ± D((rhs − z_r) << left))) in i64, where D and C rescale and round.
 
-    contracts   of D and of C
+    The parameters are three multipliers (of lhs, of rhs, of the sum) and their three shifts, i64.
+
+    contracts   the rounding contracts of D and of C
     """
 
     zero_points: tuple[int, int]
@@ -73,7 +75,7 @@ def _rescaled_add(state: MainLowering, op: RescaledAddOp) -> None:
 
 
 FLOAT_LIMIT = float(1 << 30)
-"""Beyond every bound of a clamp; a float so far out is brought here before it becomes an i32."""
+"""A limit beyond all bounds of clamps; floats are clamped to it before they are converted to i32."""
 
 
 def _add(state: MainLowering, op: AddOp) -> None:
@@ -93,7 +95,7 @@ def _is_narrow(element: Attribute) -> bool:
 
 @dataclass(frozen=True)
 class FloatAdd:
-    """narrow(rint((lhs + offset)·r_l + ((rhs + offset)·r_r + c))), each bracket rounded to f32; all parameters f64."""
+    """narrow(rint((lhs + offset)·r_l + ((rhs + offset)·r_r + c))); each sum is rounded to f32, parameters are f64."""
 
     offset: int
     narrow: Narrow
@@ -114,7 +116,7 @@ def _float_add(state: MainLowering, op: FloatAddOp) -> None:
 
 @dataclass(frozen=True)
 class Mul:
-    """(lhs − z_l) · (rhs − z_r) in i32, requantized if there is a requantization."""
+    """(lhs − z_l) · (rhs − z_r) in i32, then the requantization unless it is None."""
 
     zero_points: tuple[int, int]
     requantize: Requantize | None
@@ -138,7 +140,7 @@ def _mul(state: MainLowering, op: MulOp) -> None:
 
 @dataclass(frozen=True)
 class Div:
-    """narrow((lhs − z_l) / (rhs − z_r) · M) in i64, one element at a time; `wraps` is the operation's own."""
+    """narrow((lhs − z_l) / (rhs − z_r) · M) in i64, one element at a time; `wraps` is the attribute of `qint.div`."""
 
     zero_points: tuple[int, int]
     factor: tuple[int, int]

@@ -1,4 +1,4 @@
-"""Tables of all results of a narrow integer."""
+"""Lowering of lookup tables."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -49,7 +49,10 @@ def _lookup(state: MainLowering, op: LookupOp) -> None:
 
 @dataclass(frozen=True)
 class InterpolatedLookup(Kernel):
-    """y[i] = t[k] + ((t[k+1] − t[k])·f + 64 >> 7). Buffers: x [elements], table [513], y [elements]."""
+    """y[i] = t[k] + ((t[k+1] − t[k])·f + 64 >> 7) with k and f the upper and lower bits of x[i] + 2^15.
+
+    Buffers: x [elements], table t [513], y [elements].
+    """
 
     elements: int
 
@@ -86,7 +89,7 @@ class PairLookup(Kernel):
     """y[i, j, …] = table[lhs + 128, rhs + 128]. Buffers: lhs, rhs, table [256, 256], y.
 
     shape    the merged dimensions of the result
-    present  for each operand, which of them it has
+    present  for each operand, which of these dimensions it has
     """
 
     shape: tuple[int, ...]

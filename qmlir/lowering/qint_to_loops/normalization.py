@@ -1,4 +1,4 @@
-"""Integers divided by sums of their neighbours or by their roots: element by element, in i64."""
+"""Lowering of softmax, log-softmax and L2 normalization: one element at a time, in i64."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +22,12 @@ from qmlir.lowering.value import INDEX, Value
 
 @dataclass(frozen=True)
 class Softmax(Kernel):
-    """y[o, a, i] = narrow(share of table[m − x[o, a, i]] in its sum over a). Buffers: x, table, knots of 1/(1 + x), y.
+    """y[o, a, i] = narrow(table[m − x[o, a, i]] / Σ_a table[m − x[o, a, i]]), with m the maximum of x[o, :, i].
 
-    shape   before, along and behind the axis
+    Buffers: x, table, breakpoints (knots) of 1/(1 + x), y.
+
+    shape      x's sizes before, along and behind the axis
+    division   the integer arithmetic of the quotient
     """
 
     shape: tuple[int, int, int]
@@ -64,7 +67,7 @@ def _softmax(state: MainLowering, op: SoftmaxOp) -> None:
 
 
 def _maximum(code: Code, x: Buffer, length: int, o: Value, i: Value) -> Value:
-    """The greatest of x[o, :, i], in i64."""
+    """The maximum of x[o, :, i], in i64."""
     least = code.constant(-(1 << 15), i64)
     (most,) = code.fold(0, length, [least], lambda a, m: [m[0].maximum(x.load(o, a, i).to(i64))])
     return most
@@ -74,8 +77,8 @@ def _maximum(code: Code, x: Buffer, length: int, o: Value, i: Value) -> Value:
 class LogSoftmax(Kernel):
     """y[o, a, i] = differences[m − x[o, a, i]] − ln Σ_a table[m − x[o, a, i]]. Buffers: x, table, differences, y.
 
-    shape        before, along and behind the axis
-    log_of_sum   the arithmetic of the logarithm
+    shape        x's sizes before, along and behind the axis
+    log_of_sum   the integer arithmetic of the logarithm
     """
 
     shape: tuple[int, int, int]
@@ -114,9 +117,10 @@ def _log_softmax(state: MainLowering, op: LogSoftmaxOp) -> None:
 
 @dataclass(frozen=True)
 class L2Normalization(Kernel):
-    """y[o, a, i] = narrow(share of x[o, a, i] in the root of its squares' sum over a).
+    """y[o, a, i] = narrow((x[o, a, i] − z) / √Σ_a (x[o, a, i] − z)²), with the zero point z.
 
-    shape   before, along and behind the axis
+    shape   x's sizes before, along and behind the axis
+    root    the integer arithmetic of the quotient by the root
     """
 
     shape: tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""Integer pools."""
+"""Lowering of integer pools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from qmlir.lowering.value import Value
 
 @dataclass(frozen=True)
 class Maximum(Reduction):
-    """The greatest element; the type's least of none."""
+    """The maximum of signed integers; the least integer of the type for an empty window."""
 
     element: IntegerType
 
@@ -36,12 +36,13 @@ class Maximum(Reduction):
 
 @dataclass(frozen=True)
 class Average(Reduction):
-    """The mean rounded half away from −offset.
+    """The mean, rounded half away from −offset.
 
-    accumulator   the type that holds every sum, also of elements with `offset` added
-    size          elements of the window
-    offset        what is added to each element before it is rounded, and taken away after
-    padding       with `include`, what an element outside the image counts; the count is then the window's size
+    accumulator   the type of the sums, which must hold the sums of elements with `offset` added
+    size          the number of elements of the window
+    offset        added to the elements before the mean is rounded, and subtracted afterwards
+    include       whether positions outside the image count; the divisor is then the window's size
+    padding       the value of positions outside the image, if they count
     """
 
     element: IntegerType
@@ -65,7 +66,7 @@ class Average(Reduction):
                 total = total + outside * self.padding
             divisor = total.code.index(self.size).to(self.accumulator)
         else:
-            divisor = count.maximum(1).to(self.accumulator)  # no element at all: 0 / 1
+            divisor = count.maximum(1).to(self.accumulator)  # an empty window yields 0 / 1
         if self.offset:
             total = total + divisor * self.offset
         half = divisor.logical_shift(1).spread(total.lanes)

@@ -1,7 +1,7 @@
-"""From accumulators to narrow integers: every rounding contract of dialects/quant/numerics.py, in vectors.
+"""Lowering of requantization: vector code for every rounding contract of dialects/quant/numerics.py.
 
-`Requantize` is the end of a fused kernel or a kernel of its own. Its arithmetic has no branches and no comparisons:
-a sign is a mask of ones, `x >> 63`.
+`Requantize` is the epilogue of a fused kernel, or the formula of a kernel of its own. Its arithmetic has no branches
+and no comparisons: the mask `x >> 63`, all ones below zero, replaces a test of the sign.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +32,12 @@ def _half_up(value: Value, bits: Value | int) -> Value:
 def _half_away(value: Value, bits: Value) -> Value:
     mask = (value.same(1) << bits) - 1
     threshold = mask.logical_shift(1) - _sign(value)
-    above = (threshold - (value & mask)).logical_shift(63)  # 1 where the rest exceeds the threshold
+    above = (threshold - (value & mask)).logical_shift(63)  # 1 where the remainder exceeds the threshold
     return (value >> bits) + above
 
 
 def _sign(value: Value) -> Value:
-    """−1 where negative, else 0."""
+    """−1 where the value is negative, else 0."""
     return value >> 63
 
 
@@ -52,7 +52,7 @@ def single(a: Value, multiplier: Value, shift: Value) -> Value:
 
 
 def double(a: Value, multiplier: Value, shift: Value) -> Value:
-    """Two roundings, half away from zero."""
+    """Two roundings: half up to the high half of the product, then half away from zero."""
     product = _left(a, shift) * multiplier
     nudged = product + (1 << 30) + (_sign(product) & (1 - (1 << 31)))
     sign = _sign(nudged)
@@ -66,32 +66,35 @@ def away(a: Value, multiplier: Value, shift: Value) -> Value:
 
 
 def updown(a: Value, multiplier: Value, shift: Value) -> Value:
-    """Half up, then down."""
+    """Two roundings: half up to the high half of the product, then down."""
     return _half_up(_left(a, shift) * multiplier, 31) >> (0 - shift).maximum(0)
 
 
 def upup(a: Value, multiplier: Value, shift: Value) -> Value:
-    """Two roundings, half up."""
+    """Two roundings, both half up: to the high half of the product, then by the right shift."""
     return _half_up(_half_up(_left(a, shift) * multiplier, 31), (0 - shift).maximum(0))
 
 
 def single64(a: Value, multiplier: Value, shift: Value) -> Value:
-    """One rounding, half up, of a product of 48 by 31 bits: its high part and what its low 16 bits carry into that."""
+    """One rounding, half up, of a product of 48 by 31 bits.
+
+    It sums the product of a's high part and the carry from the product of a's low 16 bits.
+    """
     bits = 31 - shift
     half = (a.same(1) << bits).logical_shift(1)
-    # Truncated and extended, so that the product of two numbers of 32 bits is one instruction.
+    # Truncating and extending shows LLVM that both factors have 32 bits, so that the product is one instruction.
     high, low = (a >> 16).to(i32).to(i64), a & 0xFFFF
     return high * multiplier + (low * multiplier + half >> 16) >> bits - 16
 
 
 def away64(a: Value, multiplier: Value, shift: Value) -> Value:
-    """`single64` of the magnitude, with the sign of the number."""
+    """`single64` of |a|, with the sign of a: one rounding, half away from zero."""
     sign = _sign(a)
     return (single64((a ^ sign) - sign, multiplier, shift) ^ sign) - sign
 
 
 def reduced16(a: Value, multiplier: Value, shift: Value) -> Value:
-    """One rounding, half up, by a multiplier of which 16 bits are left."""
+    """One rounding, half up, by the multiplier rounded to 16 bits."""
     reduced = (multiplier + (1 << 15) >> 16).minimum((1 << 15) - 1)
     return _half_up(a * reduced, 15 - shift)
 
@@ -108,17 +111,17 @@ ROUNDINGS: Mapping[str, Rounding] = {
     "away16": away,
     "away64": away64,
 }
-"""Contract → its arithmetic on i64. Those in floats have none here: see `Requantize`."""
+"""Contract → its arithmetic on i64; `Requantize` has the contracts that are defined in floats."""
 
 FLOAT_CONTRACTS = ("float_even", "float_sum")
 
 _FLOAT_LIMIT = 1 << 30
-"""Below this every bound of a clamp may be applied before a float becomes an i32."""
+"""Clamp bounds below this limit may be applied to a float before it is converted to i32."""
 
 
 @dataclass(frozen=True)
 class Narrow:
-    """clamp(value + zero_point, low, high) as `storage`."""
+    """clamp(value + zero_point, low, high), truncated to the type `storage`."""
 
     zero_point: int
     low: int
@@ -127,11 +130,11 @@ class Narrow:
 
     @property
     def fits_i32(self) -> bool:
-        """Whether the bounds may be applied before the zero point in 32 bits."""
+        """Whether the value may be clamped in 32 bits before the zero point is added."""
         return all(abs(bound - self.zero_point) < _FLOAT_LIMIT for bound in (self.low, self.high))
 
     def __call__(self, value: Value) -> Value:
-        """From i64, or from i32 where `fits_i32`."""
+        """Narrows an i64, or an i32 if `fits_i32`."""
         bounded = value.maximum(self.low - self.zero_point).minimum(self.high - self.zero_point)
         return (bounded.to(i32) + self.zero_point if self.fits_i32 else bounded + self.zero_point).to(self.storage)
 
@@ -140,8 +143,10 @@ class Narrow:
 class Requantize(Epilogue):
     """y = narrow(round((x − input_zero_point) · multiplier · 2^(shift − 31))); parameters: multiplier, shift, i32.
 
-    shrinks   whether every shift is ≤ 0, so that the product of an i32 fits i32 again
-    constant  what `float_sum` adds before it rounds
+    Under a float contract, the first parameter is the whole factor as f32.
+
+    shrinks   whether every shift is ≤ 0, so that the rescaled value of an i32 fits i32
+    constant  the number that the contract `float_sum` adds before it rounds
     """
 
     contract: str
@@ -172,9 +177,9 @@ class Requantize(Epilogue):
     def _in_floats(self, a: Value, multiplier: Value) -> Value:
         """rint(f32(a) · f32(M)): `multiplier` is M as f32.
 
-        This is the contract to the last bit: f32(a) and the product round to 24 bits half to even, no step leaves the
-        normal range (|a| ≤ 2^32, M in [2^-32, 2^30)), and bounds below 2^30 commute with rint. `float_sum` adds its
-        constant in f32 before rint.
+        The result equals the contract's to the last bit: f32(a) and the product round to 24 bits half to even, no step
+        leaves the normal range (|a| ≤ 2^32, M in [2^-32, 2^30)), and bounds below 2^30 commute with rint. `float_sum`
+        adds its constant in f32 before rint.
         """
         product = a.to(f32) * multiplier
         if self.constant:
@@ -187,7 +192,7 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, l
     """A requantization's arithmetic and its parameters, [channels] or [1] each.
 
     Raises:
-        LoweringError: The contract has no lowering for these bounds.
+        LoweringError: The contract has no lowering, or none for the operation's clamp bounds.
     """
     multiplier, shift = (np.array(v.get_values(), np.int32) for v in (op.multiplier, op.shift))
     contract, narrow = op.contract.data, narrowing(op)
@@ -206,14 +211,14 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, l
 
 
 def narrowing(op: NarrowingOp) -> Narrow:
-    """The end of a narrowing operation."""
+    """The final clamp and conversion of a narrowing operation."""
     element = element_of(op.y)
     assert is_integer(element)
     return Narrow(op.zero_point.value.data, op.lower.value.data, op.upper.value.data, element)
 
 
 def fused_requantize(result: SSAValue) -> RequantizeOp | None:
-    """The requantization that is the only use of a value, or None."""
+    """The requantization that is the only user of a value, or None."""
     uses = list(result.uses)
     if len(uses) == 1 and isinstance(uses[0].operation, RequantizeOp):
         return uses[0].operation
@@ -221,13 +226,13 @@ def fused_requantize(result: SSAValue) -> RequantizeOp | None:
 
 
 def per_channel(parameters: Sequence[Array], channels: int) -> list[Array]:
-    """Parameters with one entry for each channel."""
+    """Broadcasts parameters to one entry for each channel."""
     return [np.broadcast_to(p, (channels,)) for p in parameters]
 
 
 def _requantize(state: MainLowering, op: RequantizeOp) -> None:
     if not op.y.uses:
-        return  # a kernel before this did it
+        return  # an earlier kernel contains this requantization
     formula, parameters = requantization(state, op)
     operands = [state.buffer(op.x), *(state.constant(p) for p in parameters)]
     lower_elementwise(state, "qint_requantize", formula, operands, op.y)

@@ -1,4 +1,4 @@
-"""Integer interpolation."""
+"""Lowering of integer interpolation."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -22,11 +22,13 @@ def _resize(state: MainLowering, op: ResizeOp) -> None:
 
 @dataclass(frozen=True)
 class Interpolate(Kernel):
-    """y = R(Σ w · (x + offset)) − offset, element by element. Buffers: x, then taps and weights of each axis, then y.
+    """y = R(Σ w · (x + offset)) − offset with a rounding R, one element at a time.
 
-    axes      in the order in which weights multiply; sums run over the last one's taps outermost
-    rounding  of `InterpolateOp`; sums are in f32 or in i64
-    bits      behind the point of the sums, of integers
+    Buffers: x, then taps (positions of neighbours) and weights of each axis, then y.
+
+    axes      the axes in the order in which weights multiply; sums run over the taps of the last axis outermost
+    rounding  the rounding of the `InterpolateOp`, which decides whether sums are in f32 or in i64
+    bits      the fractional bits of integer sums
     """
 
     axes: tuple[int, ...]
@@ -40,7 +42,7 @@ class Interpolate(Kernel):
 
     @property
     def wide(self) -> Attribute:
-        """What sums are taken in."""
+        """The type of the sums."""
         return f32 if self.rounding in IN_FLOATS else i64
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -63,7 +65,7 @@ class Interpolate(Kernel):
         weights: Sequence[Value],
         total: Value,
     ) -> Value:
-        """`total` and the terms at the taps of the axes that have no weight yet, the last of these outermost."""
+        """Adds to `total` the terms at all taps of the axes that have no weight yet, the last such axis outermost."""
         left = len(self.axes) - len(weights)
         if left == 0:
             term = (x.load(*place).to(i32) + self.offset).to(self.wide)

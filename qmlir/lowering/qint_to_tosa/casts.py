@@ -1,10 +1,11 @@
-"""quant.qcast, quant.dcast and quant.scast at the edges of the integer part, per tensor and per axis, of 8 bits.
+"""Export of quant.qcast, quant.dcast and quant.scast with 8-bit storage, per tensor and per axis.
 
-What they mean is computed in f64 (quant/numerics.py), which TOSA does not have; of 8 bits, tables know the outcome.
+The casts are defined in f64 (quant/numerics.py), which TOSA does not have. For 8 bits, tables of thresholds and values
+give the same results.
 
-Dequantizing is one of 256 floats. Quantizing is a staircase: with t[q] the least float that becomes q or more, x
-becomes the q with t[q] ≤ x < t[q + 1]. A guess in f32, x · (1 / scale) rounded, is never off by more than one step, so
-that two comparisons settle it, whatever the guess was rounded to:
+Dequantizing looks up one of 256 floats. Quantizing is a step function: with t[q] the least float that is quantized to q
+or more, x becomes the q with t[q] ≤ x < t[q + 1]. A first guess g in f32, the rounded x · (1 / scale) plus the zero
+point, is never off by more than one step. Two comparisons correct it:
 
     q = g − 1 + (x ≥ t[g]) + (x ≥ t[g + 1])
 """
