@@ -1,4 +1,4 @@
-"""quant.qcast, quant.dcast and quant.scast, per tensor and per axis."""
+"""Lowering of quant.qcast, quant.dcast and quant.scast, per tensor and per axis."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ from qmlir.lowering.quantization import divisor, rounded_steps
 from qmlir.lowering.value import Value
 
 STORED_WIDTHS = (8, 16, 32)
-"""Bits of storage integers that lie one by one in memory."""
+"""Widths in bits of the storage integers that memory holds unpacked."""
 
 
 @dataclass(frozen=True)
 class Quantize:
     """clamp(round(x / scale) + zero_point, low, high); NaN gives the zero point.
 
-    quantization   how it divides and rounds: a name in numerics.QUANTIZATIONS
+    quantization   how the quotient is computed and rounded: a name in numerics.QUANTIZATIONS
     """
 
     low: int
@@ -35,7 +35,7 @@ class Quantize:
 
     def __call__(self, x: Value, scale: Value, zero_point: Value) -> Value:
         steps = rounded_steps(x, scale, self.quantization)
-        # A NaN is 0 beside the other bound's 0; any other value is one of the two and 0.
+        # Makes NaN 0: both terms are 0 for NaN, and for any other value one term is the value and the other is 0.
         steps = steps.maximum_number(0.0) + steps.minimum_number(0.0)
         q = (steps + zero_point).maximum(float(self.low)).minimum(float(self.high))
         wide = i64 if self.high >= 1 << 31 else i32
@@ -46,7 +46,8 @@ class Quantize:
 class Dequantize:
     """f32(f64(q − zero_point) · scale).
 
-    wide   whether the difference needs 64 bits
+    signed   whether the storage is signed
+    wide     whether the difference needs 64 bits
     """
 
     signed: bool
@@ -90,7 +91,7 @@ def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
 
 @dataclass(frozen=True)
 class SignExtend:
-    """An integer of some low bits of a byte as that byte's."""
+    """Sign-extends an integer in the low bits of a byte; `spare` is the number of upper bits."""
 
     spare: int
 
@@ -99,7 +100,10 @@ class SignExtend:
 
 
 def _storage(state: MainLowering, op: StorageCastOp) -> None:
-    """The same buffer; numpy's arrays of narrow integers leave the upper bits of each byte empty."""
+    """Lowers a storage cast to the same buffer.
+
+    Signed integers of 2 and 4 bits are sign-extended, because arrays leave the upper bits of each byte empty.
+    """
     x, element = state.buffer(op.input), element_of(op.input)
     if is_integer(element) and element.width.data in (2, 4) and not is_unsigned(element):
         lower_elementwise(state, "quant_scast", SignExtend(8 - element.width.data), [x], op.result)

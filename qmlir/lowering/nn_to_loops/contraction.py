@@ -1,6 +1,6 @@
-"""Contractions of plain elements: sums in the fixed order kh, kw, c, each product and each sum rounded by itself.
+"""Lowering of contractions on plain elements: sums in the order kh, kw, c; each product and each sum is rounded.
 
-Constant weights are packed now, computed ones by a kernel before the contraction's.
+Constant weights are packed at compile time, computed weights by a kernel that runs before the contraction.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from qmlir.lowering.value import Value
 
 @dataclass(frozen=True)
 class PlainArithmetic(Arithmetic):
-    """The elements' own arithmetic, which for integers wraps around; one channel a step."""
+    """Multiplies and adds in the type of the elements, one channel a step; integers wrap around."""
 
     group: int = 1
     element: Attribute = f32
@@ -47,7 +47,7 @@ class PlainArithmetic(Arithmetic):
 
 @dataclass(frozen=True)
 class PlainTaps(TapArithmetic):
-    """The elements' own arithmetic."""
+    """Depthwise arithmetic in the type of the elements."""
 
     element: Attribute = f32
 
@@ -78,7 +78,7 @@ class Clamp(Epilogue):
 
 
 def clamp_of(bounds: tuple[float | None, float | None]) -> Clamp:
-    """A fused clamp with its bounds as f32."""
+    """A fused clamp, with its bounds rounded to f32."""
     low, high = (None if b is None else float(np.float32(b)) for b in bounds)
     return Clamp(low, high)
 
@@ -89,7 +89,10 @@ def _element(state: MainLowering, tensor: SSAValue) -> Attribute:
 
 
 def _weights(state: MainLowering, op: WeightedOp, groups: int, shape: Shape) -> Array | SSAValue:
-    """The weights [O, …] of a contraction as [O, KH, KW, C / groups]; packed already where they are computed."""
+    """The weights [O, …] of a contraction: constants as an array of the given shape, computed weights as packed buffer.
+
+    `shape` is [O, KH, KW, C / groups].
+    """
     if (array := constant_array(op.w)) is not None:
         return array.reshape(shape)
     arithmetic = PlainArithmetic(element=_element(state, op.w))
@@ -98,7 +101,7 @@ def _weights(state: MainLowering, op: WeightedOp, groups: int, shape: Shape) -> 
 
 
 def _bias(state: MainLowering, op: WeightedOp, groups: int = 1) -> Array | SSAValue | None:
-    """The bias of a contraction; one that is computed has its blocks filled up with zeros already."""
+    """The bias of a contraction: an array, or for a computed bias a buffer padded to whole blocks; None if absent."""
     if op.b is None:
         return None
     if (array := constant_array(op.b)) is not None:

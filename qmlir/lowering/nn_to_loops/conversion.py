@@ -1,4 +1,4 @@
-"""nn.cast and nn.bitcast: between element types, one element at a time."""
+"""Lowering of nn.cast and nn.bitcast, which convert between element types."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,11 @@ CONVERTED = (BFloat16Type, Float32Type, Float64Type, *FORMATS)
 
 @dataclass(frozen=True)
 class Cast:
-    """The conversion; see `CastOp`. Integers, and numbers of i1, count as their type says."""
+    """The conversion of one element; see `CastOp`. Integers are read as signed or unsigned according to their type.
+
+    stored     the element type of the target's buffer
+    saturate   whether a float beyond the target's range becomes the largest number
+    """
 
     source: Attribute
     target: Attribute
@@ -37,14 +41,14 @@ class Cast:
         return self._stored(number)
 
     def _number(self, x: Value) -> Value:
-        """What a buffer holds as a number: an integer of its own width, f32 or f64."""
+        """Converts a buffer's element to a number: an integer, f32 or f64."""
         if not is_integer(self.source):
             return x if self.source in (f32, f64) else from_narrow(x, self.source)
         width = self.source.width.data
         return _low_bits(x, width, is_unsigned(self.source)) if width in (2, 4) else x
 
     def _integer(self, x: Value) -> Value:
-        """The number as an integer: its low bits, or saturated where it was a float."""
+        """Converts a number to the target's integer type: integers keep their low bits, floats saturate."""
         assert is_integer(self.target)
         unsigned, width = is_unsigned(self.target), self.target.width.data
         if not is_integer(self.source):
@@ -53,14 +57,14 @@ class Cast:
         return stored if width >= 8 else _low_bits(stored, width, unsigned)
 
     def _stored(self, x: Value) -> Value:
-        """A float as the target's buffer holds it."""
+        """Converts a float to the form that the target's buffer holds."""
         if self.target in (f32, f64):
             return x.to(self.target)
         return to_narrow(x, self.target, self.stored, saturate=self.saturate)
 
 
 def _low_bits(x: Value, width: int, unsigned: bool) -> Value:
-    """The low bits of an i8 as a number of their own."""
+    """Extends the low `width` bits of an i8 to a whole i8, with zeros if `unsigned`, else with the sign."""
     spare = 8 - width
     return (x << spare).logical_shift(spare) if unsigned else (x << spare) >> spare
 
@@ -71,7 +75,7 @@ def _signless(element: Attribute) -> Attribute:
 
 
 def _saturated(x: Value, width: int, unsigned: bool) -> Value:
-    """An f64 rounded toward zero as an i64, within the limits of an integer type; NaN is 0."""
+    """Converts an f64 to i64, rounded toward zero and saturated to an integer type's range; NaN becomes 0."""
     low, high = (0, (1 << width) - 1) if unsigned else (-(1 << width - 1), (1 << width - 1) - 1)
     number = x.is_nan().choose(0.0, x)
     above = number.same(float(high + 1)).less_equal(number)  # a power of two, exact where `high` is not
@@ -98,7 +102,7 @@ def _cast(state: MainLowering, op: CastOp) -> None:
 
 @dataclass(frozen=True)
 class Bitcast:
-    """The same bits under another element type of a buffer."""
+    """Reinterprets the bits of an element as the element type of the target's buffer."""
 
     target: Attribute
 

@@ -1,4 +1,4 @@
-"""The pass `nn-to-loops`: float operations, data movement and casts become kernels."""
+"""The pass `nn-to-loops`: lowers float operations, data movement and casts to kernels."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ FLOAT_RULES: Rules = {
     **pooling.RULES,
     **reduction.RULES,
 }
-"""Operations of the network, on plain types: on quantized ones their exact meaning is that of nn-to-qint."""
+"""Operations that are lowered on plain types only: on quantized types, nn-to-qint defines their exact meaning."""
 
 
 def _if_plain(rule: Rule) -> Rule:
@@ -53,7 +53,7 @@ RULES: Rules = {
 
 @dataclass(frozen=True)
 class NNToLoopsPass(ModulePass):
-    """Replaces each float operation by the call of a kernel function; integers and quantized operations stay.
+    """Replaces each float operation by a call of a kernel function; quantized and qint operations stay.
 
     Before:
 

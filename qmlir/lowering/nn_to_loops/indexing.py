@@ -1,4 +1,4 @@
-"""Selection: slices, gathers and scatters of elements of any type, and the order of numbers."""
+"""Lowering of slices, gathers and scatters of elements of any type, and of top-k."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -57,7 +57,10 @@ def _slice(state: MainLowering, op: SliceOp) -> None:
 
 
 def merge_steps(shape: Sequence[int], steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple[Step, ...]]:
-    """The same slice in fewer dimensions: one that is taken whole merges into a contiguous one before it."""
+    """The same slice in fewer dimensions: a dimension that is taken whole merges into the one before it.
+
+    The dimension before must have stride 1.
+    """
     merged: list[tuple[int, Step]] = []
     for extent, (offset, size, stride) in zip(shape, steps, strict=True):
         step = (offset, size, stride if size > 1 else 1)
@@ -72,7 +75,7 @@ def merge_steps(shape: Sequence[int], steps: Sequence[Step]) -> tuple[tuple[int,
 
 
 def _place(index: Value, size: int) -> Value:
-    """The place an index names in a dimension: from the end where it is negative, at the border where it is outside."""
+    """The position of an index in a dimension: negative indices count from the end, then it is clamped to the size."""
     wide = index.to(INDEX)
     return (wide < 0).choose(wide + size, wide).maximum(0).minimum(size - 1)
 
@@ -133,7 +136,7 @@ class GatherND(Kernel):
 
 
 def _places(indices: Buffer, row: Value, shape: Sequence[int]) -> list[Value]:
-    """The places that a row of indices names in the first dimensions of a shape."""
+    """The positions in the first dimensions of a shape that a row of indices refers to."""
     return [_place(indices.load(row, d), shape[d]) for d in range(indices.shape[1])]
 
 
@@ -151,9 +154,12 @@ def _gather_nd(state: MainLowering, op: GatherNDOp) -> None:
 
 @dataclass(frozen=True)
 class Scatter(Kernel):
-    """y = x; then y[indices[i, 0], …, indices[i, k−1], :] is updates[i, :], or is combined with it, for i in order.
+    """y = x; then y[indices[i, 0], …, indices[i, k−1], :] is set to updates[i, :] or combined with it, for i in order.
 
-    It is one item, as a later row may write where an earlier one did. x and y are flat, `dims` the first k dimensions.
+    The kernel has one item, because a later row may write to the position of an earlier row. x and y are flat.
+
+    reduction   how updates are combined with elements: add, mul, max or min; None to replace the elements
+    dims        the first k dimensions of x
     """
 
     reduction: str | None
@@ -198,7 +204,7 @@ def _combined(reduction: str, one: Value, other: Value, unsigned: bool) -> Value
 
 
 def _signed_order(x: Value) -> Value:
-    """Maps unsigned integers to signed ones in the same order, and back."""
+    """Maps unsigned integers to signed integers of the same order, and back."""
     assert is_integer(x.element)
     return x ^ -(1 << x.element.width.data - 1)
 
@@ -223,9 +229,10 @@ def _scatter(state: MainLowering, op: ScatterNDOp | ScatterReduceNDOp) -> None:
 
 @dataclass(frozen=True)
 class TopK(Kernel):
-    """y[o, :, i] = where the first elements of x[o, :, i] lie, in order.
+    """y[o, :, i] = the positions a of the k largest (or smallest) elements x[o, a, i], sorted.
 
-    Each place goes down the list of the places found so far, changing with every one that comes after it.
+    It is an insertion sort: each position enters the sorted list of the best positions found so far, and the entries
+    that come after it move down.
     """
 
     largest: bool
@@ -273,7 +280,7 @@ class TopK(Kernel):
 
 
 def order_key(x: Value, unsigned: bool) -> Value:
-    """`order_keys` of nn.top_k for one element."""
+    """The integer key by which nn.top_k orders an element; the same as its `order_keys`."""
     if unsigned:
         return _signed_order(x)
     if not isinstance(x.element, AnyFloat):

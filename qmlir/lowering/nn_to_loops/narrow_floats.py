@@ -1,6 +1,7 @@
-"""Floats of 16 bits and fewer, taken apart and put together with integers and exact f64 arithmetic.
+"""Conversion of floats of 16 bits and fewer, with integer operations and exact f64 arithmetic.
 
-Buffers hold their bits (kernel.py): i16 for f16, i8 for all narrower ones. Every processor does this alike.
+Buffers hold the bits of these floats as integers (kernel.py): i16 for f16 and bf16, i8 for all narrower floats. The
+results are the same on every processor.
 """
 
 import math
@@ -28,14 +29,14 @@ from qmlir.lowering.value import Value
 
 @dataclass(frozen=True)
 class NarrowFloat:
-    """A binary format with a sign, an exponent and a fraction.
+    """A binary float format with a sign, an exponent and a fraction.
 
-    width       bits in all
-    fraction    bits of the fraction
-    bias        of the exponent
-    largest     the largest number
-    infinity    the bits of ∞, if there is one
-    nan         the bits of NaN, if there is one; with the sign bit set, it stands where −0 would
+    width       the width in bits
+    fraction    the bits of the fraction
+    bias        the bias of the exponent
+    largest     the largest finite number
+    infinity    the bits of ∞; None if the format has no infinity
+    nan         the bits of NaN; None if the format has no NaN. The bits of −0 here mean that the format has no −0
     """
 
     width: int
@@ -47,16 +48,16 @@ class NarrowFloat:
 
     @property
     def sign(self) -> int:
-        """The sign's bit."""
+        """The integer in which only the sign bit is set."""
         return 1 << self.width - 1
 
     @property
     def _rebiased(self) -> int:
-        """What the bits of an f64 have more, moved to the same place."""
+        """The difference between the exponent biases of f64 and this format, shifted to f64's exponent field."""
         return (EXPONENT_BIAS - self.bias) << FRACTION_BITS
 
     def decoded(self, x: Value) -> Value:
-        """The number, in f64, that a buffer's integer stands for."""
+        """Decodes a buffer's integer to the f64 number of the same value."""
         bits = x.to(i64) & (self.sign * 2 - 1)
         magnitude = bits & (self.sign - 1)
         normal = ((magnitude << FRACTION_BITS - self.fraction) + self._rebiased).bits(f64)
@@ -71,10 +72,13 @@ class NarrowFloat:
         return bits.equals(self.sign).choose(math.nan, number) if self.nan == self.sign else number
 
     def encoded(self, x: Value, *, saturate: bool) -> Value:
-        """The nearest number of the format to an f64, ties to even, as a buffer's integer."""
+        """Encodes an f64 as the nearest number of the format, ties to even; returns the bits as an i64.
+
+        Numbers beyond the range become the largest number if `saturate`, else infinity, or NaN if there is no infinity.
+        """
         a = x.magnitude()
         bounded = a.minimum_number(self.largest if saturate else 4 * self.largest)
-        # The last place of the result: `fraction` places below the leading one, and never below that of subnormals.
+        # The result's last bit lies `fraction` bits below the leading bit, but not below the last bit of subnormals.
         leading = ((bounded.bits(i64) >> FRACTION_BITS) - EXPONENT_BIAS).maximum(1 - self.bias)
         scale = ((leading + (EXPONENT_BIAS - self.fraction)) << FRACTION_BITS).bits(f64)
         rounded = (bounded / scale).round_even() * scale
@@ -107,14 +111,14 @@ FORMATS: dict[type[Attribute], NarrowFloat] = {
 
 
 def from_narrow(x: Value, element: Attribute) -> Value:
-    """The number that a buffer's integer stands for: in f32 of bf16, in f64 of all others."""
+    """Decodes a buffer's integer to a number: bf16 to f32, all other formats to f64."""
     if isinstance(element, BFloat16Type):
         return (x.to(i32) << 16).bits(f32)
     return FORMATS[type(element)].decoded(x)
 
 
 def to_narrow(x: Value, element: Attribute, stored: Attribute, *, saturate: bool) -> Value:
-    """A float as what a buffer of integers holds: f16 from f64 at once, all others by way of f32."""
+    """Encodes a float as a buffer's integer: f16 is rounded from f64 directly, all other formats from f32."""
     if isinstance(element, BFloat16Type):
         return _to_bfloat(x.to(f32))
     if isinstance(element, Float16Type):
@@ -124,7 +128,7 @@ def to_narrow(x: Value, element: Attribute, stored: Attribute, *, saturate: bool
 
 
 def _to_bfloat(x: Value) -> Value:
-    """The nearest bf16 to an f32, ties to even, as its bits, an i16."""
+    """Encodes an f32 as the nearest bf16, ties to even; returns the bits as an i16."""
     bits = x.bits(i32)
     rounded = bits + 0x7FFF + ((bits >> 16) & 1)
     quiet = (bits & -0x80000000) | 0x7FC00000

@@ -1,6 +1,6 @@
-"""Softmax and normalizations: in f64, sums in index order, rounded once.
+"""Lowering of softmax and normalizations: computed in f64, sums in index order, results rounded once.
 
-exp is computed twice, for the sum and for the quotient, rather than kept: it gives the same bits both times.
+exp is computed twice, for the sum and for the quotient, instead of being stored; both times it gives the same bits.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,28 +28,28 @@ from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.value import Value
 
 LANES = 8
-"""f64 values computed together."""
+"""Lanes of the f64 vectors."""
 
 
 @dataclass(frozen=True)
 class Softmax(Kernel):
-    """y[o, a, i] = exp(x[o, a, i] − m) / Σ_a exp(x[o, a, i] − m), m the maximum over a."""
+    """y[o, a, i] = exp(x[o, a, i] − m) / Σ_a exp(x[o, a, i] − m), with m the maximum over a."""
 
     shape: tuple[int, int, int]
 
     COLUMNS: ClassVar[Sequence[int]] = (LANES,)
-    """How many sums run side by side."""
+    """Lanes of vectors of sums, for neighbouring i; empty to compute one sum at a time."""
 
     @property
     def symbol(self) -> str:
         return "nn_softmax"
 
     def size(self, total: Value) -> Value:
-        """What `part` takes of a sum."""
+        """The value that `part` needs of a sum of exponentials."""
         return total
 
     def part(self, shifted: Value, size: Value) -> Value:
-        """The result for x − m."""
+        """The result for `shifted`, which is x − m, and `size` of the sum."""
         return exp(shifted) / size
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -63,13 +63,13 @@ class Softmax(Kernel):
                 )
 
     def _maximum(self, code: Code, x: Buffer, o: Value, i: Value, lanes: int | None) -> Value:
-        """m in f64."""
+        """The maximum m over a, in f64."""
         least = code.constant(-inf, VectorType(x.element, [lanes]) if lanes else x.element)
         (greatest,) = code.fold(0, self.shape[1], [least], lambda a, m: [m[0].maximum(x.load(o, a, i, lanes=lanes))])
         return greatest.to(f64)
 
     def _write_columns(self, code: Code, x: Buffer, y: Buffer, o: Value, i: Value, lanes: int | None) -> None:
-        """Neighbouring sums side by side."""
+        """Writes the results for neighbouring i, whose sums are the lanes of a vector."""
         m = self._maximum(code, x, o, i, lanes)
 
         def shifted(a: Value) -> Value:
@@ -81,7 +81,7 @@ class Softmax(Kernel):
             y.store(self.part(shifted(a), size).to(y.element), o, a, i)
 
     def _write_row(self, code: Code, x: Buffer, y: Buffer, o: Value) -> None:
-        """One sum: terms side by side, added one after another."""
+        """Writes the results of one sum: exponentials are computed in vectors, and added one after another."""
         zero = code.index(0)
         m = self._maximum(code, x, o, zero, None)
         length = self.shape[1]
@@ -111,7 +111,7 @@ class Softmax(Kernel):
 
 @dataclass(frozen=True)
 class LogSoftmax(Softmax):
-    """y[o, a, i] = x[o, a, i] − m − log Σ_a exp(x[o, a, i] − m), the logarithm of one sum at a time."""
+    """y[o, a, i] = x[o, a, i] − m − log Σ_a exp(x[o, a, i] − m); logarithms are computed one at a time."""
 
     COLUMNS: ClassVar[Sequence[int]] = ()
 
@@ -139,11 +139,11 @@ def _exponentials(kernel: type[Softmax]) -> Callable[[MainLowering, Exponentials
 
 @dataclass(frozen=True)
 class Normalize(Kernel):
-    """y[o, a, i] = (x[o, a, i] − m) / s, with the size s of all x[o, :, i] − m; element by element, in f64.
+    """y[o, a, i] = (x[o, a, i] − m) / s, with a size s of all x[o, :, i] − m; computed in f64.
 
-    centred   whether m is the mean over a, and not 0
-    size      s from the sum of the terms and their number
-    term      what is summed of each x − m
+    centred   whether m is the mean over a; otherwise m is 0
+    term      the function of x − m that is summed over a, such as the square
+    size      computes s from the sum of the terms and their number
     """
 
     name: str
@@ -182,7 +182,7 @@ class Normalize(Kernel):
 
 
 class Size(Protocol):
-    """What a normalization divides by, from a sum of `count` terms."""
+    """Computes the divisor of a normalization from a sum of `count` terms."""
 
     def __call__(self, total: Value, count: int) -> Value:
         """The divisor, f64."""
@@ -201,7 +201,7 @@ class RootMean:
 
 @dataclass(frozen=True)
 class Norm:
-    """The total, or with p = 2 its root; 1 for 0."""
+    """The total, or its square root if p = 2; 1 if that is 0."""
 
     p: int
 
@@ -245,7 +245,11 @@ def _lp_normalization(state: MainLowering, op: LpNormalizationOp) -> None:
 
 @dataclass(frozen=True)
 class Responses(Kernel):
-    """y[p, c] = formula(x[p, c], Σ x²) over the channels around c that exist; element by element, in f64."""
+    """y[p, c] = formula(x[p, c], Σ x²), the sum over the existing channels around c; one element at a time, in f64.
+
+    shape        [pixels, channels]
+    neighbours   how many channels before and after c are summed
+    """
 
     shape: tuple[int, int]
     neighbours: tuple[int, int]

@@ -1,4 +1,4 @@
-"""Operations on single elements: their own formulas, written into elementwise kernels."""
+"""Lowering of pointwise operations: the operation's own formula becomes an elementwise kernel."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from qmlir.lowering.kernels.elementwise import lower_elementwise
 from qmlir.lowering.value import Value
 
 F64_WIDTHS = (8,)
-"""Lanes where a formula computes in f64: 16 would leave no registers for its intermediate values."""
+"""Lanes of vectors for formulas that compute in f64: 16 lanes would leave no registers for intermediate values."""
 
 VECTORS: dict[type[PointwiseOp], tuple[int, ...]] = {
     nn.AddOp: WIDTHS,
@@ -25,12 +25,13 @@ VECTORS: dict[type[PointwiseOp], tuple[int, ...]] = {
     nn.SigmoidOp: F64_WIDTHS,
     nn.TanhOp: F64_WIDTHS,
 }
-"""Formulas without comparisons, which xDSL has of scalars only, are vectors; all others are left to LLVM to widen."""
+"""Operation → lanes of its vectors. Only formulas without comparisons are written as vectors, because xDSL compares
+scalars only; LLVM vectorizes the kernels of all other formulas."""
 
 
 @dataclass(frozen=True)
 class OpFormula:
-    """An operation's formula: the same for operations of one class, the same properties and the same types."""
+    """An operation's formula; two formulas are equal if the operations' class, properties and element types are."""
 
     kind: type[PointwiseOp]
     properties: tuple[tuple[str, Attribute], ...]

@@ -1,4 +1,4 @@
-"""Pools of plain elements."""
+"""Lowering of pools on plain elements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from qmlir.lowering.value import Value
 
 @dataclass(frozen=True)
 class Maximum(Reduction):
-    """The greatest element; `least`, which none is less than, of none."""
+    """The maximum; `least` is the identity of max: the result for an empty window."""
 
     element: Attribute
     least: float
@@ -44,7 +44,7 @@ class Maximum(Reduction):
 
 @dataclass(frozen=True)
 class Mean(Reduction):
-    """The sum in order divided by the number of elements, or by `divisor`."""
+    """The sum in index order, divided by `divisor`, or by the number of elements if it is None."""
 
     element: Attribute
     divisor: int | None
@@ -73,9 +73,9 @@ def _max_pool(state: MainLowering, op: MaxPool2DOp) -> None:
 
 @dataclass(frozen=True)
 class MaximumPlaces(Kernel):
-    """y[n, oh, ow, c] = where in the image the window's first greatest element lies; element by element.
+    """y[n, oh, ow, c] = the position row · W + column of the window's first maximum in the image.
 
-    Buffers: x [N·H, W, C], y [N·OH, OW, C] i64.
+    Buffers: x [N·H, W, C], y [N·OH, OW, C] i64. It computes one element at a time; the position is −1 if there is none.
     """
 
     window: Window
@@ -105,7 +105,7 @@ class MaximumPlaces(Kernel):
                 y.store(code.fold(*at.rows, start, over_rows, "kh")[1], at.line, at.column, c)
 
     def _better(self, element: Value, place: Value, best: Value, found: Value) -> list[Value]:
-        """The greatest element and its place, from those so far and one more."""
+        """Updates the maximum so far, and its position, with one more element."""
         greater = best.less(element, unsigned=self.unsigned) | (found.less(0) & element.equals(element))
         return [greater.choose(element, best), greater.choose(place, found)]
 
@@ -121,7 +121,7 @@ def _max_pool_indices(state: MainLowering, op: MaxPoolIndices2DOp) -> None:
 
 
 def _stored(state: MainLowering, op: WindowPoolOp | GlobalAveragePoolOp) -> Attribute:
-    """The type of the data's elements in memory."""
+    """The element type of the data's buffer."""
     return state.buffer_type(op.x).element_type
 
 

@@ -1,4 +1,4 @@
-"""Reductions and running sums: loops over what is reduced inside loops over what is kept."""
+"""Lowering of reductions and cumulative operations: loops over reduced dimensions inside loops over kept dimensions."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -18,7 +18,7 @@ from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.value import Value
 
 LANES = 8
-"""Neighbouring results computed together."""
+"""The number of neighbouring results that are computed together, as a vector."""
 
 
 SUMS = (nn.ReduceSumOp, nn.ReduceMeanOp, nn.CumulativeSumOp)
@@ -26,16 +26,17 @@ SUMS = (nn.ReduceSumOp, nn.ReduceMeanOp, nn.CumulativeSumOp)
 
 @dataclass(frozen=True)
 class Combination:
-    """How two elements become one.
+    """How a reduction or cumulative operation combines two elements.
 
-    kind   the operation that combines: nn.ReduceSumOp, …
+    kind       the class of the operation: nn.ReduceSumOp, …
+    unsigned   whether integers are compared as unsigned
     """
 
     kind: type[NNOp]
     unsigned: bool
 
     def start(self, code: Code, element: Attribute, lanes: int | None) -> Value:
-        """What changes nothing that it is combined with."""
+        """The identity of the combination, as a scalar or a vector."""
         element = self.carried(element)
         number: float
         if self.kind in SUMS:
@@ -59,7 +60,7 @@ class Combination:
         return -1 if self.unsigned else (1 << element.width.data - 1) - 1
 
     def carried(self, element: Attribute) -> Attribute:
-        """The type of what is carried along: f64 for sums and products of floats."""
+        """The type of the accumulator: f64 for sums and products of floats, else the elements' type."""
         computes = self.kind not in (nn.ReduceMaxOp, nn.ReduceMinOp)
         return f64 if computes and isinstance(element, AnyFloat) else element
 
@@ -73,16 +74,16 @@ class Combination:
         return accumulator.minimum(x, unsigned=self.unsigned)
 
     def finish(self, accumulator: Value, count: int) -> Value:
-        """The result from what is carried along over so many elements."""
+        """The result from the accumulator of `count` elements."""
         return accumulator / float(count) if self.kind is nn.ReduceMeanOp else accumulator
 
 
 @dataclass(frozen=True)
 class Reduce(Kernel):
-    """y[kept] = the elements x[kept and reduced] combined in order.
+    """y[kept] = the elements x[kept and reduced], combined in index order.
 
-    shape     x's dimensions, neighbours of one kind merged
-    reduced   which of them are
+    shape     x's dimensions, with neighbours merged that are both kept or both reduced
+    reduced   for each of these dimensions, whether it is reduced
     """
 
     name: str
@@ -96,12 +97,12 @@ class Reduce(Kernel):
 
     @property
     def result(self) -> tuple[int, ...]:
-        """y's dimensions: those kept, or one of size 1."""
+        """y's dimensions: the kept dimensions, or one dimension of size 1 if all are reduced."""
         return tuple(n for n, gone in zip(self.shape, self.reduced, strict=True) if not gone) or (1,)
 
     @property
     def count(self) -> int:
-        """How many elements become one."""
+        """The number of elements that are combined to one result."""
         return prod(n for n, gone in zip(self.shape, self.reduced, strict=True) if gone)
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -142,7 +143,11 @@ class Reduce(Kernel):
 
 
 def _merged(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-    """Dimensions without those of size 1, neighbours of one kind merged, and which of them are reduced."""
+    """Merges neighbouring dimensions that are both kept or both reduced, and drops dimensions of size 1.
+
+    Returns:
+        The merged dimensions, and for each whether it is reduced.
+    """
     merged: list[tuple[int, bool]] = []
     for axis, size in enumerate(shape):
         gone = axis in axes
@@ -166,7 +171,11 @@ def _reduce(state: MainLowering, op: ReductionOp) -> None:
 
 @dataclass(frozen=True)
 class Argument(Kernel):
-    """y[o, i] = the a at which x[o, a, i] is extreme."""
+    """y[o, i] = the position a of the maximum or minimum of x[o, :, i].
+
+    greatest   whether to find the maximum; otherwise the minimum
+    last       whether to choose the last of equal elements; otherwise the first
+    """
 
     name: str
     greatest: bool
@@ -211,7 +220,7 @@ def _argument(state: MainLowering, op: ArgumentOp) -> None:
 
 @dataclass(frozen=True)
 class Cumulative(Kernel):
-    """y[o, a, i] = the elements x[o, …a, i] combined; see `CumulativeOp`."""
+    """y[o, a, i] = the combination of the elements x[o, …a, i] up to a; see `CumulativeOp`."""
 
     name: str
     combine: Combination

@@ -1,4 +1,4 @@
-"""Float interpolation."""
+"""Lowering of float interpolation."""
 
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import element_of
@@ -9,7 +9,7 @@ from qmlir.lowering.kernels.resize import lower_resize
 
 
 def _resize(state: MainLowering, op: ResizeOp) -> None:
-    if is_quantized(op.x):  # its exact meaning is that of nn-to-qint
+    if is_quantized(op.x):  # nn-to-qint defines the exact meaning of a quantized resize
         return
     dtype = dtype_of(element_of(op.x))
     tables = [(axis, taps, weights.astype(dtype)) for axis, taps, weights in op.tables()]

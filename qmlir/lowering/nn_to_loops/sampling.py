@@ -1,4 +1,8 @@
-"""Images read at computed places: first where along each axis and by how much, then the sum for each channel."""
+"""Lowering of image sampling at computed positions.
+
+For each position, the kernel first computes the neighbours (taps) and their weights along each axis, and then the
+weighted sum for each channel.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +19,10 @@ from qmlir.lowering.value import INDEX, Value
 
 @dataclass(frozen=True)
 class Sample(Kernel):
-    """y[r, :] = x[r // each, …, :] at places[r, :]."""
+    """y[r, :] = the image x[r // each, …, :] sampled at the position places[r, :].
+
+    each   the number of positions for each image
+    """
 
     sampling: Sampling
     each: int

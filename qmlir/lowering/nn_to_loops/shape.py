@@ -1,4 +1,4 @@
-"""Constants and data movement, of elements of any type; a reshape is another look at the same buffer."""
+"""Lowering of constants and data movement, for elements of any type; a reshape is a view of the same buffer."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,13 +17,13 @@ from qmlir.lowering.value import Value
 
 
 def widths_of(tensor: SSAValue) -> tuple[int, ...]:
-    """Lanes of the vectors that move a tensor's elements; i1 moves one by one, as memory holds each in a byte."""
+    """Lanes of the vectors that move a tensor's elements; empty for i1, which memory holds one in a byte."""
     return () if element_of(tensor) == i1 else WIDTHS
 
 
 @dataclass(frozen=True)
 class Transpose(Kernel):
-    """y[i_0, i_1, …] = x[…], dimension k of y being dimension permutation[k] of x."""
+    """y[i_0, i_1, …] = x[…], where dimension k of y is dimension permutation[k] of x."""
 
     permutation: tuple[int, ...]
     widths: tuple[int, ...]
@@ -61,7 +61,11 @@ def _transpose(state: MainLowering, op: TransposeOp) -> None:
 
 
 def merge_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A shape and permutation of fewer dimensions that move the same elements: without ones, neighbours merged."""
+    """The same transpose in fewer dimensions: size-1 dimensions are dropped, dimensions that stay together merged.
+
+    Returns:
+        The merged shape and permutation.
+    """
     kept = [p for p in permutation if shape[p] != 1]
     runs: list[list[int]] = []
     for p in kept:
@@ -109,7 +113,7 @@ def _concat(state: MainLowering, op: ConcatOp) -> None:
 
 @dataclass(frozen=True)
 class Pad(Kernel):
-    """y = x in the middle of a constant; `pads` are (before, after) for each dimension."""
+    """y = x surrounded by a constant; `pads` has the counts (before, after) of each dimension."""
 
     pads: tuple[tuple[int, int], ...]
     value: int | float
@@ -166,7 +170,7 @@ def _pad(state: MainLowering, op: PadOp) -> None:
 def merge_pads(
     shape: Sequence[int], pads: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
-    """The same padding in fewer dimensions: one that is not padded merges into the one before it."""
+    """The same padding in fewer dimensions: a dimension without padding merges into the dimension before it."""
     merged: list[tuple[int, tuple[int, int]]] = []
     for size, (low, high) in zip(shape, pads, strict=True):
         if merged and (low, high) == (0, 0):
@@ -180,7 +184,7 @@ def merge_pads(
 
 
 def _stored_value(op: PadOp) -> int | float:
-    """The padding as memory holds it: a number of the element type, or its bits."""
+    """The padding value as memory holds it: a number of the element type, or its bits for types held as integers."""
     stored = op.stored_value()
     is_float = stored.dtype == np.float32 or stored.dtype == np.float64
     return float(stored) if is_float else int(stored.view(f"i{stored.itemsize}"))
@@ -223,7 +227,7 @@ def _broadcast(state: MainLowering, op: BroadcastOp) -> None:
 
 
 def merge_repeats(shape: Sequence[int], result: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The same broadcast in fewer dimensions: neighbours that are both repeated, or both kept, are one."""
+    """The same broadcast in fewer dimensions: neighbours that are both repeated or both kept are merged."""
     merged: list[tuple[int, int]] = []
     for size, wanted in zip((*[1] * (len(result) - len(shape)), *shape), result, strict=True):
         if wanted == 1:

@@ -1,10 +1,11 @@
-"""Integer contractions, fused with the requantization that follows.
+"""Lowering of integer contractions, fused with the requantization that follows.
 
-Accumulators are exact modulo 2^32 or 2^64 and whoever built the operation proved that sums fit them, so the order is
-free: where data minus zero point and weights fit i16, a step multiplies two channels at once (`simd.dot_i16_pairs`).
+Accumulators are exact modulo 2^32 or 2^64, and the pass that built the operation has proved that the sums fit them.
+The order of summation is therefore free: if data minus zero point and weights fit i16, a step multiplies two channels
+at once (`simd.dot_i16_pairs`).
 
-An i64 accumulator costs twice the registers, so the products are summed in i32 wherever the weights let them fit; the
-bias is added, and the sum becomes i64, at the end.
+An i64 accumulator takes twice the registers of an i32. If the weights show that the sums of products fit i32, they are
+accumulated in i32; at the end the sum is widened to i64 and the bias is added.
 """
 
 from collections.abc import Sequence
