@@ -1,9 +1,9 @@
-"""Which memory an access touches: views followed to the buffer they look into.
+"""Alias analysis of kernel arguments: each memref is traced through views to a range of bytes of its buffer.
 
-LLVM vectorizes a loop without run-time checks only if it knows that what the loop writes is not what it reads. The
-memory plan knows: every argument of every kernel call is a range of bytes in the arena, in the weights or in one of
-the caller's arrays. `argument_facts` turns that into `noalias`, `readonly` and an alignment for each kernel
-argument, where it holds at every call.
+LLVM vectorizes a loop without run-time checks only if it knows that the loop does not write the memory that it reads.
+The memory plan gives this knowledge: every argument of every kernel call is a range of bytes in the arena, in the
+weights or in one of the caller's arrays. `argument_facts` derives `noalias`, `readonly` and an alignment for each
+kernel argument, as far as they hold at every call.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from qmlir.lowering.loops_to_llvm.types import UnsupportedType, byte_size, eleme
 
 
 def constant_index(value: SSAValue) -> int | None:
-    """The value of an `arith.constant` of an integer or index type."""
+    """The number of an integer or index constant (`arith.constant`); None for any other value."""
     if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
         return value.owner.value.value.data
     return None
@@ -27,10 +27,10 @@ def constant_index(value: SSAValue) -> int | None:
 
 @dataclass(frozen=True)
 class Extent:
-    """Bytes of the buffer `root` that a memref lies in.
+    """The bytes of the buffer `root` that a memref covers.
 
-    begin, end  the bytes it may touch; all of the buffer where they are None
-    start       the byte of its first element, where known
+    begin, end  the range of bytes that the memref may touch; None for the whole buffer
+    start       the byte of the memref's first element; None if it is unknown
     """
 
     root: SSAValue
@@ -39,7 +39,7 @@ class Extent:
     start: int | None
 
     def overlaps(self, other: "Extent") -> bool:
-        """Whether the two may share a byte. Different roots never do: the planner and the ABI see to it."""
+        """Whether two extents may share a byte; the planner and the ABI guarantee that different roots never do."""
         if self.root is not other.root:
             return False
         if self.begin is None or self.end is None or other.begin is None or other.end is None:
@@ -48,7 +48,7 @@ class Extent:
 
     @property
     def alignment(self) -> int:
-        """Bytes the first element's address is a multiple of, if the root starts on a cache line."""
+        """The alignment of the first element in bytes, if the root starts on a cache line."""
         return 1 if self.start is None else gcd(self.start, CACHE_LINE)
 
 
@@ -65,7 +65,7 @@ def extent_of(value: SSAValue) -> Extent:
         begin = source.start + shift
         return Extent(source.root, begin, begin + size, begin)
     if isinstance(view, memref.SubviewOp | memref.ReinterpretCastOp):
-        # Within the source's bytes; that is near enough to tell buffers apart.
+        # The view lies within the source's bytes; this bound suffices to tell buffers apart.
         still = all(offset == 0 for offset in view.static_offsets.get_values())
         return Extent(source.root, source.begin, source.end, source.start if still else None)
     return source
@@ -80,7 +80,13 @@ def _size(value: SSAValue) -> int | None:
 
 @dataclass
 class ArgumentFacts:
-    """What holds for one memref argument at all calls of its kernel; alignments in bytes, `natural` an element's."""
+    """Facts that hold for one memref argument at all calls of its kernel.
+
+    readonly    whether the kernel does not store to the argument
+    noalias     whether no other argument overlaps it, except for arguments that the kernel only reads, like this one
+    alignment   the alignment of the first element in bytes
+    natural     the natural alignment of an element in bytes: the least `alignment`
+    """
 
     readonly: bool
     noalias: bool
@@ -99,8 +105,8 @@ def argument_facts(
     Args:
         kernel: The function.
         written: The arguments (roots) that the kernel may store to.
-        calls: All calls of the kernel, if all stand in the entry function; none otherwise.
-        aligned_roots: Buffers known to start on a cache line.
+        calls: All calls of the kernel if all are in the entry function; empty otherwise.
+        aligned_roots: Buffers that are known to start on a cache line.
     """
     written, aligned = set(written), set(aligned_roots)
     facts: dict[int, ArgumentFacts] = {}

@@ -1,9 +1,9 @@
 """arith → llvm: integers, floats, comparisons, conversions and constants, scalars and vectors alike.
 
-Float operations keep their order and their roundings: fast-math flags are refused, and nothing here lets LLVM
-contract a product and a sum. `maxnumf` and `minnumf` order −0 before +0, so that the bits are the same whoever folds
-them. Beside a constant, as kernels have them, they are a comparison and a selection; of two variables they become
-`maximumnum` and `minimumnum`, which LLVM has since version 20 (`maxnum` and `minnum` leave the order of zeros open).
+Float operations keep their order and their roundings: fast-math flags are refused, and nothing here lets LLVM contract
+a product and a sum. `maxnumf` and `minnumf` order −0 before +0, so that constant folding cannot change bits. With a
+constant operand, as in kernels, they become a comparison and a selection. With two variables they become `maximumnum`
+and `minimumnum`, which LLVM has since version 20 (`maxnum` and `minnum` leave the order of zeros open).
 """
 
 import math
@@ -42,7 +42,11 @@ _Predicate = llvm.FCmpPredicateFlag
 
 
 def refuse_fastmath(f: FunctionLowering, op: Operation) -> None:
-    """No operation may loosen the rounding of floats: results are bit-exact across machines."""
+    """Refuses an operation with fast-math flags, because results must be bit-exact across machines.
+
+    Raises:
+        LoweringError: The operation has fast-math flags.
+    """
     flags = op.properties.get("fastmath")
     if isinstance(flags, arith.FastMathFlagsAttr) and flags.data:
         f.refuse(op, "must not carry fast-math flags", got=str(flags), remedy="remove them")
@@ -79,7 +83,7 @@ def _float(kind: type[Operation]) -> Rule:
 
 
 def elementwise_intrinsic(name: str) -> Rule:
-    """A rule for an operation whose operands and result have one type, and which LLVM has as `name.<type>`."""
+    """A rule for an operation whose operands and result have one type; it becomes the LLVM intrinsic `name.<type>`."""
 
     def rule(f: FunctionLowering, op: Operation) -> None:
         refuse_fastmath(f, op)
@@ -92,12 +96,14 @@ def elementwise_intrinsic(name: str) -> Rule:
 
 @dataclass(frozen=True)
 class _Bound:
-    """x against a constant c: x where the comparison holds, else c, also for a NaN. The larger zero is +0.
+    """The rule for `maxnumf` or `minnumf` of x and a constant c: x if a comparison holds, else c; c if x is NaN.
 
-    strict      the comparison where c wins among zeros
-    loose       the comparison where x does
-    zero        the sign of the zero that wins: 1.0 of two in a maximum, -1.0 in a minimum
-    intrinsic   for two variables
+    +0 counts as larger than −0.
+
+    strict      the comparison if c is the zero that wins, so that c is chosen among zeros
+    loose       the comparison otherwise, so that x is chosen among zeros
+    zero        the sign of the zero that wins: 1.0 in a maximum, -1.0 in a minimum
+    intrinsic   the LLVM intrinsic for two variables
     """
 
     strict: _Predicate
@@ -118,7 +124,7 @@ class _Bound:
 
 
 def _constant_float(value: SSAValue) -> float | None:
-    """The number a value is known to be, in every lane of a vector."""
+    """The number of a float constant, or of a vector constant with equal lanes; None for any other value."""
     if not isinstance(value.owner, arith.ConstantOp):
         return None
     match value.owner.value:
@@ -193,7 +199,7 @@ def _rounded_division(round_up: bool) -> Rule:
         quotient = f.binary(llvm.SDivOp, lhs, rhs)
         remainder = f.binary(llvm.SRemOp, lhs, rhs)
         inexact = f.compare("ne", remainder, zero)
-        # A remainder has the dividend's sign: it differs from the divisor's where the exact quotient is negative.
+        # A remainder has the dividend's sign, which differs from the divisor's if the exact quotient is negative.
         signs = f.binary(llvm.XOrOp, remainder, rhs)
         beyond = f.compare("sge" if round_up else "slt", signs, zero)
         step = _widened_bit(f, f.binary(llvm.AndOp, inexact, beyond), lhs.type)
@@ -223,7 +229,8 @@ CONVERSIONS: Mapping[str, type[Operation]] = {
     "arith.fptosi": FPToSIOp,
     "arith.fptoui": FPToUIOp,
 }
-"""By name: the scalar conversions of xDSL and our completed ones, which take vectors, are different classes."""
+"""Operation name → LLVM conversion. The keys are names because two classes share each name: xDSL's scalar conversion
+and qmlir's completed conversion, which takes vectors."""
 
 RULES: Mapping[type[Operation], Rule] = {
     **{

@@ -63,7 +63,7 @@ def _lower_arm(f: FunctionLowering, block: Block, region: Region, join: Block) -
 
 
 def _lower_block(f: FunctionLowering, block: Block) -> Sequence[SSAValue]:
-    """Lowers a structured body; the values it yields."""
+    """Lowers a structured body, and returns the lowered values that it yields."""
     operations = list(block.ops)
     if operations and isinstance(last := operations[-1], scf.YieldOp):
         f.lower(operations[:-1])

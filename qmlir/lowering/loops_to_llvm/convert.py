@@ -1,4 +1,4 @@
-"""The pass `loops-to-llvm`: a planned loops-level module becomes the llvm dialect."""
+"""The pass `loops-to-llvm`: lowers a loops-level module with planned memory to the llvm dialect."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ RULES: Mapping[type[Operation], Rule] = {
     **control.RULES,
     **function.RULES,
 }
-"""All that can be lowered: what is not here is refused."""
+"""Operation class → rule; operations of other classes are refused."""
 
 
 @dataclass(frozen=True)
 class LoopsToLLVMPass(ModulePass):
-    """Lowers functions on memrefs, planned by `plan-memory`, to the llvm dialect.
+    """Lowers functions on memrefs, whose memory `plan-memory` has planned, to the llvm dialect.
 
     Before:
 
@@ -53,8 +53,8 @@ class LoopsToLLVMPass(ModulePass):
         llvm.mlir.global external constant @main_weights(dense<…> : tensor<896xi8>) … : !llvm.array<896 x i8>
         llvm.mlir.global external constant @main_arena_size(256 : i64) … : i64
 
-    What the entry wants of its caller, attributes of the module until here, becomes constants of the program: a linker
-    finds them, and upstream's tools take the module as it is.
+    The weights and the size of the arena, which the entry's caller must provide, are attributes of the module before
+    this pass and global constants after it. A linker finds them, and upstream's tools accept the module as it is.
     """
 
     name = "loops-to-llvm"
@@ -66,10 +66,10 @@ class LoopsToLLVMPass(ModulePass):
 
 
 def parse_features(text: str) -> frozenset[str]:
-    """The features that LLVM's list `+avx2,-sse4a` turns on.
+    """The features that a list in LLVM's syntax, `+avx2,-sse4a`, turns on.
 
     Raises:
-        OptionError: for an item without a sign.
+        OptionError: An item has no sign.
     """
     items = [item.strip() for item in text.split(",") if item.strip()]
     for item in items:
@@ -82,7 +82,7 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
     """Replaces every function of `module` by its llvm form, in place.
 
     Raises:
-        LoweringError: for whatever has no lowering; the module is unchanged then.
+        LoweringError: An operation or type has no lowering; the module is unchanged.
     """
     functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
     strangers = [op for op in module.body.block.ops if not isinstance(op, func.FuncOp)]
@@ -121,14 +121,14 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
 
 
 def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> None:
-    """Puts lowered functions, and what an entry wants of its caller, in the place of their sources."""
+    """Replaces functions by their lowered forms; adds the globals that an entry's caller needs (see `plan_globals`)."""
     wanted = {source: function.plan_globals(module, source) for source in lowered if INPUTS in source.attributes}
     for source, target in lowered.items():
         module.body.block.insert_ops_before([target, *wanted.get(source, ())], source)
     for source in lowered:
         source.detach()
         source.erase()
-    for attribute in (ARENA_SIZE, WEIGHTS_BLOB, SCALES):  # upstream knows none of them, and no quantized type is left
+    for attribute in (ARENA_SIZE, WEIGHTS_BLOB, SCALES):  # unknown to upstream; no quantized type needs them any more
         module.attributes.pop(attribute, None)
 
 

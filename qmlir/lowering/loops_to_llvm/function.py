@@ -2,8 +2,8 @@
 
     void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)
 
-Kernels get internal linkage and are not inlined: each is optimized by itself, with what the memory plan knows about
-its arguments (aliasing.py), and the entry stays a list of calls.
+Kernels get internal linkage and are not inlined. LLVM optimizes each kernel by itself, with the facts that the memory
+plan gives about its arguments (aliasing.py), and the entry remains a list of calls.
 """
 
 from collections.abc import Mapping
@@ -47,13 +47,13 @@ _INTERNAL, _EXTERNAL = llvm.LinkageAttr("internal"), llvm.LinkageAttr("external"
 
 
 def lower_kernel(f: FunctionLowering, function: func.FuncOp) -> llvm.FuncOp:
-    """Lowers a function that only this module calls. Its arguments' facts are added when all calls are known."""
+    """Lowers a function that only this module calls; `set_argument_facts` adds facts when all calls are known."""
     _lower_body(f, function, _signature(function))
     return _function(function, _signature(function), f, _INTERNAL, noinline=True)
 
 
 def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm.FuncOp:
-    """Lowers the function that users call: weights and arena as they are, the rest loaded from two tables."""
+    """Lowers the function that users call; pointers to inputs and outputs are loaded from the ABI's two tables."""
     if function.function_type.outputs.data:
         _refuse(function, "must return nothing", "its results are trailing arguments")
     for arg in function.args:
@@ -80,7 +80,7 @@ def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm
 
 
 def plan_globals(module: ModuleOp, entry: func.FuncOp) -> list[llvm.GlobalOp]:
-    """What plan-memory noted on the module, as constants that the entry's caller can link with."""
+    """The weights and the arena size that plan-memory noted on the module, as global constants for the caller."""
     size, blob, name = module.attributes[ARENA_SIZE], module.attributes[WEIGHTS_BLOB], entry.sym_name.data
     if not isa(size, IntegerAttr[IntegerType]) or not isinstance(blob, WeightsAttr):
         _refuse(entry, "must have its memory planned", f"{size} and {blob}")
@@ -94,7 +94,7 @@ def plan_globals(module: ModuleOp, entry: func.FuncOp) -> list[llvm.GlobalOp]:
 
 
 def set_argument_facts(kernel: llvm.FuncOp, facts: Mapping[int, ArgumentFacts]) -> None:
-    """Writes what is known about a kernel's memref arguments as LLVM's argument attributes."""
+    """Writes the facts about a kernel's memref arguments as LLVM argument attributes."""
     attributes: list[DictionaryAttr] = []
     for i in range(len(kernel.function_type.inputs)):
         fact = facts.get(i)
@@ -150,7 +150,7 @@ def _call(f: FunctionLowering, op: func.CallOp) -> None:
         f.refuse(op, "must return at most one value", got=f"{len(op.results)}")
     for argument in op.arguments:
         if is_memref(argument.type):
-            f.written.add(root_of(argument))  # for all that is known here
+            f.written.add(root_of(argument))  # the callee may store to it
     arguments = f.values(op.arguments)
     call = llvm.CallOp.create(
         operands=arguments,

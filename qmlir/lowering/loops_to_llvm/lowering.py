@@ -1,8 +1,8 @@
-"""The state of lowering one function: where code goes, what each value became, and the few ways to build it.
+"""The state of lowering one function: the insertion point, the lowered values, and methods that build llvm operations.
 
-The families (arith.py, memory.py, control.py, …) are tables from an operation class to a rule; a rule reads its
-operation, emits llvm operations through `FunctionLowering` and says what the results became. One walk applies them:
-no pattern is tried twice, nothing is rewritten in place, so the cost is that of building the result.
+The files of the dialects (arith.py, memory.py, control.py, …) are tables from an operation class to a rule. A rule
+reads its operation, emits llvm operations through `FunctionLowering`, and defines the lowered results. One walk applies
+the rules: no pattern is tried twice and nothing is rewritten in place, so the cost is that of building the result.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from qmlir.errors import LoweringError
 from qmlir.lowering.loops_to_llvm.types import UnsupportedType, lowered_type
 
 Rule: TypeAlias = Callable[["FunctionLowering", Any], None]
-"""Lowers one operation of the class it is filed under."""
+"""Lowers one operation: (state, operation) → None; a rule defines the lowered results in the state."""
 
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
@@ -51,7 +51,7 @@ _NO_BUNDLES = DenseArrayBase.from_list(i32, ())
 
 @cache
 def operand_sizes(*sizes: int) -> DenseArrayBase:
-    """The attribute that says how an operation's operands are grouped."""
+    """The attribute with the sizes of an operation's operand groups."""
     return DenseArrayBase.from_list(i32, sizes)
 
 
@@ -67,11 +67,13 @@ def mangled(type: Attribute) -> str:
 
 
 class FunctionLowering:
-    """One function on its way to the llvm dialect.
+    """The state of lowering one function to the llvm dialect.
 
     name      the function's symbol, for errors
     features  processor features that may be used, without their `+`
-    written   memrefs of the source function that some operation stores to, as roots (see aliasing.root_of)
+    written   memrefs of the source function that an operation stores to, as roots (see `root_of` in dialects/loops.py)
+    region    the lowered body
+    blocks    block of the source function → lowered block
     """
 
     def __init__(self, name: str, rules: Rules, features: frozenset[str] = frozenset()):
@@ -91,7 +93,7 @@ class FunctionLowering:
     # -- the walk ----------------------------------------------------------------------------------------------
 
     def lower(self, operations: Iterable[Operation]) -> None:
-        """Lowers operations in order at the current place."""
+        """Lowers operations in order into the current block."""
         rules = self._rules
         for op in operations:
             rule = rules.get(type(op))
@@ -103,11 +105,11 @@ class FunctionLowering:
                 self.refuse(op, str(error))
 
     def refuse(self, op: Operation, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
-        """Ends the lowering because of `op`."""
+        """Raises a LoweringError about `op`."""
         raise LoweringError(op.name, self.name, need, got=got, remedy=remedy)
 
     def finish(self) -> Region:
-        """The lowered body; constants and stack slots stand at the top of the entry block."""
+        """Inserts constants and stack slots at the top of the entry block, and returns the lowered body."""
         entry = self.region.blocks.first
         assert entry is not None
         if entry.first_op is None:
@@ -119,7 +121,7 @@ class FunctionLowering:
     # -- blocks ------------------------------------------------------------------------------------------------
 
     def place(self, block: Block) -> Block:
-        """Continues in `block`, which becomes the last of the function."""
+        """Makes `block` the current block; a new block is appended to the function."""
         if block.parent is None:
             self.region.add_block(block)
         self._block = block
@@ -137,7 +139,7 @@ class FunctionLowering:
         then_arguments: Sequence[SSAValue] = (),
         else_arguments: Sequence[SSAValue] = (),
     ) -> None:
-        """Ends the current block with a jump to one of two."""
+        """Ends the current block with a conditional jump to one of two blocks."""
         sizes = operand_sizes(1, len(then_arguments), len(else_arguments))
         self._block.add_op(
             llvm.CondBrOp.create(
@@ -150,15 +152,15 @@ class FunctionLowering:
     # -- values ------------------------------------------------------------------------------------------------
 
     def value(self, source: SSAValue) -> SSAValue:
-        """What a value of the source function became."""
+        """The lowered value of a value of the source function."""
         return self._values[source]
 
     def values(self, sources: Iterable[SSAValue]) -> list[SSAValue]:
-        """`value` of each."""
+        """The lowered values of values of the source function."""
         return [self._values[s] for s in sources]
 
     def define(self, source: SSAValue, lowered: SSAValue) -> None:
-        """Says what a value of the source function became."""
+        """Records the lowered value of a value of the source function."""
         self._values[source] = lowered
 
     def add(self, op: Operation) -> None:
@@ -166,12 +168,12 @@ class FunctionLowering:
         self._block.add_op(op)
 
     def emit(self, op: Operation) -> SSAValue:
-        """Emits an operation; its first result."""
+        """Emits an operation and returns its first result."""
         self._block.add_op(op)
         return op.results[0]
 
     def emit_at_entry(self, op: Operation) -> SSAValue:
-        """Emits an operation at the top of the function; its first result."""
+        """Emits an operation at the top of the function and returns its first result."""
         self._at_entry.append(op)
         return op.results[0]
 
@@ -182,7 +184,7 @@ class FunctionLowering:
     # -- constants ---------------------------------------------------------------------------------------------
 
     def constant(self, value: Attribute, type: Attribute) -> SSAValue:
-        """A constant, made once a function."""
+        """A constant; equal constants are created once for each function."""
         key = (value, type)
         made = self._constants.get(key)
         if made is None:
@@ -194,7 +196,10 @@ class FunctionLowering:
 
     def integer(self, value: int, type: IntegerType = i64) -> SSAValue:
         """An integer constant."""
-        key = (value, type.width.data)  # looked up before an attribute is made: addresses need thousands
+        key = (
+            value,
+            type.width.data,
+        )  # looked up before an attribute is created: addresses need thousands of constants
         made = self._integers.get(key)
         if made is None:
             made = self.constant(IntegerAttr(value, type, truncate_bits=True), type)
@@ -202,7 +207,7 @@ class FunctionLowering:
         return made
 
     def splat(self, value: float, type: Attribute) -> SSAValue:
-        """A constant of any integer or float type, the same in every lane of a vector."""
+        """A constant of any integer or float type; a vector constant has the number in every lane."""
         if is_vector(type):
             dense: Any = DenseIntOrFPElementsAttr
             return self.constant(dense.from_list(type, [value]), type)
@@ -212,7 +217,7 @@ class FunctionLowering:
         return self.constant(FloatAttr(float(value), type), type)
 
     def known(self, value: SSAValue) -> int | None:
-        """The value of a lowered integer if it is a constant."""
+        """The number of a lowered integer if it is a constant, else None."""
         return self._known.get(value)
 
     # -- arithmetic --------------------------------------------------------------------------------------------
@@ -224,7 +229,7 @@ class FunctionLowering:
         rhs: SSAValue,
         properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
-        """An operation on two values of the result's type."""
+        """Emits an operation on two values of one type; the result has the same type."""
         return self.emit(kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=properties))
 
     def cast(self, kind: type[Operation], value: SSAValue, type: Attribute) -> SSAValue:
@@ -242,7 +247,7 @@ class FunctionLowering:
         )
 
     def shuffle(self, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
-        """A vector of lanes of `a` and `b`, which are as long as each other; −1 is a lane that does not matter."""
+        """A vector of lanes of `a` and `b`, which have equal lengths; the lane number −1 means an undefined lane."""
         assert is_vector(a.type)
         return self.emit(
             llvm.ShuffleVectorOp.create(
@@ -253,7 +258,7 @@ class FunctionLowering:
         )
 
     def intrinsic(self, name: str, arguments: Sequence[SSAValue], result: Attribute) -> SSAValue:
-        """Calls an LLVM intrinsic by its full, mangled name; its result."""
+        """Calls an LLVM intrinsic by its full, mangled name and returns its result."""
         return self.emit(_call_intrinsic(name, arguments, (result,)))
 
     def effect(self, name: str, arguments: Sequence[SSAValue]) -> None:

@@ -1,8 +1,8 @@
-"""math → llvm: the functions that IEEE 754 defines to the last bit, and no others.
+"""math → llvm: only the functions that IEEE 754 defines to the last bit.
 
-exp, tanh and their like are absent on purpose: LLVM would call the machine's library, whose last bits differ from
-machine to machine. Kernels compute them from arithmetic instead. `math.fma` rounds once where the reference rounds
-twice.
+exp, tanh and similar functions are absent on purpose: LLVM would call the machine's library, whose last bits differ
+between machines. Kernels compute them with arithmetic operations instead. `math.fma` is absent because it rounds once,
+while the reference rounds the product and the sum.
 """
 
 from collections.abc import Mapping

@@ -3,9 +3,9 @@
     %v = memref.load %m[%i, %j] : memref<8x16xf32>
     ⇒  %a = mul nsw %i, 16 ; %b = add nsw %a, %j ; %p = getelementptr inbounds float, %m, %b ; %v = load %p
 
-A pointer always stands at the first element its memref can name, so the offset in a subview's type is already spent.
-Real element types and one linear index are what LLVM's vectorizer and alias analysis understand; byte offsets
-through integers hide both from them.
+A pointer always points to the first element of its memref, so it already includes the offset in a subview's type.
+LLVM's vectorizer and alias analysis understand addresses with real element types and one linear index. Byte offsets
+through integers would hide both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,17 +30,17 @@ from qmlir.lowering.loops_to_llvm.types import (
 )
 
 DYNAMIC = -(2**63)
-"""How a list of static sizes or offsets marks an entry that is an operand."""
+"""The entry in a list of static sizes or offsets that means: the number is an operand."""
 
 STACK_LIMIT = 64 * 1024
-"""Bytes a kernel may ask of the stack in one `memref.alloca`."""
+"""The most bytes of stack that one `memref.alloca` may take."""
 
 _INBOUNDS: Mapping[str, Attribute] = {
     "rawConstantIndices": DenseArrayBase.from_list(i32, (llvm.GEP_USE_SSA_VAL,)),
     "noWrapFlags": IntegerAttr(GEP_INBOUNDS, 32),
     "inbounds": UnitAttr(),
 }
-"""A GEP by one index that is an operand; LLVM 19 reads the second of the flags' spellings, later versions the first."""
+"""Properties of a GEP with one index, an operand; LLVM 19 reads `inbounds`, later versions read `noWrapFlags`."""
 
 
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:
@@ -86,7 +86,7 @@ def element_pointer(
 
 
 def access_pointer(f: FunctionLowering, buffer: SSAValue, indices: Sequence[SSAValue]) -> tuple[SSAValue, int]:
-    """The address of an element and the alignment, in bytes, that its type promises."""
+    """The address of an element, and the alignment in bytes that its type guarantees."""
     type = memref_type(buffer)
     size = element_bytes(type.element_type)
     element = i8 if type.element_type == i1 else f.lowered_type(type.element_type)
@@ -95,12 +95,12 @@ def access_pointer(f: FunctionLowering, buffer: SSAValue, indices: Sequence[SSAV
 
 
 def load(f: FunctionLowering, pointer: SSAValue, type: Attribute, alignment: int) -> SSAValue:
-    """Reads a value of an LLVM type."""
+    """Emits a load of a value of an LLVM type; `alignment` is in bytes."""
     return f.emit(llvm.LoadOp.create(operands=[pointer], result_types=[type], properties=_aligned(alignment)))
 
 
 def store(f: FunctionLowering, value: SSAValue, pointer: SSAValue, alignment: int) -> None:
-    """Writes a value of an LLVM type."""
+    """Emits a store of a value of an LLVM type; `alignment` is in bytes."""
     f.add(llvm.StoreOp.create(operands=[value, pointer], properties=_aligned(alignment)))
 
 
@@ -112,7 +112,7 @@ def _aligned(alignment: int) -> Mapping[str, Attribute]:
 def _load(f: FunctionLowering, op: memref.LoadOp) -> None:
     pointer, alignment = access_pointer(f, op.operands[0], op.operands[1:])
     type = f.lowered_type(op.res.type)
-    if type == i1:  # a byte in memory, 0 or 1
+    if type == i1:  # memory holds an i1 as a byte, 0 or 1
         f.define(op.res, f.cast(llvm.TruncOp, load(f, pointer, i8, 1), i1))
     else:
         f.define(op.res, load(f, pointer, type, alignment))
@@ -167,7 +167,7 @@ def _dim(f: FunctionLowering, op: memref.DimOp) -> None:
     f.define(op.result, f.integer(shape[axis]))
 
 
-# -- views: another look at the same memory ---------------------------------------------------------------------
+# -- views of the same memory -----------------------------------------------------------------------------------
 
 
 def _view(f: FunctionLowering, op: memref.ViewOp) -> None:

@@ -1,7 +1,7 @@
-"""simd → the processor's own instructions, or portable vector code where it has none.
+"""simd → the processor's own instructions, or portable vector code if it has no such instruction.
 
-Vectors are cut into registers and joined again; LLVM sees through both. Choices depend on `features` alone, so one
-module can be lowered for any machine.
+Vectors are split into registers and joined again; LLVM optimizes both away. The choice of instructions depends on
+`features` only, so a module can be lowered for any machine.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def _portable_pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SS
 
 
 def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
-    """Vectors of one length end to end, in a balanced tree."""
+    """Concatenates vectors of equal length, in a balanced tree of shuffles."""
     while len(parts) > 1:
         lanes = lanes_of(parts[0])
         if len(parts) % 2:  # join the last with itself and drop the copy at the end

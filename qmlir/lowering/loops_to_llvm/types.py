@@ -1,8 +1,8 @@
-"""Types of the loops level and what they are in LLVM.
+"""The LLVM types of loops-level types.
 
     index → i64      memref<…> → ptr      vector<Nxindex> → vector<Nxi64>      iN, fN, vector<N×…> → themselves
 
-A lowered memref is a bare pointer to its first element: shapes and strides are static and live in the addresses.
+A lowered memref is a bare pointer to its first element; shapes and strides are static, and become part of addresses.
 """
 
 from math import prod
@@ -26,18 +26,18 @@ from qmlir.dialects.loops import is_integer, is_memref, is_vector
 POINTER = llvm.LLVMPointerType()
 
 STORED_WIDTHS = (1, 8, 16, 32, 64)
-"""Integer widths that memory holds one element at a time; an i1 takes a byte."""
+"""Integer widths in bits that memory holds unpacked; an i1 takes a byte."""
 
 
 class UnsupportedType(Exception):
-    """A type the lowering has no meaning for; the caller turns it into a LoweringError that names the operation."""
+    """Raised for a type without an LLVM form; the caller turns it into a LoweringError that names the operation."""
 
 
 def lowered_type(type: Attribute) -> Attribute:
     """The LLVM type of a loops-level type.
 
     Raises:
-        UnsupportedType: for tensors, dynamic or multi-dimensional vectors and whatever else has no LLVM form.
+        UnsupportedType: The type is a tensor, a dynamic or multi-dimensional vector, or has no LLVM form.
     """
     if is_integer(type):
         return type if type.signedness.data is Signedness.SIGNLESS else IntegerType(type.width.data)
@@ -56,7 +56,11 @@ def lowered_type(type: Attribute) -> Attribute:
 
 
 def element_bits(type: Attribute) -> int:
-    """Width in bits of a scalar type; index counts as 64."""
+    """The width in bits of a scalar type; an index has 64 bits.
+
+    Raises:
+        UnsupportedType: The type is not a scalar.
+    """
     if isinstance(type, IndexType):
         return 64
     if is_integer(type):
@@ -67,7 +71,11 @@ def element_bits(type: Attribute) -> int:
 
 
 def element_bytes(type: Attribute) -> int:
-    """Bytes one element takes in memory."""
+    """The bytes that one element takes in memory.
+
+    Raises:
+        UnsupportedType: Memory does not hold elements of this width.
+    """
     bits = element_bits(type)
     if bits not in STORED_WIDTHS:
         raise UnsupportedType(f"memory holds elements of {STORED_WIDTHS} bits, got {type}")
@@ -75,10 +83,10 @@ def element_bytes(type: Attribute) -> int:
 
 
 def static_strides(type: MemRefType[Attribute]) -> tuple[int, ...]:
-    """Distance in elements between neighbours along each dimension.
+    """The strides of a memref: the distance in elements between neighbours along each dimension.
 
     Raises:
-        UnsupportedType: where a size or a stride is dynamic or the layout is an affine map.
+        UnsupportedType: A size or a stride is dynamic, or the layout is an affine map.
     """
     shape = type.get_shape()
     if any(size < 0 for size in shape):
@@ -102,5 +110,5 @@ def is_contiguous(type: MemRefType[Attribute]) -> bool:
 
 
 def byte_size(type: MemRefType[Attribute]) -> int:
-    """Bytes a contiguous memref spans."""
+    """The bytes that a contiguous memref spans."""
     return prod(type.get_shape()) * element_bytes(type.element_type)

@@ -1,8 +1,8 @@
 """vector → LLVM's vectors: memory, masks, lanes and reductions of 1-D vectors.
 
-Reductions of floats by addition are sequential, from the accumulator (or −0, resp. 1) through lane 0 to the last:
-the order the reference has. The zero-padding a masked access needs is the kernel's `pass_thru`; lanes that are off
-are neither read nor written.
+Float reductions by addition or multiplication are sequential: they start with the accumulator (if there is none, with
+−0 or 1) and go from lane 0 to the last lane, which is the order of the reference. Kernels pass the values of masked-off
+lanes as `pass_thru`; the memory of such lanes is neither read nor written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,23 +29,23 @@ INTEGER_REDUCTIONS: Mapping[str, type[Operation] | str] = {
     "minui": "umin",
     "maxui": "umax",
 }
-"""Kind → how to combine the reduced vector with the accumulator: an operation, or LLVM's name of an intrinsic."""
+"""Kind → how the reduced vector is combined with the accumulator: an operation, or the name of an LLVM intrinsic."""
 
 FLOAT_REDUCTIONS: Mapping[str, tuple[str, str]] = {
     "maximumf": ("fmaximum", "maximum"),
     "minimumf": ("fminimum", "minimum"),
 }
-"""Kind → names of the reduction and of the scalar intrinsic. `maxnumf` is absent: it leaves the sign of zero open."""
+"""Kind → names of LLVM's reduction and scalar intrinsics; `maxnumf` is absent, as it leaves the sign of zero open."""
 
 
 def lanes_of(value: SSAValue) -> int:
-    """How many lanes a 1-D vector has."""
+    """The number of lanes of a 1-D vector."""
     assert is_vector(value.type)
     return value.type.get_shape()[0]
 
 
 def broadcast(f: FunctionLowering, scalar: SSAValue, lanes: int) -> SSAValue:
-    """A vector with one value in every lane."""
+    """A vector with a scalar in every lane."""
     type = VectorType(scalar.type, [lanes])
     undefined = f.emit(llvm.UndefOp.create(result_types=[type]))
     first = f.emit(llvm.InsertElementOp.create(operands=[undefined, scalar, f.integer(0, i32)], result_types=[type]))
@@ -139,7 +139,7 @@ def _bitcast(f: FunctionLowering, op: vector.BitcastOp) -> None:
 
 
 def _create_mask(f: FunctionLowering, op: vector.CreateMaskOp) -> None:
-    """Lane i is on where i < n: n is clamped to the number of lanes first, so that 32 bits are enough to compare."""
+    """Lowers a mask whose lane i is on if i < n; n is clamped to the number of lanes, so that 32-bit comparisons do."""
     type = f.lowered_type(op.mask_vector.type)
     assert is_vector(type)
     (lanes,) = type.get_shape()

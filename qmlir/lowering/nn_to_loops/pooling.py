@@ -75,7 +75,8 @@ def _max_pool(state: MainLowering, op: MaxPool2DOp) -> None:
 class MaximumPlaces(Kernel):
     """y[n, oh, ow, c] = the position row · W + column of the window's first maximum in the image.
 
-    Buffers: x [N·H, W, C], y [N·OH, OW, C] i64. It computes one element at a time; the position is −1 if there is none.
+    Buffers: x [N·H, W, C], y [N·OH, OW, C] i64. The kernel computes one element at a time. The position is −1 if the
+    window has no elements, or only NaN.
     """
 
     window: Window
