@@ -91,7 +91,7 @@ class Executable:
             The array of the only output, or arrays by tensor name.
 
         Raises:
-            InputError: an input is missing, unknown, or of another shape or dtype than the network's.
+            InputError: An input is missing or unknown, or has another shape or dtype than the network's input.
         """
         return self.signature.result(self.run(inputs))
 

@@ -23,7 +23,7 @@ class Reduction(abc.ABC):
 
     @abc.abstractmethod
     def start(self, code: Code, lanes: int | None) -> Value:
-        """The accumulator before the first element."""
+        """The initial accumulator, a scalar or a vector of `lanes`."""
 
     @abc.abstractmethod
     def combine(self, accumulator: Value, x: Value) -> Value:

@@ -53,7 +53,7 @@ class Extent:
 
 
 def extent_of(value: SSAValue) -> Extent:
-    """The bytes that a memref covers in its root."""
+    """The bytes that a memref covers in its root, the buffer behind all views."""
     view = value.owner
     if not isinstance(view, VIEWS):
         return Extent(value, 0, _size(value), 0)

@@ -191,7 +191,10 @@ def _bitcast(f: FunctionLowering, op: arith.BitcastOp) -> None:
 
 
 def _rounded_division(round_up: bool) -> Rule:
-    """Signed division toward −∞ or +∞: truncate, then step by one where the exact quotient lies on the other side."""
+    """A rule for signed division toward −∞ or +∞: a truncated quotient, corrected by 1 where it differs.
+
+    `round_up` selects the direction +∞.
+    """
 
     def rule(f: FunctionLowering, op: Operation) -> None:
         lhs, rhs = f.values(op.operands)

@@ -53,7 +53,7 @@ def memref_type(value: SSAValue) -> MemRefType[Attribute]:
 def linear_index(
     f: FunctionLowering, indices: Sequence[SSAValue], strides: Sequence[int]
 ) -> tuple[SSAValue | None, int]:
-    """Σ index·stride over lowered indices, as a value (or None) plus a constant."""
+    """Σ index·stride over lowered indices, as a value (None if all indices are constants) plus a constant."""
     total: SSAValue | None = None
     constant = 0
     for index, stride in zip(indices, strides, strict=True):

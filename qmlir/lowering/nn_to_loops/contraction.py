@@ -84,7 +84,7 @@ def clamp_of(bounds: tuple[float | None, float | None]) -> Clamp:
 
 
 def _element(state: MainLowering, tensor: SSAValue) -> Attribute:
-    """The type of a tensor's elements in memory."""
+    """The element type of the buffer that holds a tensor."""
     return state.buffer_type(tensor).element_type
 
 

@@ -57,9 +57,9 @@ def _slice(state: MainLowering, op: SliceOp) -> None:
 
 
 def merge_steps(shape: Sequence[int], steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple[Step, ...]]:
-    """The same slice in fewer dimensions: a dimension that is taken whole merges into the one before it.
+    """The same slice in fewer dimensions: a dimension that is taken whole merges into the dimension before it.
 
-    The dimension before must have stride 1.
+    Dimensions merge only if the dimension before has stride 1.
     """
     merged: list[tuple[int, Step]] = []
     for extent, (offset, size, stride) in zip(shape, steps, strict=True):

@@ -36,7 +36,7 @@ class NarrowFloat:
     bias        the bias of the exponent
     largest     the largest finite number
     infinity    the bits of ∞; None if the format has no infinity
-    nan         the bits of NaN; None if the format has no NaN. The bits of −0 here mean that the format has no −0
+    nan         the bits of NaN, None if the format has no NaN; if only the sign bit is set, the format has no −0
     """
 
     width: int
@@ -96,7 +96,7 @@ class NarrowFloat:
         if self.nan is not None:
             bits = x.is_nan().choose(self.nan, bits)
         else:
-            bits = x.is_nan().choose(self.sign, bits)  # −0, where there is no NaN
+            bits = x.is_nan().choose(self.sign, bits)  # a format without NaN gets −0
         return bits
 
 

@@ -44,7 +44,7 @@ class Maximum(Reduction):
 
 @dataclass(frozen=True)
 class Mean(Reduction):
-    """The sum in index order, divided by `divisor`, or by the number of elements if it is None."""
+    """The sum in index order, divided by `divisor`, or by the number of elements if `divisor` is None."""
 
     element: Attribute
     divisor: int | None

@@ -17,7 +17,7 @@ from qmlir.lowering.value import Value
 
 
 def widths_of(tensor: SSAValue) -> tuple[int, ...]:
-    """Lanes of the vectors that move a tensor's elements; empty for i1, which memory holds one in a byte."""
+    """Lanes of the vectors that move a tensor's elements; empty for i1, because memory holds each i1 in a byte."""
     return () if element_of(tensor) == i1 else WIDTHS
 
 
@@ -81,7 +81,7 @@ def merge_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple
 
 @dataclass(frozen=True)
 class Concat(Kernel):
-    """y[o, :] = the rows x_k[o, :] one after another."""
+    """y[o, :] = the concatenation of the rows x_0[o, :], x_1[o, :], …."""
 
     widths: tuple[int, ...]
 

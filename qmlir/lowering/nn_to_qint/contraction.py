@@ -32,7 +32,7 @@ _INTEGER_FORM: dict[type[WeightedOp], type[qint.Conv2DOp | qint.DepthwiseConv2DO
 
 
 def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """acc = Σ (x − z_x)·w + b, then y = z_y + acc · s_x·s_w / s_y."""
+    """Lowers a convolution or fully connected layer: acc = Σ (x − z_x)·w + b, then y = z_y + acc · s_x·s_w / s_y."""
     if op.b is not None and is_float(op.b):
         raise NoIntegerForm("bias", "its bias is still float; run --quantize-bias")
     if saturates(op, rounding) and fits_32_bits(op):
@@ -115,7 +115,7 @@ def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, roundin
 
 
 def lower_matmul(op: nn.MatMulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """acc = Σ (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
+    """Lowers a matrix product: acc = Σ (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
     lhs, rhs = uniform(op.lhs), uniform(op.rhs)
     if rhs.zero_point and rounding.otherwise is not None:
         rounding = rounding.otherwise

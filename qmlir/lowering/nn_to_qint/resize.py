@@ -44,7 +44,7 @@ def lower_resize(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Roundi
 
 
 def _float_table(places: Places) -> Table | None:
-    """Neighbours and float32 weights, these as multiples of 2^−`FLOAT_BITS`; None if a weight is no such multiple."""
+    """Neighbours, and float32 weights as multiples of 2^−`FLOAT_BITS`; None if a weight is not such a multiple."""
     taps, weights = places.linear_in_float32()
     steps = np.ldexp(weights.astype(np.float64), FLOAT_BITS)
     return (taps, steps) if (steps == np.rint(steps)).all() and (np.abs(weights) < 2).all() else None

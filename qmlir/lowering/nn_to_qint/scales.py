@@ -69,9 +69,10 @@ def contract_of(function: func.FuncOp, target: Target) -> str:
 
 
 def displaced(op: Operation) -> int:
-    """By how much an operation's stored integers are larger in the source model, where they are unsigned; 0 if signed.
+    """The displacement: how much larger an operation's stored integers are in the source model.
 
-    Float arithmetic on the larger integers may round differently.
+    It is 0 unless the source model stores unsigned integers. Float arithmetic on the larger integers may round
+    differently.
     """
     moved = op.attributes.get(UNSIGNED)
     return moved.value.data if isinstance(moved, IntegerAttr) else 0
@@ -124,7 +125,7 @@ def summed_from(op: Operation, rounding: Rounding) -> int:
     """The number that a mean subtracts from each stored integer before it sums them.
 
     It is the zero point. If the followed runtime sums the integers as the source model stores them (`rounding.stored`),
-    it is the negated displacement, which turns the signed integers back into those.
+    it is the negated displacement, which turns signed integers back into the integers of the source model.
     """
     return -displaced(op) if rounding.stored else uniform(op.operands[0]).zero_point
 
@@ -145,8 +146,9 @@ def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> Requ
 def _mean_of_stored(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> RequantizeOp:
     """The mean acc · s_x / (s_y · n) + c in float32, where acc = Σ x of the integers that the source model stores.
 
-    The constant c = z_y − z_x · s_x / s_y accounts for the zero points. A contract that rounds sums adds c before it
-    rounds. Under any other contract, z_x · s_x / s_y is rounded by itself, halves away from zero.
+    The constant c = z_y − z_x · s_x / s_y accounts for the zero points, as the source model stores them. A contract
+    that rounds sums adds c before it rounds. Under any other contract, z_x · s_x / s_y is rounded separately, halves
+    away from zero.
     """
     data, result, moved = uniform(op.operands[0]), uniform(op.results[0]), displaced(op)
     ratio = np.float32(data.scale) / np.float32(result.scale)

@@ -28,7 +28,7 @@ class Lookup(Kernel):
 
     @property
     def items(self) -> int:
-        """Runs of elements."""
+        """The number of runs of `RUN` elements, over which the parallel loop runs."""
         return -(-self.elements // RUN)
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -62,7 +62,7 @@ class InterpolatedLookup(Kernel):
 
     @property
     def items(self) -> int:
-        """Runs of elements."""
+        """The number of runs of `RUN` elements, over which the parallel loop runs."""
         return -(-self.elements // RUN)
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:

@@ -115,7 +115,7 @@ def convolution(
 
 
 def _conv2d(code: TosaCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
-    """Writes one convolution for each group, as TOSA has no grouped convolutions."""
+    """Writes one convolution for each group, because TOSA has no grouped convolutions."""
     w, weight_zero_point = centred_weights(code, op, x, w)
     count = op.group_count()
     inputs, outputs = shape_of(w)[3], shape_of(w)[0] // count

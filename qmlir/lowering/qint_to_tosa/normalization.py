@@ -1,4 +1,4 @@
-"""Softmax, log-softmax and L2 normalization, which need 64-bit integers: refused, as TOSA has none."""
+"""Refusals of softmax, log-softmax and L2 normalization: they need 64-bit integers, which TOSA does not have."""
 
 from typing import NoReturn
 

@@ -2,10 +2,13 @@
 
 With a shift of n = 31 − s bits and p = a · multiplier, `tosa.rescale` computes
 
-    SINGLE_ROUND   (p + 2^(n−1)) >> n                    which is `single`, and `shift`
-    DOUBLE_ROUND   (p + 2^(n−1) ± 2^30) >> n for n > 31   + where a ≥ 0: which is `double`. Half up at bit 31, then half
-                   (p + 2^(n−1)) >> n        else         away at the rest: floor(floor((p + 2^30) / 2^31) + …) is one
-                                                          floor of the sum, and below 0 half away is half up less one.
+    SINGLE_ROUND   (p + 2^(n−1)) >> n
+    DOUBLE_ROUND   (p + 2^(n−1) ± 2^30) >> n     if n > 31, with + for a ≥ 0 and − for a < 0
+                   (p + 2^(n−1)) >> n            otherwise
+
+SINGLE_ROUND equals the contracts `single` and `shift`. DOUBLE_ROUND equals `double`, which rounds half up at bit 31 and
+then half away from zero at the remaining bits: the two nested floors are one floor of the sum, and below zero rounding
+half away means adding one less than for half up.
 
 Below zero, `upup` equals neither mode, unless no bits are left for its second step. `tosa.rescale` requires n in
 [2, 62] and |a| below 2^(n−1). Accumulators beyond that are bounded first, if the final clamp hides the difference.
@@ -40,7 +43,7 @@ HIDDEN = 1 << 27
 
 
 def narrowed(code: TosaCode, op: NarrowingOp, value: SSAValue) -> SSAValue:
-    """clamp(value + zero_point, min, max) from i32 to the result's type."""
+    """Narrows an i32 to the result's type: clamp(value + zero_point, min, max)."""
     bounds = op.lower.value.data, op.upper.value.data
     return code.cast(code.bounded(code.plus(value, op.zero_point.value.data), *bounds), element_of(op.y))
 

@@ -87,7 +87,7 @@ class TosaCode(BodyCode):
         return self.add(shape.ConstOp.build(properties={"values": values}, result_types=[values.type]))
 
     def number(self, value: float, like: SSAValue) -> SSAValue:
-        """A constant of one element that broadcasts to the tensor `like`: it has the same rank and element type."""
+        """A constant of a single element, with the rank and element type of `like`, so that it broadcasts to it."""
         return self.constant(np.full([1] * len(shape_of(like)), value, dtype_of(element_of(like))))
 
     def zero_point(self, value: int, element: Attribute) -> SSAValue:
@@ -181,7 +181,7 @@ class TosaCode(BodyCode):
     # -- movement ----------------------------------------------------------------------------------------------------
 
     def reshape(self, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
-        """Reshapes a tensor in row-major order; one size may be −1, and is then computed."""
+        """Reshapes a tensor in row-major order; a single size may be −1, and is then computed."""
         have = shape_of(x)
         if -1 in sizes:
             rest = int(np.prod([s for s in sizes if s != -1]))
