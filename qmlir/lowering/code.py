@@ -140,7 +140,7 @@ class Code:
         value: Attribute
         if is_vector(type):
             lane = float(number) if is_float else int(number)
-            dense: Any = DenseIntOrFPElementsAttr  # its overloads do not know a vector of any element type
+            dense: Any = DenseIntOrFPElementsAttr  # the overloads of from_list do not cover vectors of any element type
             value = dense.from_list(type, [lane])
         elif is_float:
             value = FloatAttr(float(number), element)

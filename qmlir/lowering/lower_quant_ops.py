@@ -285,7 +285,7 @@ class _Elements:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Shapes
+# Reshapes of tensors of unknown rank
 
 
 def _dynamic_sizes(code: _Code, value: SSAValue) -> list[SSAValue]:
@@ -322,7 +322,7 @@ def _ranked(value: SSAValue) -> TensorType[Attribute]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Parameters
+# Scales, zero points and types of quantized types
 
 
 def _expressed(quantized: Scaled) -> AnyFloat:

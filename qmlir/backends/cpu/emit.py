@@ -146,9 +146,7 @@ class _FunctionWriter:
                     if isinstance(op, llvm.ConstantOp):
                         names[result] = constant_text(op.value)
                     elif isinstance(op, llvm.UndefOp):
-                        names[result] = (
-                            "poison"  # undefined lanes are never read, and poison optimizes better than undef
-                        )
+                        names[result] = "poison"  # undefined lanes are never read; poison optimizes better than undef
                     else:
                         names[result] = f"%v{count}"
                         count += 1

@@ -213,7 +213,7 @@ class _Body:
             run, taps = run * columns, 1
         steps = run // arithmetic.group
         stride = window.strides[1] * kernel.channels  # between the windows of neighbouring outputs
-        # A tile's rows are the window's; the input's lie a dilation apart.
+        # Rows of the window are consecutive in a tile, and a dilation apart in the input.
         row_step = 1 if kernel.tile else window.dilations[0]
         first = self.base[1] + (output if kernel.tile else self.first + output) * stride
         if kernel.groups > 1:

@@ -148,7 +148,7 @@ class Tile:
         with code.loop(0, window.extent[0], name="kh") as i:
             line = row * window.strides[0] + i * window.dilations[0] - window.origin[0]
             begin, end = low, high
-            if window.padded_rows:  # a row outside the image is zeros throughout
+            if window.padded_rows:  # a row outside the image becomes all zeros
                 inside = line.below(window.height)
                 begin, end = inside.choose(low, code.index(columns)), inside.choose(high, code.index(columns))
             if window.padded_rows or window.padded_columns:

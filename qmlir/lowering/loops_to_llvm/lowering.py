@@ -196,10 +196,7 @@ class FunctionLowering:
 
     def integer(self, value: int, type: IntegerType = i64) -> SSAValue:
         """An integer constant."""
-        key = (
-            value,
-            type.width.data,
-        )  # looked up before an attribute is created: addresses need thousands of constants
+        key = (value, type.width.data)  # looked up before an attribute is made: addresses need thousands of constants
         made = self._integers.get(key)
         if made is None:
             made = self.constant(IntegerAttr(value, type, truncate_bits=True), type)

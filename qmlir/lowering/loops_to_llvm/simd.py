@@ -56,7 +56,7 @@ def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
     """Concatenates vectors of equal length, in a balanced tree of shuffles."""
     while len(parts) > 1:
         lanes = lanes_of(parts[0])
-        if len(parts) % 2:  # join the last with itself and drop the copy at the end
+        if len(parts) % 2:  # an odd count: append the last vector again, and drop its copy at the end
             parts = [*parts, parts[-1]]
             joined = _joined(f, parts)
             return f.shuffle(joined, joined, range((len(parts) - 1) * lanes))

@@ -78,7 +78,7 @@ def _saturated(x: Value, width: int, unsigned: bool) -> Value:
     """Converts an f64 to i64, rounded toward zero and saturated to an integer type's range; NaN becomes 0."""
     low, high = (0, (1 << width) - 1) if unsigned else (-(1 << width - 1), (1 << width - 1) - 1)
     number = x.is_nan().choose(0.0, x)
-    above = number.same(float(high + 1)).less_equal(number)  # a power of two, exact where `high` is not
+    above = number.same(float(high + 1)).less_equal(number)  # high + 1 is a power of two, so exact as a float
     below = number.less_equal(float(low))
     inside = (above | below).choose(0.0, number)
     whole = inside.to(i64, unsigned=unsigned)

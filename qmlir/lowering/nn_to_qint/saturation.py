@@ -56,7 +56,7 @@ def _bias(op: WeightedOp, weights: Array) -> Array:
     constant = -point * weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1)
     bias = stored_bias(op)
     total = constant if bias is None else constant + bias
-    # The bound that legality.py proves for the sums holds for this bias too: it is the sum if all data are stored as 0.
+    # The bound that legality.py proves for the sums covers this bias: the sum equals it if all data are stored as 0.
     return total.astype(np.int32)
 
 

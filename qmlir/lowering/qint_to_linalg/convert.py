@@ -6,7 +6,7 @@ and quantization decisions are dropped, as upstream has no such attributes. A to
 same bits as `evaluate`: integer arithmetic, f64 in the casts, f32 and f64 under contracts that are defined in floats,
 and no fast-math flags.
 
-Float islands have no way out: whoever wants one quantizes without them (`--quantize=fail-on-float=true`).
+Float subgraphs (islands) cannot be exported; quantize the network without them (`--quantize=fail-on-float=true`).
 """
 
 from collections.abc import Mapping

@@ -127,7 +127,7 @@ class TensorCode(BodyCode):
         have, element = shape_of(x), element_of(x)
         if tuple(shape) == have:
             return x
-        if not have or not shape:  # one element; xDSL cannot expand a tensor of rank 0, or collapse to rank 0
+        if not have or not shape:  # xDSL cannot expand from rank 0 or collapse to rank 0
             zero = [self.scalar(0, INDEX)] * len(have)
             return self.add(
                 tensor.SplatOp(self.add(tensor.ExtractOp(x, zero, element)), [], TensorType(element, shape))

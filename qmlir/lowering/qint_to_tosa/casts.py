@@ -44,7 +44,7 @@ def _quantize(code: TosaCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
         for after in (0, 1)
     ]
     q = code.plus(code.combine(ADD, guess, code.combine(ADD, *steps)), -1)
-    if not type.is_signed:  # as the i8 of the same bits
+    if not type.is_signed:  # convert 128 … 255 to the signed i8 of the same bits
         q = code.chosen(code.compared(GREATER_EQUAL, q, code.number(STEPS // 2, q)), code.plus(q, -STEPS), q)
     return code.cast(q, i8)
 
