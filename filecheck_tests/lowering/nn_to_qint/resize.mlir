@@ -31,10 +31,10 @@ module attributes {qmlir.numerics = "litert-reference"} {
 // CHECK-LABEL: func.func @reference
 // CHECK: qint.interpolate {{.*}}bits = array<i32: 10>, rounding = "half_away"}
 // CHECK: qint.interpolate {{.*}}bits = array<i32: 30>, rounding = "float32", offset = 128 : i32}
-func.func @reference(%x: tensor<1x2x4x!a>, %y: tensor<1x2x4x!u>) -> (tensor<1x3x4x!a>, tensor<1x3x4x!u>) {
-  %0 = nn.resize %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>], weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.0, 0.3333333134651184, 0.6666666865348816, 0.6666666269302368, 0.3333333730697632]>]} : tensor<1x2x4x!a> -> tensor<1x3x4x!a>
-  %1 = nn.resize %y {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>], weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.0, 0.3333333134651184, 0.6666666865348816, 0.6666666269302368, 0.3333333730697632]>]} : tensor<1x2x4x!u> -> tensor<1x3x4x!u>
-  func.return %0, %1 : tensor<1x3x4x!a>, tensor<1x3x4x!u>
+func.func @reference(%x: tensor<1x2x4x1x!a>, %y: tensor<1x2x4x1x!u>) -> (tensor<1x3x4x1x!a>, tensor<1x3x4x1x!u>) {
+  %0 = nn.resize %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>], weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.0, 0.3333333134651184, 0.6666666865348816, 0.6666666269302368, 0.3333333730697632]>]} : tensor<1x2x4x1x!a> -> tensor<1x3x4x1x!a>
+  %1 = nn.resize %y {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>], weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.0, 0.3333333134651184, 0.6666666865348816, 0.6666666269302368, 0.3333333730697632]>]} : tensor<1x2x4x1x!u> -> tensor<1x3x4x1x!u>
+  func.return %0, %1 : tensor<1x3x4x1x!a>, tensor<1x3x4x1x!u>
 }
 }
 
@@ -46,9 +46,9 @@ func.func @reference(%x: tensor<1x2x4x!a>, %y: tensor<1x2x4x!u>) -> (tensor<1x3x
 module attributes {qmlir.numerics = "litert-builtin"} {
 // CHECK-LABEL: func.func @builtin
 // CHECK: qint.interpolate {{.*}}bits = array<i32: 30>, rounding = "float32_product", offset = 128 : i32}
-func.func @builtin(%y: tensor<1x2x4x!u>) -> tensor<1x3x4x!u> {
-  %1 = nn.resize %y {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>], weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.0, 0.3333333134651184, 0.6666666865348816, 0.6666666269302368, 0.3333333730697632]>]} : tensor<1x2x4x!u> -> tensor<1x3x4x!u>
-  func.return %1 : tensor<1x3x4x!u>
+func.func @builtin(%y: tensor<1x2x4x1x!u>) -> tensor<1x3x4x1x!u> {
+  %1 = nn.resize %y {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<3x2xi64>, [0, 1, 0, 1, 1, 1]>], weights = [#qmlir.weights<tensor<3x2xf64>, [1.0, 0.0, 0.3333333134651184, 0.6666666865348816, 0.6666666269302368, 0.3333333730697632]>]} : tensor<1x2x4x1x!u> -> tensor<1x3x4x1x!u>
+  func.return %1 : tensor<1x3x4x1x!u>
 }
 }
 

@@ -19,9 +19,8 @@ Each value has a recipe, its quantization config (recipe.py). Values of differen
 group. A reader whose schema or precision differs from its operand's reads the operand through a type of its own.
 
 A concatenation leaves an operand out of its group if other operations read the operand too, moved or not, and the
-group's type would cost the operand more than a bit. The other operations read the operand through its own type, and the
-concatenation reads it through the type of its result. If the policy or a cast decides about one of the concatenation's
-tensors, or if parameters are Glow's, all its tensors are tied.
+group's type would cost it more than a bit. They read the operand through its own type, the concatenation through the
+type of its result. All tensors are tied if the policy or a cast decides about one, or if parameters are Glow's.
 
 If only 0 was observed of a group, the group has any scale that suits its readers: a contraction adds its bias in steps
 of s_x · s_w, so it asks for a scale under which these steps are much finer than its result's.
@@ -150,11 +149,7 @@ class ScaleGroups:
     # Building the groups.
 
     def _tie(self, operations: Iterable[Operation]) -> dict[Operation, None]:
-        """Ties the values of operations that only move values, if all their ranges are known.
-
-        Returns:
-            The operations that tie all their values, in order.
-        """
+        """Ties the values of operations that move values of known range; returns those that tie all, in order."""
         tied: dict[Operation, None] = {}
         for op in operations:
             operands = data_operands(op)
