@@ -173,6 +173,19 @@ class Drawing:
 
     # -- operators on truth values, counts and places ---------------------------------------------------------
 
+    def _stored(self, op: Op, before: int) -> list[list[Array]]:
+        """What LiteRT stores in an operator's results, for each sample.
+
+        Raises:
+            Refused: LiteRT does not take the operator; the tensors from `before` on are gone.
+        """
+        try:
+            made = interpreter(model(self.tensors, [*self.ops, op], self.fed, op.outputs), "litert-reference")
+            return [run(made, sample) for sample in self.samples]
+        except (RuntimeError, ValueError) as error:
+            del self.tensors[before:]
+            raise Refused(str(error)) from None
+
     def counted(
         self, kind: str, operands: Sequence[int], dtypes: Sequence[Any],
         options: tuple[str, Mapping[str, Any]] = ("", {}), version: int = 1,
@@ -186,12 +199,7 @@ class Drawing:
         own = self.parameters(operands[0]) if operands[0] in self.reals else None
         found = [self.tensor(f"t{before + i}", (), own if t is None else None, t) for i, t in enumerate(dtypes)]
         op = Op(kind, list(operands), found, options[0], options[1], version)
-        try:
-            made = interpreter(model(self.tensors, [*self.ops, op], self.fed, found), "litert-reference")
-            stored = [run(made, sample) for sample in self.samples]
-        except (RuntimeError, ValueError) as error:
-            del self.tensors[before:]
-            raise Refused(str(error)) from None
+        stored = self._stored(op, before)
         if any(a.size > 4096 or (a.dtype.kind == "f" and not np.isfinite(a).all()) for each in stored for a in each):
             del self.tensors[before:]
             raise Refused("values")
@@ -258,12 +266,7 @@ class Drawing:
                 scaling = self.parameters(computed[0]) if same and computed else fixed or self.scaling(arrays)
             found.append(self.tensor(f"t{len(self.tensors)}", arrays[0].shape, scaling))
         op = Op(kind, list(operands), found, options[0], options[1], version)
-        try:
-            made = interpreter(model(self.tensors, [*self.ops, op], self.fed, found), "litert-reference")
-            stored = [run(made, sample) for sample in self.samples]
-        except (RuntimeError, ValueError) as error:
-            del self.tensors[before:]
-            raise Refused(str(error)) from None
+        stored = self._stored(op, before)
         meant = [[self.meant(each[i], self.parameters(x)) for each in stored] for i, x in enumerate(found)]
         if any(map(self._is_far, found, meant, reals)):
             del self.tensors[before:]
