@@ -22,8 +22,9 @@ from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import INTEGER_OPERATOR, MIXED, UNSIGNED
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.quantized_values import chooses_integers, data_operands, uniform
+from qmlir.quantized_values import chooses_integers, data_operands, uniform, widest
 from qmlir.runtimes import (
+    BYTES,
     EXACT,
     LIBRARY_FUNCTIONS,
     LITERT_FUNCTIONS,
@@ -156,12 +157,52 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
     taken = {*STORAGES, "operator", *others}
     if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
         return f"{_called(op)} of {'data stored in several ways' if storage == 'mixed' else storage}"
+    if isinstance(op, nn.AddOp | nn.SubOp | nn.MulOp) and (beyond := _beyond(op, runtime, storage)):
+        return beyond
     result = uniform(op.results[0])
     moved = 128 if signed and _stored(op.results[0], 0) == "u8" else 0
     found = result.scale, result.zero_point + _displaced(op) - moved
     if RESULTS.get(op.name, {}).get(storage, found) != found:
         return f"{_called(op)} with a result of scale {found[0]:g} and zero point {found[1]}"
     return ""
+
+
+def left_shift(op: nn.AddOp | nn.SubOp) -> int:
+    """Returns the bits l by which LiteRT shifts a sum's operands left: 20 for bytes, 15 if one is wider."""
+    return 20 if max(uniform(op.lhs).storage_width, uniform(op.rhs).storage_width) <= 8 else 15
+
+
+def has_sum(op: Operation) -> bool:
+    """Whether LiteRT computes a sum of stored integers.
+
+    It stops the process unless the factor 2 · max(s_a, s_b) / (2^l · s_y) is below 1. All operations but sums and
+    differences on quantized types pass.
+    """
+    if not isinstance(op, nn.AddOp | nn.SubOp) or quantized_element(op.y.type) is None:
+        return True
+    return 2 * max(uniform(op.lhs).scale, uniform(op.rhs).scale) < uniform(op.y).scale * (1 << left_shift(op))
+
+
+def _beyond(op: nn.AddOp | nn.SubOp | nn.MulOp, runtime: str, storage: str) -> str:
+    """Says which sum or product LiteRT does not compute; empty if it computes this one.
+
+    Its optimized kernels of sums and products of bytes add the zero point in 16 bits, which wrap around. Under
+    `litert-xnnpack` they compute what XNNPACK does not take: factors from 2^8 on.
+    """
+    lhs, rhs, result = uniform(op.lhs), uniform(op.rhs), uniform(op.y)
+    if not has_sum(op):
+        return f"{_called(op)} with scales a factor of {max(lhs.scale, rhs.scale) / result.scale:.3g} apart"
+    if isinstance(op, nn.SubOp) or runtime == "litert-reference" or storage not in BYTES:
+        return ""
+    if isinstance(op, nn.MulOp):
+        parts = [lhs.scale * rhs.scale / result.scale]
+        most = widest(lhs) * widest(rhs) * parts[0]
+    else:
+        parts = [lhs.scale / result.scale, rhs.scale / result.scale]
+        most = widest(lhs) * parts[0] + widest(rhs) * parts[1]
+    optimized = runtime == "litert-builtin" or max(parts) >= 2**8
+    wraps = most + abs(result.zero_point + _displaced(op)) >= 1 << 15
+    return f"{_called(op)} with results beyond 16 bits" if optimized and wraps else ""
 
 
 def _called(op: Operation) -> str:

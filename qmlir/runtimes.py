@@ -46,7 +46,7 @@ exactly. A model that computes on floats between casts (QDQ) never saturates her
                          others     in float32; exact results differ from that in 1 of 10,000
     sum of two tensors   all        shifts each operand left by 20 bits (16-bit operands: by 15), brings it to a common
                                     scale and rounds it, adds both and rounds again; except:
-                         xnnpack    multipliers of 21 bits, rounds once
+                         xnnpack    multipliers of 21 bits, rounds once, if each operand's factor is in [2^−10, 2^8)
     concatenation        all        unsigned bytes of another scale: multiplied in float32, rounded half away from
                                     zero after the zero point's share is added; 16-bit operands are not rescaled
 
@@ -123,8 +123,8 @@ class Rounding:
     truncates whether a mean divides the integer multiplier by its count and truncates, instead of the real factor
     stored    whether a mean multiplies the sum of the stored integers and subtracts the zero point's share afterwards:
               before rounding if the contract rounds sums, else the share is rounded by itself
-    otherwise the rounding of operations for which the runtime has another kernel: matrix products whose right side has
-              a zero point, and changes of scale whose factor does not fit 8 bits before and behind the binary point
+    otherwise the rounding by another kernel: of matrix products whose right side has a zero point, of sums and changes
+              of scale with a factor outside [2^−10, 2^8) or not of 8 bits before and behind the binary point
     """
 
     contract: str
@@ -167,8 +167,7 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
 
 SINGLE, DOUBLE, UPUP = Rounding("single"), Rounding("double"), Rounding("upup")
 DOUBLE_FLOAT = Rounding("double", float32=True)
-THRICE = Rounding("double", operands="double")
-MEAN = Rounding("double", truncates=True)
+THRICE, MEAN = Rounding("double", operands="double"), Rounding("double", truncates=True)
 SHORT = Rounding("single", float32=True, bits=21)
 
 BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
@@ -252,9 +251,10 @@ LITERT_XNNPACK: Mapping[str, Rounding] = {
     "nn.depthwise_conv2d": FLOAT,
     "nn.fully_connected": FLOAT,
     "nn.matmul/i8": replace(FLOAT, otherwise=DOUBLE),
-    "nn.add": SHORT,
+    "nn.add": replace(SHORT, otherwise=Rounding("double", operands="single")),
+    "nn.add/u8": replace(SHORT, otherwise=Rounding("double", operands="updown")),
     "nn.add/i16": Rounding("double", operands="single"),
-    "nn.sub": SHORT,
+    "nn.sub": replace(SHORT, otherwise=THRICE),
     "nn.sub/i16": THRICE,
     "nn.mul": FLOAT,
     "nn.mul/i16": DOUBLE_FLOAT,

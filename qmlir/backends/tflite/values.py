@@ -25,6 +25,7 @@ from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.rewriting import tensor_name
+from qmlir.runtime_kernels import has_sum
 
 INT8, UINT8, INT16 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16))
 MOVED = 128
@@ -131,7 +132,7 @@ class Values:
         form, kernel = self.form(op.results[0]), KERNELS[kind]
         if form.parameters is None:
             return True
-        if ON_FLOATS in op.attributes:
+        if ON_FLOATS in op.attributes or not has_sum(op):
             return False
         forms = [self.form(o) for o in operands]
         if any(f.parameters is None or f.dtype != form.dtype or f.parameters.axis is not None for f in forms):

@@ -17,17 +17,20 @@ from qmlir.legality import factors, has_words
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.lowering.nn_to_qint.tables import pair_table
 from qmlir.quantized_values import chooses_integers, uniform, widest
+from qmlir.runtime_kernels import left_shift
 from qmlir.runtimes import Rounding
 
 
 def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once or as the followed runtime rounds."""
+    if rounding.otherwise is not None and not _has_short_factors(op):
+        rounding = rounding.otherwise
     # Only a runtime that adds in float32 gets a float sum; under a target's own `float_even`, sums stay integers.
     if rounding.contract == "float_even" and rounding.float32 and isinstance(op, nn.AddOp):
         return [_float_add(op, operands)]
     if rounding.operands is not None and (left := _room(op)) is not None:
         return [_rescaled_add(op, operands, rounding.operands, rounding.contract, left)]
-    result, ratios = uniform(op.y), factors(op, np.float32 if rounding.float32 else np.float64).tolist()
+    result, ratios = uniform(op.y), _bounded(op, factors(op, np.float32 if rounding.float32 else np.float64).tolist())
     # The larger multiplier has `rounding.bits` bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
     shift = rounding.bits - math.frexp(max(ratios))[1]
     if isinstance(op, nn.SubOp):
@@ -50,15 +53,33 @@ def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: R
     ]
 
 
+def _bounded(op: nn.AddOp | nn.SubOp, ratios: list[float]) -> list[float]:
+    """Both factors, the larger one no larger than results show, so that the common shift keeps bits for the smaller.
+
+    From spread + widest(other operand) · (its factor) on, every integer but the zero point saturates the result.
+    """
+    result = uniform(op.y)
+    spread = result.storage_max - result.storage_min + 1
+    left, right = ratios
+    return [
+        min(left, spread + widest(uniform(op.rhs)) * right),
+        min(right, spread + widest(uniform(op.lhs)) * left),
+    ]
+
+
+def _has_short_factors(op: nn.AddOp | nn.SubOp) -> bool:
+    """Whether both operands' factors, in float32, are in [2^−10, 2^8), where XNNPACK has a kernel for sums."""
+    found = factors(op, np.float32)
+    return bool(((found >= 2**-10) & (found < 2**8)).all())
+
+
 def _room(op: nn.AddOp | nn.SubOp) -> int | None:
     """The bits by which operands are shifted left before they are brought to one scale; None if they would overflow.
 
-    The shift is 20 bits, or 15 bits if an operand is wider than 8 bits. It overflows only for 16-bit operands that lie
-    farther from their zero point than any runtime's do.
+    They overflow only for 16-bit operands that lie farther from their zero point than any runtime's do.
     """
-    lhs, rhs = uniform(op.lhs), uniform(op.rhs)
-    left = 20 if max(lhs.storage_width, rhs.storage_width) <= 8 else 15
-    return left if max(widest(lhs), widest(rhs)) << left <= 1 << 30 else None
+    left = left_shift(op)
+    return left if max(widest(uniform(op.lhs)), widest(uniform(op.rhs))) << left <= 1 << 30 else None
 
 
 def _rescaled_add(
