@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
 from qmlir.dialects.dtypes import dtype_of
+from qmlir.dialects.elements import IntegerElement
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import NodeError
 from qmlir.rewriting import node_name
 
@@ -51,6 +51,6 @@ def _bytes(op: Operation) -> int:
         if not isinstance(value.type, TensorType):
             continue
         element = element_of(value)
-        dtype = element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
+        dtype = element.numpy_dtype if isinstance(element, IntegerElement) else dtype_of(element)
         total += prod(shape_of(value)) * dtype.itemsize
     return total

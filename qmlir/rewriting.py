@@ -22,9 +22,8 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
-from qmlir.dialects.names import Names
-from qmlir.dialects.qmlir import INTEGER_OPERATOR, NAME, ON_FLOATS, POWER, NameAttr, names_of
-from qmlir.dialects.quant.ops import QUANTIZATION
+from qmlir.dialects.marks import MARKS
+from qmlir.dialects.names import NAME, NameAttr, Names, names_of
 
 
 def rewrite(module: ModuleOp, patterns: Sequence[RewritePattern]) -> bool:
@@ -97,10 +96,6 @@ def replace(
             result.name_hint = hint
     for absorbed in gone:
         rewriter.erase(absorbed)
-
-
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION)
-"""Attribute keys that record how the source model computes an operation."""
 
 
 def _keep_marks(op: Operation, news: Sequence[Operation]) -> None:

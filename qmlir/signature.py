@@ -15,9 +15,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleO
 from xdsl.ir import Attribute
 
 from qmlir.dialects.dtypes import dtype_of, native
-from qmlir.dialects.qmlir import NAME, NameAttr
-from qmlir.dialects.quant.foreign import QuantizedType
-from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.elements import IntegerElement, QuantizedElement
+from qmlir.dialects.names import NAME, NameAttr
 from qmlir.errors import InputError, QmlirError
 
 Array = npt.NDArray[Any]
@@ -113,9 +112,9 @@ def _tensor_named(attributes: DictionaryAttr) -> str:
 
 
 def _dtype(element: Attribute, name: str) -> np.dtype[Any]:
-    if isinstance(element, UniformType):
+    if isinstance(element, IntegerElement):
         return element.numpy_dtype
-    if isinstance(element, QuantizedType):
+    if isinstance(element, QuantizedElement):
         raise QmlirError(
             "needs integers with one scale, or one for each index of one axis",
             where=f'tensor "{name}"',

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.qmlir import names_of
-from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises
+from qmlir.dialects.names import names_of
 from qmlir.errors import OptionError
+from qmlir.promises import SCALES, Promise
 from qmlir.rewriting import tensor_name
 from qmlir.source import SourceError, location_of, one_line
 
@@ -75,12 +75,11 @@ def _broken_promise(outer: Operation) -> list[SourceError]:
     for scope in outer.walk():
         if (stated := scope.attributes.get(SCALES)) is None:
             continue
-        if not isinstance(stated, PowerOfTwoAttr):
+        if not isinstance(stated, Promise):
             return [_at(scope, f"{SCALES} must be #qmlir.power_of_two, got {stated}")]
-        if (broken := next(broken_promises(scope), None)) is not None:
+        if (broken := next(stated.broken(scope), None)) is not None:
             called = f'tensor "{name}"' if (name := tensor_name(broken.value)) else "a value"
-            need = f"{SCALES} promises scales that are powers of two"
-            return [_at(broken.op, f"{need}, got {called} with scale {broken.got}")]
+            return [_at(broken.op, f"{SCALES} promises {stated.states}, got {called} with {broken.got}")]
     return []
 
 

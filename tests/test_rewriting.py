@@ -9,8 +9,9 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.names import NAME, NameAttr, names_of
 from qmlir.dialects.nn import ReluOp, ReshapeOp, SigmoidOp, TransposeOp
-from qmlir.dialects.qmlir import NAME, NameAttr, OpaqueOp, names_of
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.windows import ints
 from qmlir.rewriting import merged_names, name_hint, names_of_value, node_name, replace, rewrite, set_names, tensor_name
 

@@ -10,8 +10,8 @@ from qmlir.device.description import Device
 from qmlir.device.products import products
 from qmlir.device.reasons import reasons
 from qmlir.dialects.interfaces import TensorOp
+from qmlir.dialects.names import NAME
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import NAME
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.rewriting import node_name
 

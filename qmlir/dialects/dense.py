@@ -41,7 +41,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.splats import SPLAT_LIMIT, Splat
 from qmlir.resources import hexadecimal_bytes
 

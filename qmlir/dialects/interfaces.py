@@ -17,7 +17,7 @@ from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.elements import IntegerElement
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -79,7 +79,7 @@ class TensorOp(IRDLOperation, abc.ABC):
         shape, element = type.get_shape(), type.element_type
         if DYNAMIC_INDEX in shape:  # T1
             raise VerifyException(f"'{self.name}' needs static shapes, got {type}; bind symbolic dimensions on load")
-        if not isinstance(element, UniformType) or element.axis is None:
+        if not isinstance(element, IntegerElement) or element.axis is None:
             return
         if element.axis >= len(shape) or shape[element.axis] != len(element.scales):  # T2
             raise VerifyException(

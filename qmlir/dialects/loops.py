@@ -1,14 +1,11 @@
 """Shared definitions of the loops level: functions on memrefs, written in xDSL's dialects and simd.
 
 The loops level has no dialect. Kernels, the memory planner, the lowering to LLVM and the CPU back end share the
-definitions of this module: names of attributes and globals, the operations that are views, and type predicates that
-narrow types for the type checker.
+definitions of this module: names of attributes and globals, and the operations that are views.
 """
 
-from typing_extensions import TypeIs
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerType, MemRefType, VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 INPUTS = "qmlir.inputs"
 """Attribute of the entry function: the number of inputs; after weights and arena, its other arguments are outputs."""
@@ -49,18 +46,3 @@ def root_of(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, VIEWS):
         value = value.owner.operands[0]
     return value
-
-
-def is_memref(type: Attribute) -> TypeIs[MemRefType[Attribute]]:
-    """Whether a type is a ranked memref, of any element type."""
-    return isinstance(type, MemRefType)
-
-
-def is_vector(type: Attribute) -> TypeIs[VectorType[Attribute]]:
-    """Whether a type is a vector, of any element type."""
-    return isinstance(type, VectorType)
-
-
-def is_integer(type: Attribute) -> TypeIs[IntegerType]:
-    """Whether a type is an integer of any width and signedness; the index type is not."""
-    return isinstance(type, IntegerType)

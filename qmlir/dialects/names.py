@@ -1,4 +1,4 @@
-"""Lists of source names that are joined often and read seldom.
+"""`#qmlir.name`: the names of the source model, which every rewrite passes on.
 
 A rewrite passes the names of the operations that it replaces to the new operation. When a chain of n operations is
 fused step by step, the last operation has the names of all; copying them at every step would cost n² strings. `Names`
@@ -6,6 +6,14 @@ joins in constant time: it keeps the lists that it was joined from, and flattens
 """
 
 from collections.abc import Iterable, Iterator
+
+from xdsl.ir import Data, Operation
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+NAME = "qmlir.name"
+"""The attribute key of an operation's `NameAttr`, and of the tensor name of a function argument."""
 
 
 class Names:
@@ -104,3 +112,82 @@ class SourceNames:
 
     def __hash__(self) -> int:
         return hash((self.nodes, self.tensors, self.absorbed))
+
+
+def parse_text(parser: AttrParser) -> str:
+    """Parses a string literal, including literals with escaped UTF-8 bytes, which xDSL prints but parses as bytes."""
+    at = parser.pos
+    if (data := parser.parse_optional_bytes_literal()) is None:
+        return parser.parse_str_literal()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        parser.raise_error("expected text in UTF-8", at)
+
+
+@irdl_attr_definition
+class NameAttr(Data[SourceNames]):
+    """Source names of an operation: `#qmlir.name<nodes ["conv1", "relu1"], tensors ["y"], absorbed ["conv1_out"]>`.
+
+    nodes     the source nodes that the operation replaces, in graph order; nodes without a name are left out
+    tensors   the tensor name of each result
+    absorbed  tensors of the source model between fused nodes, which are not values any more
+    """
+
+    name = "qmlir.name"
+
+    @staticmethod
+    def of(
+        nodes: Iterable[str | Names] = (), tensors: Iterable[str] = (), absorbed: Iterable[str | Names] = ()
+    ) -> "NameAttr":
+        """Builds the attribute from strings and from lists of names, which are joined without flattening (`Names`).
+
+        Empty and repeated node names are left out, and so are absorbed tensors that are results.
+        """
+        return NameAttr(SourceNames(Names(nodes), tuple(tensors), Names(absorbed)))
+
+    @property
+    def nodes(self) -> Names:
+        """The names of the source nodes."""
+        return self.data.nodes
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensor name of each result."""
+        return self.data.tensors
+
+    @property
+    def absorbed(self) -> tuple[str, ...]:
+        """The source tensors that are not values any more."""
+        return self.data.absorbed
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> SourceNames:
+        def strings() -> list[str]:
+            return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parse_text(parser))
+
+        with parser.in_angle_brackets():
+            fields: dict[str, list[str]] = {}
+            while not fields or parser.parse_optional_punctuation(","):
+                keyword = next((k for k in ("nodes", "tensors", "absorbed") if parser.parse_optional_keyword(k)), None)
+                if keyword is None:
+                    parser.raise_error("expected nodes, tensors or absorbed")
+                if keyword in fields:
+                    parser.raise_error(f"{keyword} is given twice")
+                fields[keyword] = strings()
+        return cls.of(**fields).data
+
+    def print_parameter(self, printer: Printer) -> None:
+        fields = (("nodes", self.nodes), ("tensors", self.tensors), ("absorbed", self.absorbed))
+        with printer.in_angle_brackets():
+            for i, (keyword, names) in enumerate([f for f in fields if len(f[1])] or [fields[1]]):
+                printer.print_string(", " if i else "")
+                printer.print_string(keyword + " [")
+                printer.print_list(names, printer.print_string_literal)
+                printer.print_string("]")
+
+
+def names_of(op: Operation) -> NameAttr:
+    """Returns the source names of an operation; an empty `NameAttr` if the operation has none."""
+    name = op.attributes.get(NAME)
+    return name if isinstance(name, NameAttr) else NameAttr.of()

@@ -7,11 +7,11 @@ does not know, so that a single import lists all such operations. `qmlir.constan
 before the memory planner gives it an address.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr, MemRefType, StringAttr
-from xdsl.ir import Attribute, Data, Dialect, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -28,12 +28,9 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.names import Names, SourceNames
+from qmlir.dialects.names import NameAttr, parse_text
 from qmlir.dialects.scales import PowerOfTwoAttr
 from qmlir.dialects.weights import WeightsAttr
-
-NAME = "qmlir.name"
-"""The attribute key of an operation's `NameAttr`, and of the tensor name of a function argument."""
 
 DECISION = "qmlir.decision"
 """The attribute key of an operation's `DecisionAttr`."""
@@ -54,23 +51,6 @@ NUMERICS = "qmlir.numerics"
 FOLD_BUDGET = "qmlir.fold_budget"
 """The attribute key, on a module, of the budget for constant folding: the bytes that folded constants may take."""
 
-INTEGER_OPERATOR = "qmlir.integer_operator"
-"""The attribute key that marks an operation whose source operator computes on integers, such as QLinearConv."""
-
-ON_FLOATS = "qmlir.on_floats"
-"""The attribute key that marks casts and operations which the source model computes on floats.
-
-A marked cast is an operator of the source model, such as TFLite's QUANTIZE, that a float operator reads or feeds. A
-marked operation of quantized types is computed on floats between such casts in the source model.
-"""
-
-POWER = "qmlir.power"
-"""The attribute key, on a step of an operator that sums powers of its input, of the exponent of the powers.
-
-A square has twice the digits of its base. The source model has no tensors between the steps of such an operator, so the
-quantizer chooses their precision (transforms/quantize/recipes.py).
-"""
-
 UNSIGNED = "qmlir.unsigned"
 """The attribute key, on an operation, of the offset by which its stored integers were larger before they became signed.
 
@@ -82,79 +62,6 @@ UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
 
 MIXED = "qmlir.mixed"
 """The attribute key that marks an operation that had both signed and unsigned operands or results."""
-
-
-def _parse_text(parser: AttrParser) -> str:
-    """Parses a string literal, including literals with escaped UTF-8 bytes, which xDSL prints but parses as bytes."""
-    at = parser.pos
-    if (data := parser.parse_optional_bytes_literal()) is None:
-        return parser.parse_str_literal()
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        parser.raise_error("expected text in UTF-8", at)
-
-
-@irdl_attr_definition
-class NameAttr(Data[SourceNames]):
-    """Source names of an operation: `#qmlir.name<nodes ["conv1", "relu1"], tensors ["y"], absorbed ["conv1_out"]>`.
-
-    nodes     the source nodes that the operation replaces, in graph order; nodes without a name are left out
-    tensors   the tensor name of each result
-    absorbed  tensors of the source model between fused nodes, which are not values any more
-    """
-
-    name = "qmlir.name"
-
-    @staticmethod
-    def of(
-        nodes: Iterable[str | Names] = (), tensors: Iterable[str] = (), absorbed: Iterable[str | Names] = ()
-    ) -> "NameAttr":
-        """Builds the attribute from strings and from lists of names, which are joined without flattening (`Names`).
-
-        Empty and repeated node names are left out, and so are absorbed tensors that are results.
-        """
-        return NameAttr(SourceNames(Names(nodes), tuple(tensors), Names(absorbed)))
-
-    @property
-    def nodes(self) -> Names:
-        """The names of the source nodes."""
-        return self.data.nodes
-
-    @property
-    def tensors(self) -> tuple[str, ...]:
-        """The tensor name of each result."""
-        return self.data.tensors
-
-    @property
-    def absorbed(self) -> tuple[str, ...]:
-        """The source tensors that are not values any more."""
-        return self.data.absorbed
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> SourceNames:
-        def strings() -> list[str]:
-            return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_text(parser))
-
-        with parser.in_angle_brackets():
-            fields: dict[str, list[str]] = {}
-            while not fields or parser.parse_optional_punctuation(","):
-                keyword = next((k for k in ("nodes", "tensors", "absorbed") if parser.parse_optional_keyword(k)), None)
-                if keyword is None:
-                    parser.raise_error("expected nodes, tensors or absorbed")
-                if keyword in fields:
-                    parser.raise_error(f"{keyword} is given twice")
-                fields[keyword] = strings()
-        return cls.of(**fields).data
-
-    def print_parameter(self, printer: Printer) -> None:
-        fields = (("nodes", self.nodes), ("tensors", self.tensors), ("absorbed", self.absorbed))
-        with printer.in_angle_brackets():
-            for i, (keyword, names) in enumerate([f for f in fields if len(f[1])] or [fields[1]]):
-                printer.print_string(", " if i else "")
-                printer.print_string(keyword + " [")
-                printer.print_list(names, printer.print_string_literal)
-                printer.print_string("]")
 
 
 @irdl_attr_definition
@@ -187,9 +94,9 @@ class DecisionAttr(ParametrizedAttribute):
         with parser.in_angle_brackets():
             outcome = parser.parse_identifier()
             parser.parse_punctuation(",")
-            code = _parse_text(parser)
+            code = parse_text(parser)
             parser.parse_punctuation(",")
-            return cls.of(outcome, code, _parse_text(parser)).parameters
+            return cls.of(outcome, code, parse_text(parser)).parameters
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -256,12 +163,6 @@ class ConstantBufferOp(IRDLOperation):
         type, held = self.result.type, self.value.type
         if type.get_shape() != held.get_shape() or type.element_type != held.element_type:  # C1
             raise VerifyException(f"the buffer must have the weights' type {self.value.type}, got {type}")
-
-
-def names_of(op: Operation) -> NameAttr:
-    """Returns the source names of an operation; an empty `NameAttr` if the operation has none."""
-    name = op.attributes.get(NAME)
-    return name if isinstance(name, NameAttr) else NameAttr.of()
 
 
 QMLIR = Dialect("qmlir", [OpaqueOp, ConstantBufferOp], [WeightsAttr, NameAttr, DecisionAttr, PowerOfTwoAttr])

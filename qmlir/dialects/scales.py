@@ -16,23 +16,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from typing_extensions import TypeVar
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import AttrConstraint, IntConstraint, VerificationContext, irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elements import element_type
 from qmlir.dialects.quant.foreign import FloatStorageType, SubChannelType
 from qmlir.dialects.quant.schemas import nearest_exponent
-from qmlir.dialects.quant.types import ScaledType, UniformType, element_type
-
-SCALES = "qmlir.scales"
-"""The attribute key of a property of all quantized types inside a function, a module or any other operation."""
+from qmlir.dialects.quant.types import ScaledType, UniformType
+from qmlir.promises import SCALES, Broken, Promise
 
 
 @irdl_attr_definition
-class PowerOfTwoAttr(ParametrizedAttribute):
+class PowerOfTwoAttr(ParametrizedAttribute, Promise):
     """States that every scale is 2^e for an integer e: `#qmlir.power_of_two`."""
 
     name = "qmlir.power_of_two"
+    states = "scales that are powers of two"
+
+    def broken(self, scope: Operation) -> Iterator[Broken]:
+        """Yields the values with scales that are not powers of two."""
+        for op in scope.walk():
+            arguments = (argument for region in op.regions for block in region.blocks for argument in block.args)
+            for value in (*arguments, *op.results):
+                type = element_type(value.type)
+                if isinstance(type, ScaledType) and (got := wrong_scale(type)) is not None:
+                    yield Broken(op, value, f"scale {got}")
 
 
 @dataclass(frozen=True)
@@ -76,27 +85,3 @@ def promises_powers_of_two(scope: Operation) -> bool:
             return True
         around = around.parent_op()
     return False
-
-
-@dataclass(frozen=True)
-class Broken:
-    """A value with a scale that is not a power of two, although the enclosing operation states it.
-
-    op     the operation to report: the operation that defines the value, or whose block argument the value is
-    value  the value
-    got    a description of the scale, and of the nearest power of two
-    """
-
-    op: Operation
-    value: SSAValue
-    got: str
-
-
-def broken_promises(scope: Operation) -> Iterator[Broken]:
-    """Yields the values inside an operation, including its results, with scales that are not powers of two."""
-    for op in scope.walk():
-        arguments = (argument for region in op.regions for block in region.blocks for argument in block.args)
-        for value in (*arguments, *op.results):
-            type = element_type(value.type)
-            if isinstance(type, ScaledType) and (got := wrong_scale(type)) is not None:
-                yield Broken(op, value, got)

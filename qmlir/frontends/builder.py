@@ -20,11 +20,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.dtypes import dtype_of, element_type_of
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.dialects.marks import POWER
+from qmlir.dialects.names import NAME, NameAttr, names_of
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.indexing import SliceOp
 from qmlir.dialects.nn.shape import ConstantOp, MovementOp, ReshapeOp, TransposeOp
-from qmlir.dialects.qmlir import NAME, POWER, NameAttr, names_of
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError

@@ -13,8 +13,9 @@ from xdsl.ir import Block, OpResult, SSAValue
 
 from qmlir.budget import Budget
 from qmlir.dialects.interfaces import Array
+from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.nn.shape import BroadcastOp, ConstantOp
-from qmlir.dialects.qmlir import BLOCK, NAME, NameAttr
+from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.values import Blocked, Constant, Dequantized, Ints, Refusal, Value, once

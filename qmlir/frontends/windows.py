@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.indexing import SliceOp
 from qmlir.dialects.nn.shape import PadOp
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.values import Ints

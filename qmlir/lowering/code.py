@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.dialects import simd
-from qmlir.dialects.loops import is_integer, is_memref, is_vector
+from qmlir.dialects.predicates import is_integer, is_memref, is_vector
 from qmlir.lowering.value import INDEX, Kind, Value
 
 WIDTHS = (16, 8)

@@ -24,7 +24,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.loops import INPUTS, is_memref
+from qmlir.dialects.loops import INPUTS
+from qmlir.dialects.predicates import is_memref
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import LoweringError, PipelineError
 from qmlir.lowering.kernel import LEFTOVERS, PARALLEL, erase_dead, storage_memref

@@ -46,9 +46,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.dialects.dtypes import is_numpys_own
-from qmlir.dialects.loops import is_integer, is_memref
+from qmlir.dialects.names import NAME
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
-from qmlir.dialects.qmlir import NAME, ConstantBufferOp
+from qmlir.dialects.predicates import is_integer, is_memref
+from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr

@@ -41,7 +41,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.dialects.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
-from qmlir.dialects.quant.elements import stored_type, with_element
+from qmlir.dialects.elements import stored_type, with_element
 from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.storage import default_range

@@ -1,7 +1,8 @@
 """Typed scalars and vectors of the loops level that support Python's operators; `Code` in code.py creates them."""
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from xdsl.dialects import arith, math, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -15,7 +16,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import arith as conversions
-from qmlir.dialects.loops import is_integer, is_vector
+from qmlir.dialects.dtypes import dtype_of, element_type_of
+from qmlir.dialects.predicates import is_integer, is_vector
 
 if TYPE_CHECKING:
     from qmlir.lowering.code import Code
@@ -57,6 +59,16 @@ class Value:
     def element(self) -> Attribute:
         """The element type of a vector, or the type of a scalar."""
         return self.type.element_type if is_vector(self.type) else self.type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type as numpy's."""
+        return dtype_of(self.element)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floats."""
+        return isinstance(self.element, AnyFloat)
 
     @property
     def lanes(self) -> int | None:
@@ -257,13 +269,13 @@ class Value:
 
     # -- types ---------------------------------------------------------------------------------------------------
 
-    def to(self, element: Attribute, *, unsigned: bool = False) -> "Value":
+    def to(self, element: Attribute | np.dtype[Any], *, unsigned: bool = False) -> "Value":
         """Converts to another element type: integers are extended or truncated, floats rounded to nearest even.
 
         A float that is converted to an integer must fit that integer. If `unsigned` is set, the integer type, source or
         result, is read as unsigned. An i1 counts as 0 or 1.
         """
-        have = self.element
+        have, element = self.element, _element(element)
         if have == element:
             return self
         if isinstance(have, IndexType) or isinstance(element, IndexType):
@@ -283,8 +295,9 @@ class Value:
             kind = arith.TruncFOp if element.bitwidth < have.bitwidth else arith.ExtFOp
         return self.code.emit(kind, [self.ssa], type)
 
-    def bits(self, element: Attribute) -> "Value":
+    def bits(self, element: Attribute | np.dtype[Any]) -> "Value":
         """Reinterprets the bits as another element type; the number of lanes of a vector changes with the width."""
+        element = _element(element)
         if self.lanes is None:
             return self.code.emit(arith.BitcastOp, [self.ssa], element)
         lanes = self.lanes * _width(self.element) // _width(element)
@@ -340,6 +353,11 @@ class Value:
 
 
 _OVERFLOWING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
+
+
+def _element(type: Attribute | np.dtype[Any]) -> Attribute:
+    """An element type that formulas name as numpy's, as MLIR's."""
+    return type if isinstance(type, Attribute) else element_type_of(type)
 
 
 def _width(element: Attribute) -> int:

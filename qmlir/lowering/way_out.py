@@ -20,7 +20,7 @@ from xdsl.traits import Pure
 from qmlir.dialects.dense import Dense, dense_of
 from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import LoweringError
 from qmlir.rewriting import node_name

@@ -19,7 +19,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
 from xdsl.utils.symbol_table import SymbolTable
 
-from qmlir.dialects.qmlir import NAME, NameAttr
+from qmlir.dialects.names import NAME, NameAttr
 from qmlir.rewriting import replace, take_over
 
 NO_INLINE = "no_inline"

@@ -25,7 +25,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import qmlir
 from qmlir.compiler import main_function
-from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.marks import QUANTIZATION
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.schemas import SCHEMAS
 from qmlir.runtimes import follow
 from tests.backends.onnx_qdq.runtime import session

@@ -9,8 +9,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 

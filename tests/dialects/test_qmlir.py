@@ -11,7 +11,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from qmlir.context import make_context
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.qmlir import NAME, ConstantBufferOp, DecisionAttr, NameAttr, OpaqueOp, names_of
+from qmlir.dialects.names import NAME, NameAttr, names_of
+from qmlir.dialects.qmlir import ConstantBufferOp, DecisionAttr, OpaqueOp
 from qmlir.dialects.weights import WeightsAttr, WeightsMode, module_text
 
 AWKWARD = ["", "conv1/Relu:0", 'a "quoted" name', "back\\slash", "line\nbreak\ttab", "größe", "名前", "#-> %x", "\x00"]

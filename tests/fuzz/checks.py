@@ -32,8 +32,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 import qmlir
 from qmlir.compiler import OBSERVE, main_function, to_integers
 from qmlir.dialects import nn, qint
+from qmlir.dialects.marks import QUANTIZATION
 from qmlir.dialects.nn.base import NNOp, is_float
-from qmlir.dialects.quant.ops import QUANTIZATION, QuantizeCastOp
+from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report

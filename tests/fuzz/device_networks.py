@@ -33,8 +33,8 @@ from qmlir.context import make_context
 from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.dialects.windows import ints
 from qmlir.transforms.quantize.insert_observers import InsertObserversPass
 

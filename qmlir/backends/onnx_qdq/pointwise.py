@@ -10,8 +10,8 @@ from qmlir.backends.onnx_qdq.graph import Tensor
 from qmlir.backends.onnx_qdq.values import Permutation, Values, constant, identity
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Shape, element_of, shape_of
+from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.pointwise import FunctionOp, PointwiseOp, UnaryOp
-from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.quantized_values import domain_bounds
 

@@ -10,8 +10,8 @@ from qmlir.backends.tflite.graph import Options, Tensor
 from qmlir.backends.tflite.tables import tabled
 from qmlir.backends.tflite.values import Values, real_bounds
 from qmlir.dialects.interfaces import element_of
+from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.quantized_values import domain_bounds
 

@@ -6,8 +6,8 @@ from xdsl.ir import Operation
 from qmlir.backends.tflite.graph import INDEX, Tensor
 from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
 from qmlir.dialects.interfaces import Array
+from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant import tables
 from qmlir.quantized_values import uniform
 from qmlir.runtime_kernels import lacking

@@ -21,8 +21,8 @@ from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.dialects import nn
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Array, element_of, shape_of
+from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.base import Clamped
-from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.rewriting import tensor_name
 from qmlir.runtime_kernels import has_sum

@@ -6,9 +6,7 @@ arrays and for scalar kernels.
 
 import math
 
-from xdsl.dialects.builtin import f64, i32, i64
-
-from qmlir.dialects.elementary.lanes import N
+from qmlir.dialects.elementary.lanes import F64, I32, I64, N
 
 EXPONENT_BIAS, FRACTION_BITS = 1023, 52
 ONE_BITS = EXPONENT_BIAS << FRACTION_BITS
@@ -51,7 +49,7 @@ def exp(x: N) -> N:
     n = (c * LOG2_E).round_even()
     r = (c - n * LN2_HIGH) - n * LN2_LOW
     p = horner(EXP_COEFFICIENTS, r)
-    power = ((n.to(i32).to(i64) + EXPONENT_BIAS) << FRACTION_BITS).bits(f64)
+    power = ((n.to(I32).to(I64) + EXPONENT_BIAS) << FRACTION_BITS).bits(F64)
     return (p * power).maximum(x.minimum(-1.0))  # p · 2^n > 0, so this maximum only matters for a NaN
 
 
@@ -98,8 +96,8 @@ def tanh(x: N) -> N:
     e = exp(2.0 * x)
     ratio = (e - 1.0) / (e + 1.0)
     # t is not negative, so its bits compare as its value; a NaN's are large or negative, and both branches are NaN.
-    is_small = (t.bits(i64) - t.same(TANH_SMALL).bits(i64)) >> 63
-    return ((small.bits(i64) & is_small) | (ratio.bits(i64) & (is_small ^ -1))).bits(f64)
+    is_small = (t.bits(I64) - t.same(TANH_SMALL).bits(I64)) >> 63
+    return ((small.bits(I64) & is_small) | (ratio.bits(I64) & (is_small ^ -1))).bits(F64)
 
 
 LOG_COEFFICIENTS: tuple[float, ...] = tuple(2.0 / (2 * k + 1) for k in range(12, 0, -1))
@@ -120,12 +118,12 @@ def log(x: N) -> N:
     """
     subnormal = x.less(SMALLEST_NORMAL)
     scaled = subnormal.choose(x * 2.0**SUBNORMAL_SHIFT, x)
-    bits = scaled.bits(i64)
+    bits = scaled.bits(I64)
     exponent = (bits >> FRACTION_BITS) - EXPONENT_BIAS
-    m = ((bits & FRACTION_MASK) | ONE_BITS).bits(f64)
+    m = ((bits & FRACTION_MASK) | ONE_BITS).bits(F64)
     upper = m.same(math.sqrt(2)).less(m)
     m = upper.choose(m * 0.5, m)
-    n = exponent.to(i32).to(f64) + upper.to(i32).to(f64)
+    n = exponent.to(I32).to(F64) + upper.to(I32).to(F64)
     n = subnormal.choose(n - float(SUBNORMAL_SHIFT), n)
     s = (m - 1.0) / (m + 1.0)
     t = s * s
@@ -163,7 +161,7 @@ def power(x: N, y: N) -> N:
     whole, even = y.floor().equals(y), half.floor().equals(half)
     below = x.less(0.0)
     odd = whole & (even ^ 1)
-    signed = (x.bits(i64).less(0) & odd).choose(result.negative(), result)  # includes −0
+    signed = (x.bits(I64).less(0) & odd).choose(result.negative(), result)  # includes −0
     unreal = below & (whole ^ 1) & y.magnitude().less(math.inf) & x.magnitude().less(math.inf)
     signed = unreal.choose(math.nan, signed)
     unit = x.equals(1.0) | y.equals(0.0) | (x.equals(-1.0) & y.magnitude().equals(math.inf))

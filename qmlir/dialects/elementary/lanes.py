@@ -19,19 +19,25 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Attribute
-
-from qmlir.dialects.dtypes import bits_dtype, dtype_of, element_type_of
 
 Array = npt.NDArray[Any]
+DType = np.dtype[Any]
+
+F64, I64, I32 = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)
+"""Element types that formulas convert to."""
 
 
 class Arithmetic(Protocol):
     """The operations that formulas may use; the other operand is a value of the same type or a Python number."""
 
     @property
-    def element(self) -> Attribute:
-        """The element type."""
+    def dtype(self) -> DType:
+        """The element type; integers are signed."""
+        ...
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floats."""
         ...
 
     def __add__(self, other: Self | float, /) -> Self: ...
@@ -66,8 +72,8 @@ class Arithmetic(Protocol):
     def floor(self) -> Self: ...
     def ceiling(self) -> Self: ...
     def square_root(self) -> Self: ...
-    def to(self, element: Attribute, /, *, unsigned: bool = False) -> Self: ...
-    def bits(self, element: Attribute, /) -> Self: ...
+    def to(self, dtype: DType, /, *, unsigned: bool = False) -> Self: ...
+    def bits(self, dtype: DType, /) -> Self: ...
     def same(self, other: Self | float, /) -> Self: ...
 
 
@@ -85,16 +91,21 @@ class Lanes:
         self.array = array.view(f"i{array.itemsize}") if array.dtype.kind == "u" else array
 
     @property
-    def element(self) -> Attribute:
-        """The element type."""
-        return element_type_of(self.array.dtype)
+    def dtype(self) -> DType:
+        """The element type; integers are signed."""
+        return self.array.dtype
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floats."""
+        return self.array.dtype.kind not in "ib"
 
     def _with(self, function: Callable[[Array, Array], Any], other: "Lanes | float") -> "Lanes":
         with np.errstate(all="ignore"):
             return Lanes(np.asarray(function(self.array, self.same(other).array)))
 
     def _unsigned(self) -> Array:
-        return self.array.view(bits_dtype(self.array.dtype))
+        return self.array.view(f"u{self.array.itemsize}")
 
     def same(self, other: "Lanes | float") -> "Lanes":
         """Returns `other` itself if it is `Lanes`; a Python number becomes a scalar of this value's element type."""
@@ -244,24 +255,24 @@ class Lanes:
 
     # -- types -------------------------------------------------------------------------------------------------
 
-    def to(self, element: Attribute, *, unsigned: bool = False) -> "Lanes":
+    def to(self, dtype: DType, *, unsigned: bool = False) -> "Lanes":
         """Converts to another element type: integers are extended or truncated, floats rounded to nearest even.
 
         Args:
-            element: The new element type; a float that is converted to an integer must fit it.
+            dtype: The new element type; a float that is converted to an integer must fit it.
             unsigned: Whether the integer, source or result, is unsigned.
         """
-        source, dtype = self.array, dtype_of(element)
+        source = self.array
         if unsigned and source.dtype.kind == "i":
             source = self._unsigned()
         elif unsigned and dtype.kind == "i":
-            dtype = bits_dtype(dtype)
+            dtype = np.dtype(f"u{dtype.itemsize}")
         with np.errstate(all="ignore"):
             return Lanes(source.astype(dtype))
 
-    def bits(self, element: Attribute) -> "Lanes":
+    def bits(self, dtype: DType) -> "Lanes":
         """Reinterprets the bits as another type of the same width."""
-        return Lanes(self.array.view(dtype_of(element)))
+        return Lanes(self.array.view(dtype))
 
 
 def _of_zeros(a: Array, b: Array, result: Array, function: Callable[[Array, Array], Any]) -> Array:

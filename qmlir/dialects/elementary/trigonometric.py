@@ -6,10 +6,8 @@ subtracted in three parts. Above, the reduction is integer arithmetic on the bit
 
 import math
 
-from xdsl.dialects.builtin import f64, i32, i64
-
 from qmlir.dialects.elementary.exponential import EXPONENT_BIAS, FRACTION_BITS, FRACTION_MASK, horner
-from qmlir.dialects.elementary.lanes import N
+from qmlir.dialects.elementary.lanes import F64, I32, I64, N
 
 TWO_OVER_PI = 2 / math.pi
 
@@ -40,7 +38,7 @@ def _near(a: N) -> tuple[N, N]:
     """Returns (r, quadrant) for 0 ≤ a ≤ NEAR."""
     n = (a * TWO_OVER_PI).round_even()
     first, second, third = HALF_PI
-    return ((a - n * first) - n * second) - n * third, n.to(i32).to(i64)
+    return ((a - n * first) - n * second) - n * third, n.to(I32).to(I64)
 
 
 def _far(a: N) -> tuple[N, N]:
@@ -49,7 +47,7 @@ def _far(a: N) -> tuple[N, N]:
     With a = m · 2^e and m of 24 bits, the fraction of a/(2π) is the fraction of m times the bits of 1/(2π) from bit e
     on.
     """
-    bits = a.bits(i64)
+    bits = a.bits(I64)
     m = ((bits & FRACTION_MASK) | (1 << FRACTION_BITS)) >> (FRACTION_BITS - 23)
     place = (bits >> FRACTION_BITS) - (EXPONENT_BIAS + 23 - 32)
     first, shift = place >> 5, place & 31
@@ -60,7 +58,7 @@ def _far(a: N) -> tuple[N, N]:
     carried = m * middle + (m * low >> 32)
     fraction = ((m * high + carried.logical_shift(32)) << 32) | (carried & _WORD)  # of a turn, in units of 2^-64
     quadrant = (fraction + (1 << 61)).logical_shift(62)
-    return (fraction - (quadrant << 62)).to(f64) * (math.pi * 2.0**-63), quadrant
+    return (fraction - (quadrant << 62)).to(F64) * (math.pi * 2.0**-63), quadrant
 
 
 def _word(first: N, j: int, like: N) -> N:

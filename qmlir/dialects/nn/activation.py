@@ -34,7 +34,7 @@ class ReluOp(SignOfOp):
 
     def formula(self, *operands: N) -> N:
         (x,) = operands
-        return x.maximum(0.0) if isinstance(x.element, AnyFloat) else self.integer(x)
+        return x.maximum(0.0) if x.is_float else self.integer(x)
 
     def integer(self, x: N) -> N:
         return x if self.unsigned else x.maximum(0)

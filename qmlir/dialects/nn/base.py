@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.elementary.lanes import Lanes, N
 from qmlir.dialects.interfaces import Array, TensorOp, element_of
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 

@@ -12,8 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.dtypes import dtype_of, is_numpys_own
 from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
-from qmlir.dialects.loops import is_integer as is_integer_type
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.predicates import is_integer as is_integer_type
 
 
 @irdl_op_definition

@@ -4,7 +4,6 @@ import abc
 import math
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.irdl import irdl_op_definition, traits_def
 
 from qmlir.dialects.elementary import error_function, exponential, trigonometric
@@ -23,7 +22,7 @@ class SignOfOp(FunctionOp, abc.ABC):
 
     def formula(self, *operands: N) -> N:
         (x,) = operands
-        return super().formula(x) if isinstance(x.element, AnyFloat) else self.integer(x)
+        return super().formula(x) if x.is_float else self.integer(x)
 
     @abc.abstractmethod
     def integer(self, x: N) -> N:

@@ -3,11 +3,11 @@
 import abc
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AnyFloat, BoolAttr, f64
+from xdsl.dialects.builtin import BoolAttr
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 
 from qmlir.dialects.elementary.exponential import power
-from qmlir.dialects.elementary.lanes import N
+from qmlir.dialects.elementary.lanes import F64, N
 from qmlir.dialects.elementary.remainder import float_remainder, floored_remainder
 from qmlir.dialects.nn.base import Clamped, Elements
 from qmlir.dialects.nn.pointwise import OperandPairOp
@@ -78,7 +78,7 @@ class DivOp(PlainPairOp):
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands
-        return lhs / rhs if isinstance(lhs.element, AnyFloat) else lhs.quotient(rhs, unsigned=self.unsigned)
+        return lhs / rhs if lhs.is_float else lhs.quotient(rhs, unsigned=self.unsigned)
 
 
 @irdl_op_definition
@@ -96,10 +96,10 @@ class ModOp(PlainPairOp):
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands
-        if isinstance(lhs.element, AnyFloat):
-            rest = float_remainder(lhs.to(f64), rhs.to(f64))
-            signed = rest if bool(self.truncated) else floored_remainder(rest, rhs.to(f64))
-            return signed.to(lhs.element)
+        if lhs.is_float:
+            rest = float_remainder(lhs.to(F64), rhs.to(F64))
+            signed = rest if bool(self.truncated) else floored_remainder(rest, rhs.to(F64))
+            return signed.to(lhs.dtype)
         rest = lhs.remainder(rhs, unsigned=self.unsigned)
         if bool(self.truncated) or self.unsigned:
             return rest
@@ -120,8 +120,8 @@ class PowOp(PlainPairOp):
 
     def formula(self, *operands: N) -> N:
         base, exponent = operands
-        if isinstance(base.element, AnyFloat):
-            return power(base.to(f64), exponent.to(f64)).to(base.element)
+        if base.is_float:
+            return power(base.to(F64), exponent.to(F64)).to(base.dtype)
         beyond = exponent.same(63).less(exponent, unsigned=True)  # true for negative exponents too
         rest = beyond.choose((exponent & 1) + 62, exponent)
         y, square = base.same(1), base

@@ -8,9 +8,9 @@ from xdsl.irdl import irdl_op_definition
 
 from qmlir.dialects.elementary.lanes import N
 from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.base import Elements
 from qmlir.dialects.nn.pointwise import OperandPairOp, UnaryOp
+from qmlir.dialects.predicates import is_integer
 
 
 class BitwiseOp(OperandPairOp, abc.ABC):

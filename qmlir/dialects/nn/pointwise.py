@@ -7,12 +7,12 @@ from functools import reduce
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, f64
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, operand_def, result_def
 
 from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.elementary.lanes import Lanes, N
+from qmlir.dialects.elementary.lanes import F64, Lanes, N
 from qmlir.dialects.interfaces import Array, ScalarOp, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp, is_unsigned
 
@@ -91,7 +91,7 @@ class FunctionOp(UnaryOp, ScalarOp, abc.ABC):
 
     def formula(self, *operands: N) -> N:
         (x,) = operands
-        return self.function(x.to(f64)).to(x.element)
+        return self.function(x.to(F64)).to(x.dtype)
 
 
 class StepOp(FunctionOp, abc.ABC):

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr, TensorType, i64
+from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.lanes import Lanes, N
+from qmlir.dialects.elementary.lanes import I64, Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp
 
@@ -85,7 +85,7 @@ class Sampling:
             weight = inside.choose(weight, weight.same(0.0))
         elif self.padding != "border":
             neighbour = self._reflected(neighbour, length)
-        return neighbour.maximum_number(0.0).minimum_number(length - 1.0).to(i64), weight
+        return neighbour.maximum_number(0.0).minimum_number(length - 1.0).to(I64), weight
 
 
 @irdl_op_definition

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.lanes import Lanes, N
+from qmlir.dialects.elementary.lanes import I32, Lanes, N
 from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.interpolation import InterpolationOp
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp, largest_difference, width_of
@@ -49,7 +49,7 @@ ROUNDINGS = ("half_up", "half_away", *IN_FLOATS)
 def round_mean(total: N, rounding: str, bits: int) -> N:
     """total · 2^−bits as an integer, rounded as `InterpolateOp` defines; a float32 total is not scaled by 2^−bits."""
     if rounding in IN_FLOATS:
-        return (total + 0.5).floor().to(i32)
+        return (total + 0.5).floor().to(I32)
     half = (1 << bits) >> 1
     if rounding == "half_up":
         return (total + half) >> bits

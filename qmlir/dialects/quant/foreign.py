@@ -29,6 +29,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Span
 
+from qmlir.dialects.elements import QuantizedElement, element_type
 from qmlir.dialects.quant.float_text import float_text
 from qmlir.dialects.quant.storage import (
     StoredFloat,
@@ -39,14 +40,7 @@ from qmlir.dialects.quant.storage import (
     verify_storage,
 )
 from qmlir.dialects.quant.syntax import expect, expressed_format, nested_text, pair_text, parse_float
-from qmlir.dialects.quant.types import (
-    LayerOrAxisType,
-    ScaledType,
-    UniformType,
-    element_type,
-    packed_scales,
-    packed_zero_points,
-)
+from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType, packed_scales, packed_zero_points
 
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
@@ -59,7 +53,7 @@ def _cast_type(storage: Attribute) -> Attribute:
 
 
 @irdl_attr_definition
-class SubChannelType(ScaledType):
+class SubChannelType(ScaledType, QuantizedElement):
     """A quantized type with a scale and a zero point for each block of a tensor; build it with `of`.
 
     (S1) the numbers of scales and zero points are the product of the shape of the blocks
@@ -165,7 +159,7 @@ def _wrapped(zero_point: int, storage: IntegerType) -> int:
 
 
 @irdl_attr_definition
-class FloatStorageType(LayerOrAxisType):
+class FloatStorageType(LayerOrAxisType, QuantizedElement):
     """A uniform quantized type that stores small floats, per tensor or per axis."""
 
     name = "quant.uniform"
@@ -179,7 +173,7 @@ class FloatStorageType(LayerOrAxisType):
 
 
 @irdl_attr_definition
-class AnyType(ParametrizedAttribute, TypeAttribute):
+class AnyType(ParametrizedAttribute, TypeAttribute, QuantizedElement):
     """A quantized type with unknown scale and zero point: only a storage type and, if known, an expressed type.
 
     (Y1) storage and range are those of a `!quant.uniform` (T1, T2)
@@ -220,7 +214,7 @@ class AnyType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class CalibratedType(ParametrizedAttribute, TypeAttribute):
+class CalibratedType(ParametrizedAttribute, TypeAttribute, QuantizedElement):
     """A float type with the observed range of its values.
 
     (C1) the expressed type is a float

@@ -32,16 +32,15 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elements import element_type
+from qmlir.dialects.marks import QUANTIZATION
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.blocks import UNRANKED, Shape, shape_of, verify_blocks
 from qmlir.dialects.quant.foreign import QuantizedType, SubChannelType
-from qmlir.dialects.quant.types import LayerOrAxisType, UniformType, element_type
+from qmlir.dialects.quant.types import LayerOrAxisType, UniformType
 from qmlir.errors import QmlirError
 
 Array = npt.NDArray[Any]
-
-QUANTIZATION = "qmlir.quantization"
-"""Attribute of a `quant.qcast` that selects how it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
 
 MATCHING_SHAPES = "input and result are both scalars or both tensors with matching shape"
 

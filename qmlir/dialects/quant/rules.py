@@ -21,8 +21,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elements import element_type
 from qmlir.dialects.quant.schemas import Precision, QuantizationError, Schema, is_symmetric
-from qmlir.dialects.quant.types import UniformType, element_type, quantized_element
+from qmlir.dialects.quant.types import UniformType, quantized_element
 
 
 @dataclass(frozen=True)

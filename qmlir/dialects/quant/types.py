@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     TensorType,
-    UnrankedTensorType,
     f32,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
@@ -37,6 +36,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.elements import IntegerElement, element_type
 from qmlir.dialects.quant.schemas import exponent_of
 from qmlir.dialects.quant.storage import canonical, default_range, storage_text, verify_storage
 from qmlir.dialects.quant.syntax import pair_text, verify_scales
@@ -137,7 +137,7 @@ class LayerOrAxisType(ScaledType, ABC):
 
 
 @irdl_attr_definition
-class UniformType(LayerOrAxisType):
+class UniformType(LayerOrAxisType, IntegerElement):
     """A uniform quantized type with integer storage; build it with `per_tensor` or `per_axis`."""
 
     name = "quant.uniform"
@@ -278,13 +278,6 @@ def _unpacked_ints(packed: bytes) -> tuple[int, ...]:
 
 
 # Tensors of quantized elements.
-
-
-def element_type(type: Attribute) -> Attribute:
-    """Returns a tensor's element type, or a scalar type itself."""
-    if isinstance(type, TensorType | UnrankedTensorType):
-        return cast(TensorType[Attribute], type).element_type
-    return type
 
 
 def quantized_element(type: Attribute) -> UniformType | None:

@@ -26,7 +26,7 @@ from xdsl.parser import Parser
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.quant.elements import stored_type
+from qmlir.dialects.elements import stored_type
 from qmlir.dialects.tosa.syntax import parse_operation
 from qmlir.dialects.tosa.types import ShapeType
 

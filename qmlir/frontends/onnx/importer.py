@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from qmlir.budget import BUDGET, Budget
 from qmlir.dialects.dtypes import native
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.qmlir import NAME, NameAttr
+from qmlir.dialects.names import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
 from qmlir.frontends.function import Builder
 from qmlir.frontends.onnx.functions import local_functions

@@ -18,7 +18,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import Array, Shape
-from qmlir.dialects.qmlir import NAME, NameAttr, OpaqueOp
+from qmlir.dialects.names import NAME, NameAttr
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_ir
 from qmlir.frontends.onnx.reader import Model

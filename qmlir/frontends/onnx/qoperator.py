@@ -10,9 +10,9 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
 from xdsl.ir import OpResult, SSAValue
 
+from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import ReshapeOp, TransposeOp
-from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts

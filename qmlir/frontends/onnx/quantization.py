@@ -18,9 +18,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.dtypes import element_type_of
 from qmlir.dialects.interfaces import Array, Shape, element_of
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.marks import QUANTIZATION
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.storage import default_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Node

@@ -9,9 +9,9 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import Array, Shape, element_of
-from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.indexing import GatherOp, SliceOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts

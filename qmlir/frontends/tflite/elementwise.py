@@ -9,7 +9,7 @@ from xdsl.ir import OpResult, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.dtypes import dtype_of, element_type_of
 from qmlir.dialects.interfaces import TensorOp, element_of
-from qmlir.dialects.qmlir import INTEGER_OPERATOR, ON_FLOATS
+from qmlir.dialects.marks import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.tflite.converters import converts

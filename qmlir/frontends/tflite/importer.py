@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, Modul
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.budget import BUDGET, Budget
-from qmlir.dialects.qmlir import NAME, NameAttr
+from qmlir.dialects.names import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
 from qmlir.frontends.function import Builder
 from qmlir.frontends.tflite.opaque import tensor_ir

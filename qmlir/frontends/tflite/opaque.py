@@ -18,7 +18,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qmlir.dialects.dtypes import element_type_of
-from qmlir.dialects.qmlir import NAME, NameAttr, OpaqueOp
+from qmlir.dialects.names import NAME, NameAttr
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import Operator, Tensor
 from qmlir.frontends.values import Refusal, Value

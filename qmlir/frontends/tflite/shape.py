@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, UnitAttr,
 from xdsl.ir import Attribute, OpResult, SSAValue
 
 from qmlir.dialects.interfaces import Shape, element_of
+from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn.activation import RequantizeOp
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, TransposeOp
-from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts

@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.dtypes import dtype_of
 from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.loops import is_memref
+from qmlir.dialects.predicates import is_memref
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Array, Kernel, MainLowering, memref_shape
 from qmlir.lowering.kernels.arithmetic import Arithmetic, Epilogue

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import Shape
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.windows import WindowOp
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import STACK_LIMIT

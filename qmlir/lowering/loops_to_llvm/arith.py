@@ -34,7 +34,7 @@ from qmlir.dialects.llvm import (
     SubOp,
     UIToFPOp,
 )
-from qmlir.dialects.loops import is_vector
+from qmlir.dialects.predicates import is_vector
 from qmlir.lowering.loops_to_llvm.lowering import COMPARISONS, NO_FASTMATH, WRAP, FunctionLowering, Rule, mangled
 from qmlir.lowering.loops_to_llvm.types import element_bits
 

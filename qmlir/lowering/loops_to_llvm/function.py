@@ -27,15 +27,8 @@ from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.hints import isa
 
 from qmlir.dialects.dense import dense_of
-from qmlir.dialects.loops import (
-    ARENA_SIZE,
-    CACHE_LINE,
-    WEIGHTS_BLOB,
-    arena_size_symbol,
-    is_memref,
-    root_of,
-    weights_symbol,
-)
+from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, WEIGHTS_BLOB, arena_size_symbol, root_of, weights_symbol
+from qmlir.dialects.predicates import is_memref
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import LoweringError
 from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts

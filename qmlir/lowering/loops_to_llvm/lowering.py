@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from qmlir.dialects.loops import is_integer, is_vector
+from qmlir.dialects.predicates import is_integer, is_vector
 from qmlir.errors import LoweringError
 from qmlir.lowering.loops_to_llvm.types import UnsupportedType, lowered_type
 

@@ -18,7 +18,8 @@ from xdsl.dialects.utils import get_dynamic_index_list
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.llvm import GEP_INBOUNDS, AddOp, MulOp
-from qmlir.dialects.loops import CACHE_LINE, is_memref, root_of
+from qmlir.dialects.loops import CACHE_LINE, root_of
+from qmlir.dialects.predicates import is_memref
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.types import (
     POINTER,

@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import IntegerType, f32, f64, i32, i64
 from xdsl.ir import Operation
 
 from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.base import is_unsigned
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.lowering.kernel import MainLowering, Rules, memref_shape

@@ -6,9 +6,9 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type, Float64Type, f32, f
 from xdsl.ir import Attribute
 
 from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn import BitcastOp, CastOp
 from qmlir.dialects.nn.base import is_unsigned
+from qmlir.dialects.predicates import is_integer
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import lower_elementwise
 from qmlir.lowering.nn_to_loops.narrow_floats import FORMATS, from_narrow, to_narrow

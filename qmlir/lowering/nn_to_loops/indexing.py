@@ -8,9 +8,9 @@ from math import prod
 from xdsl.dialects.builtin import AnyFloat, IntegerType, i64
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.base import is_unsigned
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
+from qmlir.dialects.predicates import is_integer
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.nn_to_loops.shape import widths_of

@@ -10,9 +10,9 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.loops import is_integer
 from qmlir.dialects.nn.base import NNOp, is_unsigned
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
+from qmlir.dialects.predicates import is_integer
 from qmlir.lowering.code import Buffer, Code
 from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.value import Value

@@ -23,14 +23,16 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
+from qmlir.dialects.marks import ON_FLOATS, QUANTIZATION
+from qmlir.dialects.names import NAME
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.comparison import ComparisonOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import DECISION, NAME, ON_FLOATS
+from qmlir.dialects.qmlir import DECISION
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from qmlir.ledger import decide

@@ -15,9 +15,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.base import int32
-from qmlir.dialects.qmlir import INTEGER_OPERATOR, UNSIGNED_WEIGHTS
+from qmlir.dialects.qmlir import UNSIGNED_WEIGHTS
 from qmlir.dialects.windows import ints
 from qmlir.legality import is_accumulator, stored_bias
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize

@@ -17,11 +17,12 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import INTEGER_OPERATOR, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
+from qmlir.dialects.qmlir import MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.weights import WeightsAttr

@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp, PoolOp
 from qmlir.lowering.qint_to_linalg.contraction import centred, padded_image, tap
 from qmlir.lowering.qint_to_linalg.structured import Formula, TensorCode, loops

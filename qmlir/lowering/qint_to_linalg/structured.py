@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.lowering.code import Code
 from qmlir.lowering.value import INDEX, Value
 from qmlir.lowering.way_out import Array, BodyCode

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.qint.base import largest_difference
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects.elementary.fixed_point import quotient
 from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
 from qmlir.lowering.kernel import MainLowering, Rules
 from qmlir.lowering.kernels.elementwise import lower_elementwise

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerType, VectorType, i32, i64
 
 from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp, PoolOp
 from qmlir.lowering.code import Code
 from qmlir.lowering.kernel import MainLowering, Rules

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerType, f32, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.loops import is_integer
+from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
 from qmlir.lowering.kernel import Array, MainLowering, Rules
 from qmlir.lowering.kernels.arithmetic import Epilogue

@@ -8,10 +8,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.interfaces import Array, Shape, shape_of
+from qmlir.dialects.names import NAME
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.elementwise import BinaryOp
-from qmlir.dialects.qmlir import NAME
 from qmlir.rewriting import merged_names
 
 

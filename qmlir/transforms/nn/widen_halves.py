@@ -20,10 +20,10 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.names import NameAttr, names_of
 from qmlir.dialects.nn import CastOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import NameAttr, names_of
 from qmlir.rewriting import replace, rewrite, set_names, take_over
 
 

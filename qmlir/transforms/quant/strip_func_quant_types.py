@@ -13,9 +13,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.quant.elements import stored_type
+from qmlir.dialects.elements import element_type, stored_type
 from qmlir.dialects.quant.ops import StorageCastOp
-from qmlir.dialects.quant.types import element_type
 from qmlir.errors import PipelineError
 
 

@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
+from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn import RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
-from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.legality import target_of

@@ -48,10 +48,11 @@ from qmlir.dialects.quant.schemas import (
     weight_range,
 )
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, broken_promises, promises_powers_of_two
+from qmlir.dialects.scales import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.ledger import decide, decision_of
 from qmlir.legality import LEAST_FACTOR, target_of
 from qmlir.passes import option
+from qmlir.promises import SCALES
 from qmlir.quantized_values import data_operands, data_values, is_weight
 from qmlir.recipe import BiasPrecision, Recipe
 from qmlir.target import Target
@@ -115,11 +116,11 @@ class ChooseScalesPass(ModulePass):
         """
         if not promises_powers_of_two(function):
             return
-        for broken in broken_promises(function):
+        for broken in PowerOfTwoAttr().broken(function):
             raise QuantizationError(
                 f"{SCALES} promises scales that are powers of two",
                 where=f'function "{function.sym_name.data}"',
-                got=f"{called(broken.value)} of {broken.op.name} with scale {broken.got}",
+                got=f"{called(broken.value)} of {broken.op.name} with {broken.got}",
                 remedy="quantize the float network with schema symmetric_with_power2_scale, or drop the promise",
             )
 

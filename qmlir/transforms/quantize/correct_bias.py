@@ -32,8 +32,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from qmlir.dialects.marks import POWER
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import POWER
 from qmlir.passes import option
 from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of, samples_given
 

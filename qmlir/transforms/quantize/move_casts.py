@@ -23,10 +23,10 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn import MaxPool2DOp, PadOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale

@@ -10,8 +10,9 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.names import names_of
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import OpaqueOp, names_of
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.ledger import deciding_operations
 from qmlir.near_misses import near_misses
 from qmlir.policy import PolicyError, Rule

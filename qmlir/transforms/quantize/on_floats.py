@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
+from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import ON_FLOATS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.quantized_values import chooses_integers, data_operands, uniform

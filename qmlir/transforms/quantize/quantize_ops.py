@@ -17,15 +17,17 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from qmlir.dialects.elements import element_type
 from qmlir.dialects.interfaces import TensorOp, element_of, shape_of, tensor_type
+from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn import ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import ON_FLOATS, OpaqueOp
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
-from qmlir.dialects.quant.types import UniformType, element_type
+from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.weights import WeightsAttr
 from qmlir.ledger import decide, deciding_operations, decision_of
 from qmlir.legality import NoIntegerForm, lost_sums, require_integer_form, target_of

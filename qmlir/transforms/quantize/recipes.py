@@ -31,11 +31,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.bias import bias_constant
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.marks import POWER
 from qmlir.dialects.nn import ConstantOp, DivOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import POWER
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.schemas import is_symmetric, weight_bits

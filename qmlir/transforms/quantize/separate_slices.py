@@ -20,11 +20,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.names import NameAttr, names_of
 from qmlir.dialects.nn import ReshapeOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.qmlir import NameAttr, names_of
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.schemas import Precision, Schema
 from qmlir.legality import target_of

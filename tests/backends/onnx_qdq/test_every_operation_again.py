@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
 import qmlir
 from qmlir.backends.onnx_qdq import EXPORTS
 from qmlir.compiler import IMPORTED, Pipeline
-from qmlir.dialects.quant.ops import QUANTIZATION, QuantizeCastOp
+from qmlir.dialects.marks import QUANTIZATION
+from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.runtimes import follow
 from qmlir.signature import signature_of
 from tests.backends.side_by_side import main, on_floats, one_each, run, side_by_side

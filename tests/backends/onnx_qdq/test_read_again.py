@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
-from qmlir.dialects.qmlir import INTEGER_OPERATOR
-from qmlir.dialects.quant.ops import QUANTIZATION, QuantizeCastOp
+from qmlir.dialects.marks import INTEGER_OPERATOR, QUANTIZATION
+from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.tflite import load_tflite
 from qmlir.ledger import decisions

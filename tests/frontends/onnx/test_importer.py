@@ -8,7 +8,8 @@ from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 
 from qmlir.backends.reference import evaluate
 from qmlir.dialects.interfaces import Array
-from qmlir.dialects.qmlir import NAME, NameAttr, OpaqueOp
+from qmlir.dialects.names import NAME, NameAttr
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import FileError, OptionError, QmlirError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report, refuse_opaque

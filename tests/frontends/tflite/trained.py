@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 import qmlir
 from qmlir.compiler import main_function
-from qmlir.dialects.qmlir import NAME, NameAttr, names_of
+from qmlir.dialects.names import NAME, NameAttr, names_of
 from qmlir.signature import TensorSpec
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run
 

@@ -8,8 +8,9 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, TensorType, f32, f64, i8, i16, i32
 from xdsl.ir import SSAValue
 
+from qmlir.dialects.marks import QUANTIZATION
 from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.ops import QUANTIZATION, DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
 from tests.lowering.both import check, network, quantized, to_loops

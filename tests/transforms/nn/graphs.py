@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from qmlir.dialects.interfaces import Array, TensorOp, shape_of
+from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.nn import (
     AddOp,
     AveragePool2DOp,
@@ -33,7 +34,6 @@ from qmlir.dialects.nn import (
     TransposeOp,
 )
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.qmlir import NAME, NameAttr
 from qmlir.dialects.windows import ints
 from qmlir.rewriting import names_of_value, set_names
 

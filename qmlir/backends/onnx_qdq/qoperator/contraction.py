@@ -16,8 +16,8 @@ from qmlir.backends.onnx_qdq.qoperator.forms import NoOperator, computes, scale_
 from qmlir.backends.onnx_qdq.values import Permutation, StoredValues, constant, identity
 from qmlir.dialects import nn
 from qmlir.dialects.interfaces import shape_of
+from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import INTEGER_OPERATOR
 from qmlir.legality import NoIntegerForm, fits_32_bits, is_accumulator, stored_bias
 from qmlir.quantized_values import uniform
 from qmlir.rewriting import tensor_name

@@ -17,7 +17,7 @@ from qmlir.backends.onnx_qdq.exporters import EXPORTS
 from qmlir.backends.onnx_qdq.graph import Tensor
 from qmlir.backends.onnx_qdq.values import StoredValues, Values
 from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.qmlir import ON_FLOATS
+from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.quantized_values import data_values, is_weight, uniform
 
