@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qmlir.analysis import analyze
+    from qmlir.analysis.tensors import analyze
     from qmlir.compiler import (
         Pipeline,
         compile,
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
         save,
         to_integers,
     )
-    from qmlir.dialects.quant.calibration import choose_quantization
     from qmlir.errors import QmlirError
-    from qmlir.ledger import decisions
-    from qmlir.policy import Policy, Rule
-    from qmlir.profiles import Profile
+    from qmlir.numerics.calibration import choose_quantization
+    from qmlir.policies.ledger import decisions
+    from qmlir.policies.policy import Policy, Rule
+    from qmlir.profiles.profile import Profile
 
 __all__ = [
     "Pipeline",
@@ -56,13 +56,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Policy": "qmlir.policy",
-    "Profile": "qmlir.profiles",
+    "Policy": "qmlir.policies.policy",
+    "Profile": "qmlir.profiles.profile",
     "QmlirError": "qmlir.errors",
-    "Rule": "qmlir.policy",
-    "analyze": "qmlir.analysis",
-    "choose_quantization": "qmlir.dialects.quant.calibration",
-    "decisions": "qmlir.ledger",
+    "Rule": "qmlir.policies.policy",
+    "analyze": "qmlir.analysis.tensors",
+    "choose_quantization": "qmlir.numerics.calibration",
+    "decisions": "qmlir.policies.ledger",
 }
 
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.errors import OptionError
-from qmlir.near_misses import near_misses
-from qmlir.policy import Policy
-from qmlir.profiles import Profile
+from qmlir.errors.near_misses import near_misses
+from qmlir.policies.policy import Policy
+from qmlir.profiles.profile import Profile
 
 T = TypeVar("T")
 

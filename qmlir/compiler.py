@@ -13,27 +13,27 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir import arguments
 from qmlir.arguments import Network
-from qmlir.budget import BUDGET
-from qmlir.context import make_context
-from qmlir.device import load_device
-from qmlir.device.module import context_of
-from qmlir.device.requirements import required_options
+from qmlir.devices import load_device
+from qmlir.devices.module import context_of
+from qmlir.devices.requirements import required_options
 from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import FileError, OptionError, ProfileError
-from qmlir.files import path_of
+from qmlir.files.whole import path_of
 from qmlir.frontends.opaque import refuse_opaque
-from qmlir.pipeline import Pipeline, configured_pass
-from qmlir.runtimes import follow
-from qmlir.signature import main_function
+from qmlir.ir.budget import BUDGET
+from qmlir.ir.context import make_context
+from qmlir.ir.pipeline import Pipeline, configured_pass
+from qmlir.ir.signature import main_function
+from qmlir.ir.verify import require_module, verify
+from qmlir.policies.runtimes import follow
 from qmlir.transforms.nn.module_budget import limit
-from qmlir.verify import require_module, verify
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
     from qmlir.backends.reference import Reference
     from qmlir.backends.simulated import Simulated
-    from qmlir.policy import Policy
-    from qmlir.profiles import Profile
+    from qmlir.policies.policy import Policy
+    from qmlir.profiles.profile import Profile
 
 Array = npt.NDArray[Any]
 
@@ -112,7 +112,7 @@ def _load(
             "signature", "is for .tflite files: others have one graph", got=signature, remedy="leave it out"
         )
     if path.suffix == ".mlir":
-        from qmlir.source import read_mlir
+        from qmlir.ir.source import read_mlir
 
         module = read_mlir(path)
         verify(module)
@@ -165,7 +165,7 @@ def profile(
         QmlirError: The network has operations that qmlir does not know.
     """
     from qmlir.backends.cpu.tally import tally
-    from qmlir.profiles import Profile
+    from qmlir.profiles.profile import Profile
     from qmlir.transforms.quantize import insert_observers as observing
 
     most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
@@ -312,7 +312,7 @@ def compile(module: Network, threads: int = 1, *, target: str | Path | None = No
     if target is None:
         return to_machine_code(lowered)
     from qmlir.backends.simulated import simulated
-    from qmlir.ledger import decisions
+    from qmlir.policies.ledger import decisions
 
     to_npu, fuse = TO_LAYERS
     Pipeline((to_npu, {"device": str(target)}), fuse).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
@@ -336,7 +336,7 @@ def load_program(path: str | Path, target: str | Path) -> "Simulated":
 def to_machine_code(module: ModuleOp) -> "Executable":
     """Compiles a network on the qint level to machine code; its passes change `module` in place."""
     from qmlir.backends.cpu import build, host_features
-    from qmlir.signature import signature_of
+    from qmlir.ir.signature import signature_of
 
     function = main_function(module)
     entry, signature = function.sym_name.data, signature_of(function)
@@ -358,8 +358,8 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
             mlir-opt reads all of these except `file`.
         generic: Whether to write operations in the generic form, which mlir-opt reads for every dialect.
     """
-    from qmlir.dialects.weights import WeightsMode
-    from qmlir.storage import TextForm, write_module
+    from qmlir.ir.storage import TextForm, write_module
+    from qmlir.ir.weights import WeightsMode
 
     require_module(module)
     mode = WeightsMode(arguments.choice_given("weights", weights, [m.value for m in WeightsMode]))
@@ -393,7 +393,7 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
         if opset is not None:
             raise OptionError("opset", "is for ONNX's formats", got=str(opset), remedy="leave it out")
         return export_tflite(main_function(module), path_of(path))
-    from qmlir.backends.onnx_qdq import DEFAULT_OPSET, export_onnx
+    from qmlir.backends.onnx import DEFAULT_OPSET, export_onnx
 
     written = to_integers(module) if format == "onnx-integer" else module
     version = DEFAULT_OPSET if opset is None else arguments.integer_given("opset", opset)

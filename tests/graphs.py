@@ -23,15 +23,15 @@ from xdsl.ir import Operation, SSAValue
 
 import qmlir
 from qmlir.backends.reference import trace
-from qmlir.context import make_context
 from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.nn.base import bound, is_float
-from qmlir.dialects.weights import WeightsAttr, WeightsMode, module_text
 from qmlir.dialects.windows import ints
 from qmlir.errors import PipelineError
+from qmlir.ir.context import make_context
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.weights import WeightsAttr, WeightsMode, module_text
 from qmlir.transforms.quantize.insert_observers import InsertObserversPass
 
 Array = npt.NDArray[Any]

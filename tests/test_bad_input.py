@@ -80,7 +80,7 @@ def other_profile(small: Small) -> None:
 
 def edited_profile(small: Small) -> None:
     """A whole profile, but of tensors that this network does not have."""
-    from qmlir.profiles import Profile
+    from qmlir.profiles.profile import Profile
 
     found = Profile.empty({"picture": (3, 4, 4), "tail": (2,)})
     found.update({"picture": np.ones((3, 4, 4)), "tail": np.ones(2)})
@@ -88,7 +88,7 @@ def edited_profile(small: Small) -> None:
 
 
 def empty_profile(small: Small) -> None:
-    from qmlir.profiles import Profile
+    from qmlir.profiles.profile import Profile
 
     Profile.empty({"image": (2, 8, 8)}).save(small / "other.yaml")
 
@@ -494,7 +494,7 @@ def listing(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_sample_that_does_not_fit_at_run_time() -> None:
-    """The Python API says the same as the drivers; see tests/test_signature.py for all of it."""
+    """The Python API says the same as the drivers; see tests/ir/test_signature.py for all of it."""
     import qmlir
     from qmlir.errors import InputError
     from tests.transforms.quantize.calibrated import parsed

@@ -13,8 +13,8 @@ from xdsl.ir import Dialect
 
 from qmlir.cli.flags import argument_parser
 from qmlir.cli.pass_list import pass_list
-from qmlir.context import DIALECTS
-from qmlir.pipeline import PASSES
+from qmlir.ir.context import DIALECTS
+from qmlir.ir.pipeline import PASSES
 from tests.conftest import ROOT
 
 LONGEST_FILE = 400

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir import compiler
-from qmlir.dialects.quant.schemas import Calibration, Precision
 from qmlir.errors import PipelineError, QmlirError
+from qmlir.numerics.schemas import Calibration, Precision
 from tests.graphs import Graph, graphs
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")

@@ -16,7 +16,7 @@ from rich.table import Table
 
 import qmlir
 from qmlir.cli.report import print_decisions
-from qmlir.dialects.quant.schemas import Schema
+from qmlir.numerics.schemas import Schema
 
 HERE = Path(__file__).resolve().parent
 

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import LoweringError
-from qmlir.rewriting import node_name
+from qmlir.ir.rewriting import node_name
 
 V = TypeVar("V")
 F = TypeVar("F", bound=Callable[[Any, Any], None])

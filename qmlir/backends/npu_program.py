@@ -11,12 +11,12 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.backends.npu.stream import DTYPES, Port, Program, Routine, Segment, flat
-from qmlir.device.module import LAYERS, buffers_of, device_of, function_of, steps_of
-from qmlir.device.relays import with_relays
+from qmlir.devices.module import LAYERS, buffers_of, device_of, function_of, steps_of
+from qmlir.devices.relays import with_relays
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.placed import Numbers
 from qmlir.errors import LoweringError
-from qmlir.signature import signature_of
+from qmlir.ir.signature import signature_of
 
 ELEMENTS = {dtype: name for name, dtype in DTYPES.items()}
 """numpy dtype → the program's name of the element type."""

@@ -1,6 +1,6 @@
 """The reference backend: evaluates each operation in program order by the operation's own `evaluate` in numpy.
 
-It contains no code for particular operations (dialects/interfaces.py). On a module in qint its results define the right
+It contains no code for particular operations (ir/interfaces.py). On a module in qint its results define the right
 answer: the CPU and every simulator must equal them bit for bit.
 """
 
@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import LoweringError
-from qmlir.memory import within_memory
-from qmlir.rewriting import node_name
-from qmlir.signature import signature_of
+from qmlir.ir.memory import within_memory
+from qmlir.ir.rewriting import node_name
+from qmlir.ir.signature import signature_of
 
 Array = npt.NDArray[Any]
 

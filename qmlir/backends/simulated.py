@@ -20,13 +20,13 @@ from qmlir.backends.npu.cycles import predicted, predicted_cycles
 from qmlir.backends.npu.simulate import Report, Simulator
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.npu_program import assemble
-from qmlir.device import Device
-from qmlir.device.module import Filled, device_of, filled_of, function_of
-from qmlir.ledger import Entry
-from qmlir.signature import Signature, TensorSpec
-from qmlir.source import read_mlir
-from qmlir.storage import TextForm, write_module
-from qmlir.verify import verify
+from qmlir.devices import Device
+from qmlir.devices.module import Filled, device_of, filled_of, function_of
+from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.ir.source import read_mlir
+from qmlir.ir.storage import TextForm, write_module
+from qmlir.ir.verify import verify
+from qmlir.policies.ledger import Entry
 
 Array = npt.NDArray[Any]
 

@@ -47,7 +47,7 @@ def add_analyze_options(parser: ArgumentParser) -> None:
 def run_analyze(arguments: argparse.Namespace) -> None:
     """Compares the tensors of two networks on samples, and prints a row for each tensor or channel."""
     from qmlir.compiler import load, main_function
-    from qmlir.signature import signature_of
+    from qmlir.ir.signature import signature_of
 
     module = load_known(arguments)
     samples = samples_of(arguments, signature_of(main_function(module)))
@@ -59,7 +59,7 @@ def run_analyze(arguments: argparse.Namespace) -> None:
 
 def _show_tensors(arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", samples: "Samples") -> Said:
     """Prints a row for each tensor."""
-    from qmlir.analysis import analyze, ranked
+    from qmlir.analysis.tensors import analyze, ranked
 
     rows = ranked(analyze(module, quantized, samples), arguments.sort)
     _write(arguments, [row.as_dict() for row in rows])
@@ -81,7 +81,7 @@ def _show_channels(
     arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", samples: "Samples"
 ) -> Said:
     """Prints a row for each channel that is out of line."""
-    from qmlir.channels import MARGIN, survey
+    from qmlir.analysis.channels import MARGIN, survey
 
     rows = survey(module, quantized, samples)
     out = [row for row in rows if row.is_out_of_line]
@@ -98,7 +98,7 @@ def _show_channels(
 
 
 def _write(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    from qmlir.files import write_whole
+    from qmlir.files.whole import write_whole
 
     if arguments.json is not None:
         write_whole(arguments.json, json.dumps(rows, indent=2) + "\n")

@@ -13,10 +13,10 @@ from xdsl.transforms import get_all_passes
 from qmlir.cli.flags import PIPELINE_FLAG, ArgumentParser, argument_parser
 from qmlir.cli.options import PassSpec, build_pass, parse_options, parse_pipeline
 from qmlir.cli.pipeline import Watch
-from qmlir.dialects.weights import WeightsMode
 from qmlir.errors import OptionError
-from qmlir.near_misses import near_misses
-from qmlir.pipeline import PASSES, listed_name, pass_class
+from qmlir.errors.near_misses import near_misses
+from qmlir.ir.pipeline import PASSES, listed_name, pass_class
+from qmlir.ir.weights import WeightsMode
 
 
 @dataclass(frozen=True)

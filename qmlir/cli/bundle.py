@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import StringAttr
 
 from qmlir.cli.reserved_names import is_reserved
 from qmlir.dialects.loops import CACHE_LINE
-from qmlir.files import write_together
-from qmlir.signature import TensorSpec
+from qmlir.files.whole import write_together
+from qmlir.ir.signature import TensorSpec
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable

@@ -8,7 +8,7 @@ from qmlir.cli.flags import ArgumentParser, count
 
 if TYPE_CHECKING:
     from qmlir.cli.samples import Samples
-    from qmlir.signature import Signature
+    from qmlir.ir.signature import Signature
 
 
 def add_data_options(parser: ArgumentParser, what: str, *, required: bool = True) -> None:

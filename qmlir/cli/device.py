@@ -15,8 +15,8 @@ from qmlir.cli.terminal import cell, terminal
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
-    from qmlir.device import Device
-    from qmlir.device.judgement import Verdict
+    from qmlir.devices import Device
+    from qmlir.devices.judgement import Verdict
 
 
 def add_check_options(parser: ArgumentParser) -> None:
@@ -31,8 +31,8 @@ def run_check(arguments: argparse.Namespace) -> None:
     Raises:
         OptionError: The device computes no operation of the network.
     """
-    from qmlir.device import load_device
-    from qmlir.placement import judge
+    from qmlir.analysis.placement import judge
+    from qmlir.devices import load_device
 
     device = load_device(arguments.device)
     console = terminal()
@@ -73,7 +73,7 @@ def _print_figures(device: "Device", console: Console) -> None:
 
 
 def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Console) -> None:
-    from qmlir.device.judgement import share_on_device
+    from qmlir.devices.judgement import share_on_device
 
     table = Table(box=None, pad_edge=False)
     for heading in ("node", "operation", "MACs", f"why not on {device.name}"):

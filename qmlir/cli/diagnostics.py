@@ -24,8 +24,8 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, UnregisteredC
 from xdsl.utils.lexer import Location
 
 from qmlir.errors import QmlirError, QmlirWarning
-from qmlir.printable import printable
-from qmlir.source import SourceError, location_of, one_line
+from qmlir.errors.printable import printable
+from qmlir.ir.source import SourceError, location_of, one_line
 
 Severity = Literal["error", "warning", "remark", "note"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from qmlir.errors import OptionError
-from qmlir.near_misses import near_misses
+from qmlir.errors.near_misses import near_misses
 
 PIPELINE_FLAG = "pass-pipeline"
 

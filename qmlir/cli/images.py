@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.errors import FileError, InputError, OptionError
-from qmlir.passes import option
-from qmlir.signature import TensorSpec
+from qmlir.ir.passes import option
+from qmlir.ir.signature import TensorSpec
 
 Array = npt.NDArray[Any]
 

@@ -22,7 +22,7 @@ from qmlir.cli.models import add_loading_options, load_known, load_simplified
 from qmlir.cli.progress import progress
 from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
-from qmlir.near_misses import near_misses
+from qmlir.errors.near_misses import near_misses
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -185,7 +185,7 @@ def _import(arguments: argparse.Namespace) -> None:
 def _census(module: "ModuleOp") -> str:
     from collections import Counter
 
-    from qmlir.ledger import deciding_operations
+    from qmlir.policies.ledger import deciding_operations
 
     kinds = Counter(op.name for op in deciding_operations(module))
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no operations"

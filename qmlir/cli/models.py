@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.budget import BUDGET
 from qmlir.cli.flags import ArgumentParser, count
 from qmlir.errors import FileError
+from qmlir.ir.budget import BUDGET
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

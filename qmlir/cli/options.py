@@ -22,8 +22,8 @@ from xdsl.passes import ModulePass
 
 from qmlir.cli.pass_list import OptionInfo, value_text
 from qmlir.errors import OptionError
-from qmlir.near_misses import near_misses
-from qmlir.passes import option_help
+from qmlir.errors.near_misses import near_misses
+from qmlir.ir.passes import option_help
 
 T = TypeVar("T")
 

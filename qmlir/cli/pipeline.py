@@ -13,9 +13,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.weights import WeightsMode, module_text
-from qmlir.source import SourceError
-from qmlir.verify import verification_errors
+from qmlir.ir.source import SourceError
+from qmlir.ir.verify import verification_errors
+from qmlir.ir.weights import WeightsMode, module_text
 
 
 @dataclass

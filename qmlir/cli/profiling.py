@@ -11,7 +11,7 @@ from qmlir.cli.progress import progress
 from qmlir.cli.terminal import say
 
 if TYPE_CHECKING:
-    from qmlir.profiles import Profile
+    from qmlir.profiles.profile import Profile
 
 FORMATS = ("qmlir", "glow")
 
@@ -40,7 +40,7 @@ def _add_output(parser: ArgumentParser) -> None:
 def run_profile(arguments: argparse.Namespace) -> None:
     """Learns the ranges of a network's tensors from samples."""
     from qmlir.compiler import main_function, profile
-    from qmlir.signature import signature_of
+    from qmlir.ir.signature import signature_of
 
     module = load_known(arguments)
     samples = samples_of(arguments, signature_of(main_function(module)))
@@ -52,7 +52,7 @@ def run_profile(arguments: argparse.Namespace) -> None:
 def run_merge(arguments: argparse.Namespace) -> None:
     """Merges profiles of parts of the data; in any order, the file equals that of one run over all data."""
     from qmlir.errors import FileError, ProfileError
-    from qmlir.profiles import Profile
+    from qmlir.profiles.profile import Profile
 
     first, *rest = arguments.profiles
     merged = Profile.load(first)
@@ -67,7 +67,7 @@ def run_merge(arguments: argparse.Namespace) -> None:
 
 def _write(found: "Profile", arguments: argparse.Namespace) -> None:
     if arguments.format == "glow":
-        from qmlir.glow_profiles import save_glow
+        from qmlir.profiles.glow import save_glow
 
         save_glow(found, arguments.output)
     else:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.cli.samples import Samples
-    from qmlir.policy import Policy
-    from qmlir.signature import Array
+    from qmlir.ir.signature import Array
+    from qmlir.policies.policy import Policy
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = ("int8", "uint8", "int16")
@@ -58,8 +58,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.cli.report import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize, save
     from qmlir.errors import OptionError
-    from qmlir.ledger import decisions
-    from qmlir.signature import signature_of
+    from qmlir.ir.signature import signature_of
+    from qmlir.policies.ledger import decisions
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -102,7 +102,7 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _policy(arguments: argparse.Namespace) -> "Policy":
-    from qmlir.policy import Policy, rule_of
+    from qmlir.policies.policy import Policy, rule_of
 
     policy = Policy.load(arguments.policy) if arguments.policy is not None else Policy()
     return policy.with_rules([rule_of(text) for text in arguments.rule])
@@ -111,9 +111,9 @@ def _policy(arguments: argparse.Namespace) -> "Policy":
 def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Namespace) -> None:
     """Prints the policy merged with the options as YAML, and as comments the operations that each rule matches."""
     from qmlir.compiler import Pipeline
-    from qmlir.legality import load_target
-    from qmlir.policy import conflicts
-    from qmlir.recipe import Recipe
+    from qmlir.policies.legality import load_target
+    from qmlir.policies.policy import conflicts
+    from qmlir.policies.recipe import Recipe
     from qmlir.transforms.quantize.apply_policy import apply_policy
 
     conflicts(policy.default, _given(arguments), Recipe())
@@ -126,7 +126,7 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
 
 def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> list[str]:
     """Writes a profile's ranges on the model's observers; returns lines on its matches and gaps."""
-    from qmlir.profiles import Profile
+    from qmlir.profiles.profile import Profile
     from qmlir.transforms.quantize.apply_profile import apply_profile
 
     return apply_profile(

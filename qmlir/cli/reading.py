@@ -10,7 +10,7 @@ from qmlir.cli.flags import ArgumentParser
 from qmlir.errors import FileError
 
 if TYPE_CHECKING:
-    from qmlir.ledger import Entry
+    from qmlir.policies.ledger import Entry
 
 WHAT = "a ledger as `quantize --ledger` writes it, or a quantized .mlir file"
 
@@ -46,7 +46,7 @@ def run_ledger(arguments: argparse.Namespace) -> None:
 def run_diff(arguments: argparse.Namespace) -> None:
     """Prints the differences between two ledgers."""
     from qmlir.cli.report import print_changes
-    from qmlir.ledger import changes
+    from qmlir.policies.ledger import changes
 
     found = changes(read_ledger(arguments.before), read_ledger(arguments.after))
     if arguments.json:
@@ -65,7 +65,7 @@ def read_ledger(path: Path) -> "list[Entry]":
     Raises:
         FileError: The file is neither of the two.
     """
-    from qmlir.ledger import CROSSING, Entry, decisions
+    from qmlir.policies.ledger import CROSSING, Entry, decisions
 
     if path.suffix != ".json":
         from qmlir.compiler import load

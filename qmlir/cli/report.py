@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from qmlir.cli.terminal import cell, terminal
-from qmlir.files import replacing
-from qmlir.ledger import Change, Entry
+from qmlir.files.whole import replacing
+from qmlir.policies.ledger import Change, Entry
 
 
 def print_decisions(entries: Sequence[Entry], console: Console | None = None) -> None:

@@ -13,11 +13,11 @@ from qmlir.cli.diagnostics import Diagnostic, diagnose, diagnostic_of, report
 from qmlir.cli.expectations import expectations, mismatches
 from qmlir.cli.pipeline import Stopwatch, run_pass
 from qmlir.compiler import context_of, load
-from qmlir.context import QmlirContext, make_context
 from qmlir.errors import FileError
-from qmlir.source import parse_text
-from qmlir.storage import TextForm, self_contained_text, write_modules
-from qmlir.verify import verification_errors
+from qmlir.ir.context import QmlirContext, make_context
+from qmlir.ir.source import parse_text
+from qmlir.ir.storage import TextForm, self_contained_text, write_modules
+from qmlir.ir.verify import verification_errors
 
 MODEL_SUFFIXES = (".onnx", ".tflite")
 """Suffixes of files that a frontend reads; every other file is MLIR text."""

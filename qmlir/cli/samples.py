@@ -27,11 +27,11 @@ import numpy.typing as npt
 
 from qmlir.cli.images import SUFFIXES as PICTURES
 from qmlir.cli.images import Preprocessing
-from qmlir.dialects.dtypes import native
 from qmlir.errors import FileError, InputError, OptionError
-from qmlir.files import replacing
-from qmlir.near_misses import near_misses
-from qmlir.signature import Signature, TensorSpec
+from qmlir.errors.near_misses import near_misses
+from qmlir.files.whole import replacing
+from qmlir.ir.dtypes import native
+from qmlir.ir.signature import Signature, TensorSpec
 
 Array = npt.NDArray[Any]
 

@@ -16,7 +16,7 @@ from qmlir.errors import OptionError
 if TYPE_CHECKING:
     from qmlir.backends.npu.report import Report
     from qmlir.backends.simulated import Simulated
-    from qmlir.device import Device
+    from qmlir.devices import Device
 
 PROGRAM_SUFFIX = ".npu"
 LISTING_SUFFIX = ".s"
@@ -45,11 +45,11 @@ def add_target_option(parser: ArgumentParser, help: str) -> None:
 def write_program(arguments: argparse.Namespace) -> None:
     """Runs `qmlir compile --target`: writes the program for a device, and the code that the host runs beside it."""
     from qmlir.compiler import compile
-    from qmlir.device import load_device
-    from qmlir.device.blocks import Footprint
-    from qmlir.device.costs import demand
+    from qmlir.devices import load_device
+    from qmlir.devices.blocks import Footprint
+    from qmlir.devices.costs import demand
     from qmlir.isa.commands import Host
-    from qmlir.ledger import REMEDIES
+    from qmlir.policies.ledger import REMEDIES
 
     if arguments.emit == "llvm-ir":
         raise OptionError("--emit", "must be obj or asm with --target", got="llvm-ir")
@@ -82,7 +82,7 @@ def write_program(arguments: argparse.Namespace) -> None:
 def _write_listing(executable: "Simulated", path: Path) -> Path:
     """Writes the commands as text, for `--emit asm`."""
     from qmlir.backends.npu.assembly import listing
-    from qmlir.files import write_whole
+    from qmlir.files.whole import write_whole
 
     write_whole(path, listing(executable.program.commands, executable.device).encode())
     return path

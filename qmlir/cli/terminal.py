@@ -5,7 +5,7 @@ import sys
 from rich.console import Console
 from rich.text import Text
 
-from qmlir.printable import printable
+from qmlir.errors.printable import printable
 
 LONGEST = 4000
 """The most characters of a line."""

@@ -35,8 +35,8 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elements import element_type
-from qmlir.dialects.quant.histograms import Histogram
+from qmlir.ir.elements import element_type
+from qmlir.numerics.histograms import Histogram
 
 Bounds = tuple[float, float]
 

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
 from xdsl.irdl import prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, TensorOp
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.interfaces import Array, Shape, TensorOp
+from qmlir.ir.weights import WeightsAttr
 
 
 class InterpolationOp(TensorOp, abc.ABC):

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.dialects.interfaces import Array
+from qmlir.ir.interfaces import Array
 
 Float32s = npt.NDArray[np.float32]
 Table = tuple[Array, Array]

@@ -28,9 +28,9 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.names import NameAttr, parse_text
 from qmlir.dialects.scales import PowerOfTwoAttr
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.names import NameAttr, parse_text
+from qmlir.ir.weights import WeightsAttr
 
 DECISION = "qmlir.decision"
 """The attribute key of an operation's `DecisionAttr`."""

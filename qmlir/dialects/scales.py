@@ -20,11 +20,11 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import AttrConstraint, IntConstraint, VerificationContext, irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elements import element_type
 from qmlir.dialects.quant.foreign import FloatStorageType, SubChannelType
-from qmlir.dialects.quant.schemas import nearest_exponent
 from qmlir.dialects.quant.types import ScaledType, UniformType
-from qmlir.promises import SCALES, Broken, Promise
+from qmlir.ir.elements import element_type
+from qmlir.ir.promises import SCALES, Broken, Promise
+from qmlir.numerics.schemas import nearest_exponent
 
 
 @irdl_attr_definition
@@ -32,7 +32,7 @@ class PowerOfTwoAttr(ParametrizedAttribute, Promise):
     """States that every scale is 2^e for an integer e: `#qmlir.power_of_two`."""
 
     name = "qmlir.power_of_two"
-    states = "scales that are powers of two"
+    STATES = "scales that are powers of two"
 
     def broken(self, scope: Operation) -> Iterator[Broken]:
         """Yields the values with scales that are not powers of two."""

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, i64
 from xdsl.irdl import prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, TensorOp
+from qmlir.ir.interfaces import Array, Shape, TensorOp
 
 ONES = DenseArrayBase.from_list(i64, [1, 1])
 NO_PADDING = DenseArrayBase.from_list(i64, [0, 0, 0, 0])

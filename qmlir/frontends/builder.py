@@ -18,10 +18,6 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, Tensor
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.dtypes import dtype_of, element_type_of
-from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
-from qmlir.dialects.marks import POWER
-from qmlir.dialects.names import NAME, NameAttr, names_of
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.indexing import SliceOp
@@ -32,7 +28,11 @@ from qmlir.errors import NodeError
 from qmlir.frontends.function import Builder
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
 from qmlir.frontends.values import Constant, Ints, Refusal, Value, sized
-from qmlir.rewriting import name_hint, names_of_value, set_names, tensor_name
+from qmlir.ir.dtypes import dtype_of, element_type_of
+from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.ir.marks import POWER
+from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.rewriting import name_hint, names_of_value, set_names, tensor_name
 
 PLACE_BYTES = 32
 """Bytes charged for each entry of a table of indices: its i64, and the arrays that numpy makes to compute it."""

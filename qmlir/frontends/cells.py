@@ -15,7 +15,6 @@ from typing import ClassVar, TypeAlias
 
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.activation import (
     ClampOp,
     EluOp,
@@ -34,6 +33,7 @@ from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.values import Value
 from qmlir.frontends.windows import sliced
+from qmlir.ir.interfaces import TensorOp
 
 Weights: TypeAlias = tuple[Value, Value | None]
 """Weights and bias of a fully connected layer."""

@@ -11,15 +11,15 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Block, OpResult, SSAValue
 
-from qmlir.budget import Budget
-from qmlir.dialects.interfaces import Array
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.nn.shape import BroadcastOp, ConstantOp
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.values import Blocked, Constant, Dequantized, Ints, Refusal, Value, once
-from qmlir.rewriting import name_hint
+from qmlir.ir.budget import Budget
+from qmlir.ir.interfaces import Array
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import name_hint
 
 _Key = tuple[int, Ints | None]
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import QmlirError
-from qmlir.rewriting import node_name
+from qmlir.ir.rewriting import node_name
 
 _NAMES_SHOWN = 4
 

@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import Array, Shape
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import Array, Shape
+from qmlir.numerics import fixed_point
 
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
@@ -79,7 +79,7 @@ class Dequantized(Constant):
     @cached_property
     def _floats(self) -> Array:
         scale, zero_point = self.type.parameters_along(self.stored.ndim)
-        return numerics.dequantize(self.stored, scale, zero_point)
+        return fixed_point.dequantize(self.stored, scale, zero_point)
 
     @property
     def shape(self) -> Shape:

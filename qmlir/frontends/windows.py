@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.indexing import SliceOp
 from qmlir.dialects.nn.shape import PadOp
-from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.values import Ints
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.predicates import is_integer
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
 from xdsl.utils.symbol_table import SymbolTable
 
-from qmlir.dialects.names import NAME, NameAttr
-from qmlir.rewriting import replace, take_over
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import replace, take_over
 
 NO_INLINE = "no_inline"
 """Upstream's attribute for calls that must not be inlined, and for functions whose calls must not be inlined."""

@@ -3,9 +3,9 @@
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.context import make_context
-from qmlir.dialects.interfaces import Array
-from qmlir.source import parse_text
+from qmlir.ir.context import make_context
+from qmlir.ir.interfaces import Array
+from qmlir.ir.source import parse_text
 
 I8, U8, I16 = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<u8:f32, 0.5:125>", "!quant.uniform<i16:f32, 0.015625>"
 

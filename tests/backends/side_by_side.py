@@ -10,7 +10,7 @@ import qmlir
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.target import load_target
+from qmlir.ir.target import load_target
 from tests.ops.samples import OPERATIONS, Array, Sample
 
 

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.npu.serial import serial
-from qmlir.device import shipped_devices
+from qmlir.devices import shipped_devices
 from qmlir.errors import InputError, OptionError, PipelineError
 from qmlir.isa.commands import Host
 from tests.cli.small import write_small

@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region
 
 import qmlir
-from qmlir.dialects.dense import dense_of
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.upstream.dense import dense_of
+from qmlir.ir.weights import WeightsAttr
 
 pytestmark = [
     pytest.mark.slow,

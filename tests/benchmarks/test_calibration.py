@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from qmlir.dialects.quant.calibration import CALIBRATIONS, choose_quantization
-from qmlir.dialects.quant.histograms import Histogram
-from qmlir.dialects.quant.schemas import Calibration, Schema
+from qmlir.numerics.calibration import CALIBRATIONS, choose_quantization
+from qmlir.numerics.histograms import Histogram
+from qmlir.numerics.schemas import Calibration, Schema
 
 BINS = 2000
 LIMITS = {("kl", "asymmetric"): 20.0}

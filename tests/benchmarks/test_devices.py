@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from qmlir.device import shipped_devices
+from qmlir.devices import shipped_devices
 
 FOLDER = Path(os.environ.get("QMLIR_PEERS", Path.home() / ".cache" / "qmlir-peers")) / "models"
 

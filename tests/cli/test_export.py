@@ -10,7 +10,7 @@ import pytest
 import qmlir
 from qmlir.cli.main import FORMATS
 from qmlir.compiler import EXPORT_FORMATS
-from tests.backends.onnx_qdq import runtime
+from tests.backends.onnx import runtime
 from tests.backends.tflite.runtime import LiteRT
 from tests.cli.small import Small, run
 

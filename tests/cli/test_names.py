@@ -15,12 +15,12 @@ from xdsl.dialects.builtin import StringAttr
 from qmlir.cli import main as driver
 from qmlir.cli.bundle import comment, entry_name, header
 from qmlir.cli.reserved_names import FUNCTIONS, KEYWORDS, MACROS
-from qmlir.context import make_context
-from qmlir.dialects.weights import WeightsMode, module_text
 from qmlir.errors import QmlirError
-from qmlir.printable import printable
-from qmlir.signature import Signature, TensorSpec
-from qmlir.source import parse_text
+from qmlir.errors.printable import printable
+from qmlir.ir.context import make_context
+from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.ir.source import parse_text
+from qmlir.ir.weights import WeightsMode, module_text
 from tests.cli.small import write_small
 
 HOSTILE = {

@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 
-from qmlir import pipeline
 from qmlir.cli import opt
+from qmlir.ir import pipeline
 
 TEXT = "func.func @f() {\n  %a = arith.constant 1 : i32\n  func.return\n}\n"
 

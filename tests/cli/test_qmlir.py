@@ -14,9 +14,9 @@ import yaml
 import qmlir
 from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
-from qmlir.pipeline import PASSES
-from qmlir.profiles import Profile, structure_of
-from qmlir.recipe import Recipe
+from qmlir.ir.pipeline import PASSES
+from qmlir.policies.recipe import Recipe
+from qmlir.profiles.profile import Profile, structure_of
 from tests.cli.small import Small, run, write_small
 
 

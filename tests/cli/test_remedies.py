@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 import qmlir
 import qmlir.errors
 from qmlir.cli import main as qmlir_main
-from qmlir.ledger import REMEDIES, Entry
-from qmlir.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.policies.ledger import REMEDIES, Entry
+from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
 from qmlir.transforms.quantize import side_by_side
 
 RNG = np.random.default_rng(3)

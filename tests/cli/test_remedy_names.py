@@ -16,10 +16,10 @@ from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.images import Preprocessing
 from qmlir.cli.main import _parser
 from qmlir.compiler import EXPORT_FORMATS
-from qmlir.ledger import CODES, REMEDIES
-from qmlir.pipeline import PASSES, pass_class
-from qmlir.recipe import Recipe
-from qmlir.runtimes import Runtime
+from qmlir.ir.pipeline import PASSES, pass_class
+from qmlir.policies.ledger import CODES, REMEDIES
+from qmlir.policies.recipe import Recipe
+from qmlir.policies.runtimes import Runtime
 from tests.remedies.texts import remedies
 
 

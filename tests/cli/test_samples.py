@@ -11,7 +11,7 @@ from PIL import Image
 from qmlir.cli.images import Preprocessing
 from qmlir.cli.samples import Reading, Samples, read_arrays
 from qmlir.errors import FileError, InputError, OptionError
-from qmlir.signature import Signature, TensorSpec
+from qmlir.ir.signature import Signature, TensorSpec
 
 Array = npt.NDArray[Any]
 

@@ -8,7 +8,7 @@ import pytest
 
 from qmlir.backends.npu.assembly import assemble
 from qmlir.backends.npu.stream import Program
-from qmlir.device import load_device
+from qmlir.devices import load_device
 from tests.cli.small import Small, run
 
 

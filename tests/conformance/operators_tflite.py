@@ -20,7 +20,7 @@ import qmlir
 from qmlir.errors import QmlirError
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.frontends.tflite import load_tflite
-from qmlir.runtimes import Runtime, follow
+from qmlir.policies.runtimes import Runtime, follow
 from tests.conformance.isolation import Died, isolated
 from tests.frontends.tflite.c_library import functions_of_the_c_library
 from tests.frontends.tflite.cases import CASES

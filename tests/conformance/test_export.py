@@ -25,12 +25,12 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import qmlir
 from qmlir.compiler import main_function
-from qmlir.dialects.marks import QUANTIZATION
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.dialects.quant.schemas import SCHEMAS
-from qmlir.runtimes import follow
-from tests.backends.onnx_qdq.runtime import session
-from tests.backends.onnx_qdq.stepwise import compare
+from qmlir.ir.marks import QUANTIZATION
+from qmlir.numerics.schemas import SCHEMAS
+from qmlir.policies.runtimes import follow
+from tests.backends.onnx.runtime import session
+from tests.backends.onnx.stepwise import compare
 from tests.models.networks import NETWORKS, Array, Network
 
 FULL = bool(os.environ.get("QMLIR_CONFORMANCE"))

@@ -18,8 +18,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
-from qmlir.profiles import Profile
-from qmlir.runtimes import follow
+from qmlir.policies.runtimes import follow
+from qmlir.profiles.profile import Profile
 from tests.backends.tflite.runtime import LiteRT
 from tests.frontends.tflite.trained import FEWER, FLOAT, LARGE, QUANTIZED, inputs
 from tests.models.networks import NETWORKS, Array

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import qmlir
-from qmlir.dialects.quant.divergence import glow_range
-from qmlir.dialects.quant.glow import Requantization, bias_parameters, requantization
+from qmlir.numerics.divergence import glow_range
+from qmlir.numerics.glow import Requantization, bias_parameters, requantization
 
 Find = Callable[[str], Path]
 

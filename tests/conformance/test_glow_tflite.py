@@ -13,7 +13,7 @@ import pytest
 import qmlir
 from qmlir.frontends.opaque import opaque_report
 from qmlir.frontends.tflite import load_tflite
-from qmlir.signature import TensorSpec
+from qmlir.ir.signature import TensorSpec
 
 COUNT = 94
 EPSILON = 1e-5

@@ -15,8 +15,8 @@ import pytest
 
 import qmlir
 from qmlir.frontends.tflite import load_tflite
-from qmlir.runtimes import follow
-from qmlir.signature import TensorSpec
+from qmlir.ir.signature import TensorSpec
+from qmlir.policies.runtimes import follow
 
 COUNTS = {
     "add": 17, "conv": 22, "leaky_relu": 23, "pad": 19, "quantize": 2, "strided_slice": 34, "sub": 5,

@@ -8,23 +8,29 @@ import pytest
 
 from tests.conftest import ROOT
 
-DIALECTS = ROOT / "qmlir" / "dialects"
-CASES = ROOT / "filecheck_tests" / "dialects"
+PACKAGE = ROOT / "qmlir"
+CASES = ROOT / "filecheck_tests"
 LABEL = re.compile(r"^\s*\(([A-Z][0-9])\) ", re.MULTILINE)
 
 ELSEWHERE = {
-    "interpolation.py": ("nn/resize",),
-    "windows.py": ("nn/pooling", "nn/contraction", "qint/pooling", "qint/contraction"),
-    "nn/base.py": ("nn/contraction",),
-    "nn/pointwise.py": ("nn/elementwise", "nn/comparison"),
-    "qint/base.py": ("qint/contraction",),
-}
+    "dialects/interpolation.py": ("dialects/nn/resize",),
+    "dialects/windows.py": (
+        "dialects/nn/pooling", "dialects/nn/contraction", "dialects/qint/pooling", "dialects/qint/contraction",
+    ),
+    "dialects/nn/base.py": ("dialects/nn/contraction",),
+    "dialects/nn/pointwise.py": ("dialects/nn/elementwise", "dialects/nn/comparison"),
+    "dialects/qint/base.py": ("dialects/qint/contraction",),
+}  # fmt: skip
 """Modules without operations of their own: the files of those that inherit their constraints."""
 
-NARROWER = {("windows.py", "W3"): ("nn/contraction", "qint/contraction")}
+NARROWER = {("dialects/windows.py", "W3"): ("dialects/nn/contraction", "dialects/qint/contraction")}
 """Labels that only some of those inherit: convolutions have groups, pools have not."""
 
-INHERITED = {("qint/elementwise.py", "R1"), ("qint/elementwise.py", "Q2"), ("qint/normalization.py", "R1")}
+INHERITED = {
+    ("dialects/qint/elementwise.py", "R1"),
+    ("dialects/qint/elementwise.py", "Q2"),
+    ("dialects/qint/normalization.py", "R1"),
+}
 """Labels that a docstring repeats from a base class, where the check is."""
 
 
@@ -34,13 +40,13 @@ def labels(module: Path) -> set[str]:
     return {label for c in classes for label in LABEL.findall(ast.get_docstring(c) or "")}
 
 
-OWN = [
-    *(DIALECTS / f"{name}.py" for name in ("interfaces", "interpolation", "windows", "calib", "qmlir")),
-    *DIALECTS.glob("nn/*.py"),
-]
-MODULES = {
-    p.relative_to(DIALECTS).as_posix(): found for p in [*OWN, *DIALECTS.glob("qint/*.py")] if (found := labels(p))
-}
+SOURCES = [
+    *(PACKAGE / f"{name}.py" for name in ("ir/interfaces", *(f"dialects/{d}" for d in (
+        "interpolation", "windows", "calib", "qmlir")))),
+    *PACKAGE.glob("dialects/nn/*.py"),
+    *PACKAGE.glob("dialects/qint/*.py"),
+]  # fmt: skip
+MODULES = {p.relative_to(PACKAGE).as_posix(): found for p in SOURCES if (found := labels(p))}
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -55,6 +61,6 @@ def test_each_label_has_a_case(module: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_each_label_is_beside_its_check(module: str) -> None:
-    beside = set(re.findall(r"# ([A-Z][0-9])\b", (DIALECTS / module).read_text(encoding="utf-8")))
+    beside = set(re.findall(r"# ([A-Z][0-9])\b", (PACKAGE / module).read_text(encoding="utf-8")))
     missing = sorted(label for label in MODULES[module] - beside if (module, label) not in INHERITED)
     assert not missing, f"no comment names the check of {', '.join(missing)}"

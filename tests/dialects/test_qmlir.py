@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, TensorType, f
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from qmlir.context import make_context
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.names import NAME, NameAttr, names_of
 from qmlir.dialects.qmlir import ConstantBufferOp, DecisionAttr, OpaqueOp
-from qmlir.dialects.weights import WeightsAttr, WeightsMode, module_text
+from qmlir.ir.context import make_context
+from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.weights import WeightsAttr, WeightsMode, module_text
 
 AWKWARD = ["", "conv1/Relu:0", 'a "quoted" name', "back\\slash", "line\nbreak\ttab", "größe", "名前", "#-> %x", "\x00"]
 

@@ -21,8 +21,8 @@ from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.types import ScaledType, UniformType
 from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, PowerOfTwoScales, promises_powers_of_two, wrong_scale
 from qmlir.errors import PipelineError
-from qmlir.source import SourceError
-from qmlir.verify import verify
+from qmlir.ir.source import SourceError
+from qmlir.ir.verify import verify
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import parsed, quantized, quantized_values, uniform
 

@@ -32,16 +32,16 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 import qmlir
 from qmlir.compiler import OBSERVE, main_function, to_integers
 from qmlir.dialects import nn, qint
-from qmlir.dialects.marks import QUANTIZATION
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
-from qmlir.profiles import Profile
-from qmlir.runtimes import follow
+from qmlir.ir.marks import QUANTIZATION
+from qmlir.policies.runtimes import follow
+from qmlir.profiles.profile import Profile
 from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
-from tests.backends.onnx_qdq.stepwise import FloatErrors, compare
+from tests.backends.onnx.stepwise import FloatErrors, compare
 from tests.backends.tflite.runtime import LiteRT, computes_in_floats
 from tests.frontends.tflite.c_library import functions_of_the_c_library
 from tests.fuzz.expectation import DRAWS, MORE_DRAWS, TINY, Rounded, is_expectable, rounded

@@ -29,13 +29,13 @@ from xdsl.ir import Operation, SSAValue
 import qmlir
 from qmlir.backends.reference import trace
 from qmlir.compiler import OBSERVE, main_function
-from qmlir.context import make_context
 from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.windows import ints
+from qmlir.ir.context import make_context
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.names import NAME, NameAttr
 from qmlir.transforms.quantize.insert_observers import InsertObserversPass
 
 Array = npt.NDArray[Any]

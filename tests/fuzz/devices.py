@@ -21,11 +21,11 @@ import qmlir
 from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import Simulated
 from qmlir.compiler import main_function
-from qmlir.device import load_device, shipped_devices
-from qmlir.device.requirements import requirements
-from qmlir.device.timeline import HOST
-from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.devices import load_device, shipped_devices
+from qmlir.devices.requirements import requirements
+from qmlir.devices.timeline import HOST
 from qmlir.errors import PipelineError
+from qmlir.ir.weights import WeightsMode, module_text
 from tests.backends.npu.accounts import mistakes
 from tests.fuzz.device_networks import Network, network
 

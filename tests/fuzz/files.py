@@ -34,16 +34,16 @@ from qmlir.backends.npu.stream import HEADER
 from qmlir.cli.diagnostics import diagnostic_of
 from qmlir.cli.samples import Samples
 from qmlir.compiler import load, load_program, main_function
-from qmlir.context import make_context
-from qmlir.device import load_device
-from qmlir.dialects.weights import WeightsMode, module_text
-from qmlir.glow_profiles import save_glow
-from qmlir.policy import Policy
-from qmlir.profiles import Profile
-from qmlir.signature import signature_of
-from qmlir.source import parse_text
+from qmlir.devices import load_device
+from qmlir.ir.context import make_context
+from qmlir.ir.signature import signature_of
+from qmlir.ir.source import parse_text
+from qmlir.ir.verify import verification_errors
+from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.policies.policy import Policy
+from qmlir.profiles.glow import save_glow
+from qmlir.profiles.profile import Profile
 from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.verify import verification_errors
 from tests.cli.small import write_small
 from tests.conformance import flatbuffer_mutations, mutations
 from tests.conformance.isolation import Died, isolated

@@ -7,9 +7,9 @@ from typing import Any, get_args
 import numpy as np
 
 from qmlir.compiler import EXPORT_FORMATS
-from qmlir.dialects.quant.schemas import SCHEMAS
-from qmlir.policy import Policy
-from qmlir.runtimes import Runtime
+from qmlir.numerics.schemas import SCHEMAS
+from qmlir.policies.policy import Policy
+from qmlir.policies.runtimes import Runtime
 
 PRECISIONS = ("int8", "int8", "int8", "int16", "int16", "uint8")
 WEIGHTS = ("same", "same", "same", "same", "int8", "int7", "int6", "int5", "int4", "int3", "int2", "int16")

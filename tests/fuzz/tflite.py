@@ -20,7 +20,7 @@ import numpy as np
 import qmlir
 from qmlir.frontends.opaque import opaque_report
 from qmlir.frontends.tflite import load_tflite
-from qmlir.runtimes import Runtime, follow
+from qmlir.policies.runtimes import Runtime, follow
 from tests.conformance import deviations
 from tests.frontends.tflite.c_library import functions_of_the_c_library
 from tests.frontends.tflite.files import T, interpreter, run

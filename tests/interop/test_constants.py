@@ -20,10 +20,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Region
 
-from qmlir.context import make_context
-from qmlir.dialects.dense import Array, Dense, dense, held_bytes
-from qmlir.dialects.weights import WeightsMode, module_text
-from qmlir.source import SourceError, parse_text
+from qmlir.ir.context import make_context
+from qmlir.ir.source import SourceError, parse_text
+from qmlir.ir.upstream.dense import Array, Dense, dense, held_bytes
+from qmlir.ir.weights import WeightsMode, module_text
 from tests.interop.upstream import iree_opt, mlir_opt
 
 INTEGERS = [*(IntegerType(n) for n in (1, 2, 4, 7, 8, 16, 24, 32, 48, 64)), IndexType()]

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.compiler import to_integers
 from qmlir.dialects import qint
-from qmlir.dialects.weights import WeightsMode
 from qmlir.errors import LoweringError
+from qmlir.ir.weights import WeightsMode
 from tests.interop import cases as networks
 from tests.interop.cases import ALL, Case, cast_cases, check_cases, sample_case, stays, together
 from tests.interop.upstream import Array, Compiled, linalg_text, mlir_opt

@@ -13,8 +13,8 @@ from qmlir.backends.cpu import host_features
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import SIMPLIFY, TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline, main_function
 from qmlir.dialects.loops import CACHE_LINE, arena_size_symbol, weights_symbol
-from qmlir.dialects.weights import WeightsMode, module_text
-from qmlir.signature import Signature, signature_of
+from qmlir.ir.signature import Signature, signature_of
+from qmlir.ir.weights import WeightsMode, module_text
 from tests.conftest import ROOT
 from tests.interop.cases import sample_case
 from tests.interop.upstream import Array, assert_same_bits, iree_opt, llvm_ir, mlir_opt

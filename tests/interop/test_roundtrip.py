@@ -10,11 +10,11 @@ from xdsl.ir import Block, Region
 
 import qmlir
 from qmlir.compiler import TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline
-from qmlir.context import make_context
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import WeightsMode, module_text
-from qmlir.source import parse_text
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
+from qmlir.ir.weights import WeightsMode, module_text
 from tests.conftest import ROOT
 from tests.interop.upstream import iree_opt, mlir_opt
 from tests.models.networks import NETWORKS, Find, split

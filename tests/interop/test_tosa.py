@@ -11,9 +11,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.compiler import to_integers
-from qmlir.context import make_context
-from qmlir.dialects.weights import WeightsMode, module_text
-from qmlir.source import parse_text
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
+from qmlir.ir.weights import WeightsMode, module_text
 from tests.conftest import ROOT
 from tests.interop import cases as networks
 from tests.interop.cases import Case, check_cases, together
@@ -97,7 +97,7 @@ def read(text: str) -> ModuleOp:
 @pytest.mark.parametrize("flags", [(), ("--mlir-print-op-generic",)], ids=["custom", "generic"])
 def test_modules_go_through_iree_and_come_back(name: str, flags: tuple[str, ...]) -> None:
     """What we print it reads, what it prints we read; twice, as a first time fills in properties left at a default."""
-    module = read((ROOT / "filecheck_tests/dialects/tosa" / name).read_text(encoding="utf-8"))
+    module = read((ROOT / "filecheck_tests/ir/upstream/tosa" / name).read_text(encoding="utf-8"))
     once = read(iree_opt(module_text(module, WeightsMode.INLINE), *flags))
     assert len(list(once.walk())) == len(list(module.walk()))
     again = read(iree_opt(module_text(once, WeightsMode.INLINE), *flags))

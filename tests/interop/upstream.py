@@ -18,7 +18,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.compiler import Pipeline
-from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.ir.weights import WeightsMode, module_text
 
 Array = npt.NDArray[Any]
 

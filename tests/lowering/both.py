@@ -14,14 +14,14 @@ from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 
 from qmlir.backends.cpu import build
 from qmlir.backends.reference import Reference
-from qmlir.context import make_context
-from qmlir.dialects.dtypes import element_type_of, is_numpys_own
+from qmlir.codegen.kernel import PARALLEL
 from qmlir.dialects.quant.types import UniformType
-from qmlir.lowering.finish_loops import FinishLoopsPass
-from qmlir.lowering.kernel import PARALLEL
+from qmlir.ir.context import make_context
+from qmlir.ir.dtypes import element_type_of, is_numpys_own
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 from qmlir.lowering.nn_to_loops.convert import NNToLoopsPass
 from qmlir.lowering.qint_to_loops.convert import QIntToLoopsPass
+from qmlir.transforms.loops.finish_loops import FinishLoopsPass
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
 
 Array = npt.NDArray[Any]

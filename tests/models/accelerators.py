@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.backends.npu.serial import serial as one_by_one
 from qmlir.compiler import to_integers
-from qmlir.device import load_device, shipped_devices
-from qmlir.device.judgement import verdicts
+from qmlir.devices import load_device, shipped_devices
+from qmlir.devices.judgement import verdicts
 from qmlir.errors import QmlirError
 from tests.backends.npu.accounts import mistakes
 from tests.conftest import ROOT

@@ -26,11 +26,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import EXPORT_FORMATS, main_function, to_integers
-from qmlir.device import shipped_devices
-from qmlir.dialects.weights import WeightsMode
+from qmlir.devices import shipped_devices
 from qmlir.errors import QmlirError
-from qmlir.signature import signature_of
-from qmlir.storage import TextForm, self_contained_text
+from qmlir.ir.signature import signature_of
+from qmlir.ir.storage import TextForm, self_contained_text
+from qmlir.ir.weights import WeightsMode
 from tests.models.accelerators import PRECISIONS, SMALL, prepare
 from tests.models.accuracy import RECIPES, shared_file
 from tests.models.networks import CLASSIFIERS, NETWORKS, Array, logits, split

@@ -7,13 +7,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.compiler import main_function
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
-from qmlir.legality import stored_bias
-from qmlir.quantized_values import uniform
-from qmlir.verify import verify
+from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.verify import verify
+from qmlir.policies.legality import stored_bias
+from qmlir.policies.quantized_values import uniform
 
 
 def nominal(module: ModuleOp) -> ModuleOp:

@@ -13,9 +13,9 @@ import pytest
 
 import qmlir
 from qmlir.compiler import TO_COMMANDS, TO_LAYERS, to_integers
-from qmlir.device import load_device, shipped_devices
-from qmlir.device.judgement import verdicts
-from qmlir.device.module import filled_of
+from qmlir.devices import load_device, shipped_devices
+from qmlir.devices.judgement import verdicts
+from qmlir.devices.module import filled_of
 from tests.conftest import ROOT
 from tests.models.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 

@@ -11,12 +11,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.channels import survey
+from qmlir.analysis.channels import survey
 from qmlir.compiler import Pipeline, main_function
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.legality import LEAST_FACTOR, factors
+from qmlir.ir.interfaces import shape_of
+from qmlir.policies.legality import LEAST_FACTOR, factors
 from tests.models.networks import NETWORKS, split
 
 pytestmark = [pytest.mark.models, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

@@ -20,7 +20,7 @@ import pytest
 
 import qmlir
 from qmlir.cli import opt
-from qmlir.ledger import decisions
+from qmlir.policies.ledger import decisions
 from tests.models.networks import sqnr
 from tests.models.redrawn import redrawn
 

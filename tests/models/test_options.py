@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qmlir.dialects.quant.schemas import QuantizationError
+from qmlir.numerics.schemas import QuantizationError
 from tests.models import accuracy
 from tests.models.accuracy import ALL, MEASURED, RECIPES, Figures, Options, Row
 from tests.models.networks import NETWORKS
@@ -72,7 +72,7 @@ def test_a_row_is_as_the_page_says(row: Row, shared: Shared) -> None:
 
 SCRIPT = """
 import sys
-from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.ir.weights import WeightsMode, module_text
 from tests.models import accuracy
 network = accuracy.prepared("kws", accuracy.shared_file)
 quantized = accuracy.quantized(network, accuracy.RECIPES["powers of two"])

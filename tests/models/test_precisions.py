@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import qmlir
-from qmlir.ledger import decisions
+from qmlir.policies.ledger import decisions
 from tests.models.networks import NETWORKS, Split, split
 
 pytestmark = pytest.mark.models

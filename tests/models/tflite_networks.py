@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from qmlir.signature import TensorSpec
+from qmlir.ir.signature import TensorSpec
 from tests.models.networks import Array, Find
 
 Load = Callable[[Find], tuple[Array, Array]]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import TensorOp
+from qmlir.ir.interfaces import TensorOp
 
 Array: TypeAlias = npt.NDArray[Any]
 Index: TypeAlias = tuple[int, ...]

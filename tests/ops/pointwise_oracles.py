@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import TensorOp
+from qmlir.ir.interfaces import TensorOp
 
 Array = npt.NDArray[Any]
 Run = Callable[..., Array]

@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i8, i16, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.requantize import float32_parts
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
+from qmlir.ir.interfaces import TensorOp
+from qmlir.ir.weights import WeightsAttr
 from tests.ops import (
     samples_contraction,
     samples_movement,

@@ -17,9 +17,9 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import fixed_point
 from tests.ops.sample import Operand, Sample, axis, f, i, pads, zero
 
 Properties = dict[str, Attribute | None]
@@ -64,7 +64,7 @@ def fixed(sizes: dict[int, tuple[int, int]], bits: int) -> Properties:
     made = tables(sizes)
     weights = made["weights"]
     assert isinstance(weights, ArrayAttr)
-    rows = [numerics.fixed_point_rows(w.array, bits) for w in weights if isinstance(w, WeightsAttr)]
+    rows = [fixed_point.fixed_point_rows(w.array, bits) for w in weights if isinstance(w, WeightsAttr)]
     return made | {"weights": ArrayAttr([WeightsAttr(r) for r in rows])}
 
 

@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import Clamped
+from qmlir.ir.interfaces import TensorOp
 from tests.ops.pointwise_oracles import oracles
 from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
 

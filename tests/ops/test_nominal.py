@@ -18,18 +18,18 @@ from xdsl.traits import OpTrait
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import TensorOp, element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.quant.calibration import choose_quantization
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
-from qmlir.dialects.quant.schemas import SCHEMAS, Schema, choose_weight_quantization, weight_range
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import TensorOp, element_of, shape_of
+from qmlir.ir.target import load_target
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
-from qmlir.quantized_values import data_operands
-from qmlir.target import load_target
+from qmlir.numerics import fixed_point
+from qmlir.numerics.calibration import choose_quantization
+from qmlir.numerics.schemas import SCHEMAS, Schema, choose_weight_quantization, weight_range
+from qmlir.policies.quantized_values import data_operands
 from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
 
 STEPS: dict[type[TensorOp], int] = {
@@ -64,13 +64,13 @@ class Quantized:
         """What the integers stand for, f32; indices themselves."""
         if not isinstance(self.type, UniformType):
             return self.stored
-        return numerics.dequantize(self.stored, *self.type.parameters_along(self.stored.ndim))
+        return fixed_point.dequantize(self.stored, *self.type.parameters_along(self.stored.ndim))
 
     @staticmethod
     def of(real: Array, type: UniformType) -> "Quantized":
         scale, zero_point = type.parameters_along(real.ndim)
         limits = type.storage_min, type.storage_max
-        return Quantized(type, numerics.quantize(real, scale, zero_point, *limits, type.numpy_dtype))
+        return Quantized(type, fixed_point.quantize(real, scale, zero_point, *limits, type.numpy_dtype))
 
 
 def type_for(real: Array, schema: Schema) -> UniformType:

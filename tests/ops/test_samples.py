@@ -10,10 +10,10 @@ from xdsl.ir import Attribute, Block, Region
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.context import make_context
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import TensorOp, element_of, shape_of
-from qmlir.dialects.weights import WeightsMode, module_text
+from qmlir.ir.context import make_context
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import TensorOp, element_of, shape_of
+from qmlir.ir.weights import WeightsMode, module_text
 from tests.ops.samples import OPERATIONS, SAMPLES, Sample
 
 SAMPLED = {sample.op for sample in SAMPLES}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from qmlir.ledger import REMEDIES
+from qmlir.policies.ledger import REMEDIES
 from tests.cli import test_remedies as commands
 from tests.remedies import test_decisions, test_exports, test_files, test_host, test_lowerings, test_quantizing
 from tests.remedies.texts import remedies

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 
 import qmlir
-from qmlir.ledger import REMEDIES
+from qmlir.policies.ledger import REMEDIES
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.remedies.case import Action, Case, both, check, passes
 

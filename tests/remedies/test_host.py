@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 import qmlir
-from qmlir.ledger import REMEDIES, Entry
-from tests.device.test_limits import TARGETS
+from qmlir.policies.ledger import REMEDIES, Entry
+from tests.devices.test_limits import TARGETS
 from tests.frontends.onnx.agreement import floats, model, node
 
 SHAPE = (1, 4, 16, 16)

@@ -15,7 +15,7 @@ import qmlir
 from qmlir.backends.cpu import build, emit_llvm_ir
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function, to_integers
-from qmlir.signature import Signature
+from qmlir.ir.signature import Signature
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.remedies.case import Action, Case, both, check, command, opt, passes, write
 

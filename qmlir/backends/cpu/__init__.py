@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleO
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine, host_features
-from qmlir.dialects.dense import Dense, held_bytes
 from qmlir.dialects.loops import arena_size_symbol, weights_symbol
 from qmlir.errors import PipelineError
-from qmlir.signature import Signature
+from qmlir.ir.signature import Signature
+from qmlir.ir.upstream.dense import Dense, held_bytes
 
 __all__ = ["Executable", "Machine", "build", "emit_llvm_ir", "host_features"]
 

@@ -22,7 +22,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.backends.cpu.literals import constant_text, symbol, type_text
-from qmlir.dialects.llvm import (
+from qmlir.dialects.loops import arena_size_symbol, weights_symbol
+from qmlir.errors import LoweringError
+from qmlir.ir.upstream.llvm import (
     AddOp,
     ExtractElementOp,
     FCmpOp,
@@ -34,8 +36,6 @@ from qmlir.dialects.llvm import (
     SubOp,
     UIToFPOp,
 )
-from qmlir.dialects.loops import arena_size_symbol, weights_symbol
-from qmlir.errors import LoweringError
 
 LINKAGES = {"internal": "internal ", "external": "", "private": "private "}
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_assembly, compile_object
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.errors import QmlirError
-from qmlir.signature import Signature
+from qmlir.ir.signature import Signature
 
 Array = npt.NDArray[Any]
 

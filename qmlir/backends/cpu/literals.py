@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qmlir.dialects.predicates import is_integer, is_vector
+from qmlir.ir.predicates import is_integer, is_vector
 
 FLOAT_NAMES: Mapping[type[Attribute], str] = {
     Float16Type: "half",

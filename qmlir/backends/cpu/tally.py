@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object
-from qmlir.moments import Moments
+from qmlir.numerics.moments import Moments
 
 BUCKETS = 512
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from qmlir.device import Device
-from qmlir.device.descriptors import descriptors
-from qmlir.device.tokens import Tokens, tokens
+from qmlir.devices import Device
+from qmlir.devices.descriptors import descriptors
+from qmlir.devices.tokens import Tokens, tokens
+from qmlir.errors.near_misses import near_misses
 from qmlir.isa.commands import MNEMONICS
 from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, mnemonic
-from qmlir.near_misses import near_misses
 
 T = TypeVar("T")
 

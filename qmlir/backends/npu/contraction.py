@@ -4,9 +4,9 @@ import numpy as np
 
 from qmlir.backends.npu.machine import Int64s, Machine
 from qmlir.backends.npu.taps import tap
-from qmlir.device import Device
-from qmlir.device.blocks import Block, Fault
-from qmlir.device.footprints import outputs, weight_tile, window_blocks
+from qmlir.devices import Device
+from qmlir.devices.blocks import Block, Fault
+from qmlir.devices.footprints import outputs, weight_tile, window_blocks
 from qmlir.isa.commands import Convolve, Init, Window
 
 

@@ -2,10 +2,10 @@
 
 from qmlir.backends.npu.report import Counter, Report
 from qmlir.backends.npu.stream import Program
-from qmlir.device import Device
-from qmlir.device.footprints import footprints
-from qmlir.device.timeline import Timeline
-from qmlir.device.tokens import tokens
+from qmlir.devices import Device
+from qmlir.devices.footprints import footprints
+from qmlir.devices.timeline import Timeline
+from qmlir.devices.tokens import tokens
 
 
 def predicted(program: Program, device: Device) -> Report:

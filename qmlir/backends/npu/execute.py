@@ -1,6 +1,6 @@
 """The effect of every command, as isa/commands.py defines it; independent of the compiler.
 
-The footprint of a command is computed first (device/footprints.py). Bounds and races are therefore checked before any
+The footprint of a command is computed first (devices/footprints.py). Bounds and races are therefore checked before any
 byte is read; then the command is executed.
 """
 

@@ -7,9 +7,9 @@ that program order is a valid schedule.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from qmlir.device import Device
-from qmlir.device.blocks import Fault
-from qmlir.device.tokens import tokens
+from qmlir.devices import Device
+from qmlir.devices.blocks import Fault
+from qmlir.devices.tokens import tokens
 from qmlir.isa.encoding import Command
 
 

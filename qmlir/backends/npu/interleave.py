@@ -16,11 +16,11 @@ import numpy as np
 
 from qmlir.backends.npu.races import located, runs_of
 from qmlir.backends.npu.stream import Program
-from qmlir.device import Device
-from qmlir.device.blocks import Block, Fault, Footprint
-from qmlir.device.descriptors import Descriptor, descriptors
-from qmlir.device.footprints import footprints
-from qmlir.device.tokens import Tokens, tokens
+from qmlir.devices import Device
+from qmlir.devices.blocks import Block, Fault, Footprint
+from qmlir.devices.descriptors import Descriptor, descriptors
+from qmlir.devices.footprints import footprints
+from qmlir.devices.tokens import Tokens, tokens
 from qmlir.isa.commands import waits_for_all
 from qmlir.isa.encoding import Command
 

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.npu.memories import Bytes, Memories
-from qmlir.device import Device
-from qmlir.device.blocks import Block, Fault
-from qmlir.device.footprints import context_of, table_block
-from qmlir.dialects.quant import numerics
+from qmlir.devices import Device
+from qmlir.devices.blocks import Block, Fault
+from qmlir.devices.footprints import context_of, table_block
 from qmlir.isa.commands import CONTRACTS, SetContext, Step
 from qmlir.isa.encoding import Command
+from qmlir.numerics import fixed_point
 
 Int64s = npt.NDArray[np.int64]
 
@@ -70,8 +70,8 @@ def _finished(values: Int64s, context: SetContext, table: Bytes) -> Int64s:
     multiplier, shift = table.reshape(-1).view("<i4").astype(np.int64).reshape(-1, 2).T
     contract = CONTRACTS[context.contract]
     try:
-        rounded = numerics.requantize(values - context.input_zero_point, multiplier, shift, contract)
-    except numerics.NumericsError as error:
+        rounded = fixed_point.requantize(values - context.input_zero_point, multiplier, shift, contract)
+    except fixed_point.NumericsError as error:
         raise Fault(error.need, got=error.got) from None
     return clamped(rounded, context)
 

@@ -11,9 +11,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.device import Device
-from qmlir.device.blocks import Block, Fault
-from qmlir.device.description import Memory
+from qmlir.devices import Device
+from qmlir.devices.blocks import Block, Fault
+from qmlir.devices.description import Memory
 
 Bytes = npt.NDArray[np.uint8]
 T = TypeVar("T", np.uint8, np.bool_)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from qmlir.backends.npu.machine import Machine
-from qmlir.device.footprints import fill_block, move_blocks
+from qmlir.devices.footprints import fill_block, move_blocks
 from qmlir.isa.commands import Fill, Move
 
 

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from qmlir.backends.npu.assembly import disassemble
 from qmlir.backends.npu.fifos import beyond_tokens
 from qmlir.backends.npu.stream import Program
-from qmlir.device import Device
-from qmlir.device.access import require_access
-from qmlir.device.blocks import Block, Fault, Footprint
-from qmlir.device.description import Memory
-from qmlir.device.footprints import MAX_ELEMENTS, footprint
+from qmlir.devices import Device
+from qmlir.devices.access import require_access
+from qmlir.devices.blocks import Block, Fault, Footprint
+from qmlir.devices.description import Memory
+from qmlir.devices.footprints import MAX_ELEMENTS, footprint
 from qmlir.isa.commands import SetContext, waits_for_all
 from qmlir.isa.encoding import Command
 

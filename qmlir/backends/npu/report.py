@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qmlir.backends.npu.stream import Program
-from qmlir.device import Device
-from qmlir.device.blocks import Footprint
-from qmlir.device.costs import products
-from qmlir.device.timeline import HOST, Interval, Timeline
-from qmlir.device.tokens import tokens
+from qmlir.devices import Device
+from qmlir.devices.blocks import Footprint
+from qmlir.devices.costs import products
+from qmlir.devices.timeline import HOST, Interval, Timeline
+from qmlir.devices.tokens import tokens
 from qmlir.isa.commands import Host, Mark, Window
 from qmlir.isa.encoding import Command
 

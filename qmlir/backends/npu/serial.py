@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import replace
 
 from qmlir.backends.npu.stream import Program
-from qmlir.device import Device
-from qmlir.device.relays import with_relays
+from qmlir.devices import Device
+from qmlir.devices.relays import with_relays
 from qmlir.isa.encoding import Command, Wait
 
 

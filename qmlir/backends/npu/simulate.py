@@ -14,8 +14,8 @@ from qmlir.backends.npu.memories import Memories
 from qmlir.backends.npu.races import checked, located
 from qmlir.backends.npu.report import Counter, Report
 from qmlir.backends.npu.stream import Port, Program
-from qmlir.device import Device
-from qmlir.device.blocks import Fault
+from qmlir.devices import Device
+from qmlir.devices.blocks import Fault
 from qmlir.isa.commands import Host
 
 Array = npt.NDArray[np.generic]

@@ -21,10 +21,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from qmlir.device import Device
-from qmlir.device.blocks import Block, Footprint
+from qmlir.devices import Device
+from qmlir.devices.blocks import Block, Footprint
 from qmlir.errors import FileError
-from qmlir.files import replacing
+from qmlir.files.whole import replacing
 from qmlir.isa.encoding import Command, Place, StreamError
 from qmlir.isa.words import decode, encode
 

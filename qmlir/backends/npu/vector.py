@@ -4,8 +4,8 @@ import numpy as np
 
 from qmlir.backends.npu.machine import Machine, clamped, finish
 from qmlir.backends.npu.taps import tap
-from qmlir.device.blocks import Fault
-from qmlir.device.footprints import arithmetic_blocks, pool_blocks, post_blocks, reduce_blocks
+from qmlir.devices.blocks import Fault
+from qmlir.devices.footprints import arithmetic_blocks, pool_blocks, post_blocks, reduce_blocks
 from qmlir.isa.commands import Arithmetic, Init, Operation, Pool, Pooling, Post, Reduce
 
 

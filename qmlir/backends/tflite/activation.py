@@ -9,9 +9,9 @@ from qmlir.backends.tflite.kernels import takes
 from qmlir.backends.tflite.pointwise import one, several
 from qmlir.backends.tflite.values import INT8, Values
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.marks import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.dialects.nn.pointwise import UnaryOp
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.marks import INTEGER_OPERATOR, ON_FLOATS
 
 NAMED: dict[type[UnaryOp], str] = {
     nn.SigmoidOp: "LOGISTIC",

@@ -8,9 +8,9 @@ from qmlir.backends.tflite.graph import Tensor
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.backends.tflite.values import UINT8, Values, declared
 from qmlir.dialects import nn
-from qmlir.dialects.dtypes import is_numpys_own
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
+from qmlir.ir.dtypes import is_numpys_own
 
 
 @exports(nn.CastOp)

@@ -13,8 +13,8 @@ from xdsl.ir import Attribute
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.graph import Form
 from qmlir.backends.tflite.kernels import KERNELS
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
+from qmlir.numerics import fixed_point
 
 Bounds = tuple[float | None, float | None]
 """The least and the greatest value; None means unbounded."""
@@ -51,7 +51,7 @@ def stored_bounds(element: Attribute, form: Form, bounds: Bounds) -> Bounds:
     moved = form.parameters.zero_point - element.zero_point
     limits, ends = np.iinfo(form.dtype), (element.storage_min, element.storage_max)
     low, high = (
-        moved + (end if b is None else int(numerics.quantize(
+        moved + (end if b is None else int(fixed_point.quantize(
             np.array(b), element.scale, element.zero_point, *ends, np.dtype(np.int64), "float32_away")))
         for b, end in zip(bounds, ends, strict=True)
     )  # fmt: skip

@@ -8,7 +8,7 @@ from qmlir.backends.tflite.pointwise import one
 from qmlir.backends.tflite.values import Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.comparison import ComparisonOp
-from qmlir.runtime_kernels import compared_storage
+from qmlir.policies.runtime_kernels import compared_storage
 
 NAMED: dict[type[ComparisonOp], str] = {nn.EqualOp: "EQUAL", nn.LessOp: "LESS", nn.LessEqualOp: "LESS_EQUAL"}
 """Operation → TFLite's operator."""

@@ -11,12 +11,12 @@ from qmlir.backends.tflite.graph import Options, Parameters, Tensor
 from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values, constant
 from qmlir.backends.tflite.windows import VALID, dilations, padded, padding_name, strides
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import Array, element_of, shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import QmlirWarning
-from qmlir.legality import NoIntegerForm, stored_bias
-from qmlir.rewriting import node_name, tensor_name
+from qmlir.ir.interfaces import Array, element_of, shape_of
+from qmlir.ir.rewriting import node_name, tensor_name
+from qmlir.policies.legality import NoIntegerForm, stored_bias
 
 GROUPED = 6
 """The first version of CONV_2D with groups."""

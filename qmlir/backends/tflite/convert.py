@@ -13,8 +13,8 @@ from qmlir.backends.tflite.graph import Graph, Tensor
 from qmlir.backends.tflite.model import write_model
 from qmlir.backends.tflite.values import Values, declared
 from qmlir.errors import FileError
-from qmlir.runtime_kernels import mixes_bytes
-from qmlir.signature import signature_of
+from qmlir.ir.signature import signature_of
+from qmlir.policies.runtime_kernels import mixes_bytes
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)])
                  if m.name != "convert")  # fmt: skip

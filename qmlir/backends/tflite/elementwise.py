@@ -8,8 +8,8 @@ from qmlir.backends.tflite.graph import BOOL, Graph, Options, Tensor
 from qmlir.backends.tflite.pointwise import one, several
 from qmlir.backends.tflite.values import Values, constant
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pointwise import OperandPairOp
+from qmlir.ir.interfaces import shape_of
 
 ANY_SCALE: Options = {"PotScaleInt16": False}
 """The option that allows scales of 16-bit data that are not powers of two."""

@@ -13,7 +13,7 @@ import tflite  # pyright: ignore[reportMissingTypeStubs]
 
 from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.kernels import KERNELS, takes
-from qmlir.dialects.interfaces import Array, Shape
+from qmlir.ir.interfaces import Array, Shape
 
 Options = Mapping[str, Any]
 """An operator's options, by the schema's names."""

@@ -11,8 +11,8 @@ from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Tensor
 from qmlir.backends.tflite.shape import moved
 from qmlir.backends.tflite.values import Values, constant
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn.indexing import coordinates, places
+from qmlir.ir.interfaces import Array, shape_of
 
 WIDE = np.dtype(np.int64)
 """The element type of nn's indices."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qmlir import runtimes
-from qmlir.dialects.dtypes import is_numpys_own
+from qmlir.ir.dtypes import is_numpys_own
+from qmlir.policies import runtimes
 
 PROBABILITY, LOG_PROBABILITY, UNIT = (
     {f"{'u' if storage[0] == 'u' else ''}int{storage[1:]}": result for storage, result in each.items()}

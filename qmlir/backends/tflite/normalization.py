@@ -5,8 +5,8 @@ from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import Form, Graph, Tensor
 from qmlir.backends.tflite.values import Values
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.normalization import ExponentialsOp, OverTrailingOp
+from qmlir.ir.interfaces import shape_of
 
 
 @exports(nn.SoftmaxOp)

@@ -9,11 +9,11 @@ from qmlir.backends.tflite.clamps import stored_bounds
 from qmlir.backends.tflite.graph import Options, Tensor
 from qmlir.backends.tflite.tables import tabled
 from qmlir.backends.tflite.values import Values, real_bounds
-from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.quantized_values import domain_bounds
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.marks import ON_FLOATS
+from qmlir.policies.quantized_values import domain_bounds
 
 REFUSING = ("SQRT", "RSQRT")
 """Operators that LiteRT refuses to run if a stored integer represents a number below 0; other operators run anyway."""

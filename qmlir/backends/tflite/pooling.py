@@ -8,8 +8,8 @@ from qmlir.backends.tflite.graph import Options, Tensor
 from qmlir.backends.tflite.values import Values
 from qmlir.backends.tflite.windows import VALID, padded, padding_name, strides
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.pooling import WindowPoolOp, least
+from qmlir.ir.interfaces import shape_of
 
 KIND = "AVERAGE_POOL_2D"
 

@@ -10,8 +10,8 @@ from qmlir.backends.tflite.graph import BOOL, Parameters, Tensor
 from qmlir.backends.tflite.values import INT8, UINT8, Values
 from qmlir.backends.tflite.windows import VALID
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
+from qmlir.ir.interfaces import shape_of
 
 REDUCTIONS: dict[type[ReductionOp], str] = {
     nn.ReduceSumOp: "SUM",

@@ -12,7 +12,7 @@ from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import INDEX, Graph, Options, Tensor
 from qmlir.backends.tflite.values import Values
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import Array, shape_of
+from qmlir.ir.interfaces import Array, shape_of
 
 EPSILON = 1e-6
 """The most by which weights may differ from TFLite's, which are float32."""

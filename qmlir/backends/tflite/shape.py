@@ -7,8 +7,8 @@ from qmlir.backends.tflite.graph import Tensor
 from qmlir.backends.tflite.values import Values, declared
 from qmlir.backends.tflite.windows import pad as pad_with
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.ir.interfaces import shape_of
 
 
 def moved(op: MovementOp, values: Values, kind: str, extra: Sequence[Tensor], options: dict[str, int]) -> None:

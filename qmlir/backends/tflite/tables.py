@@ -5,12 +5,12 @@ from xdsl.ir import Operation
 
 from qmlir.backends.tflite.graph import INDEX, Tensor
 from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
-from qmlir.dialects.interfaces import Array
-from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.dialects.quant import tables
-from qmlir.quantized_values import uniform
-from qmlir.runtime_kernels import lacking
+from qmlir.ir.interfaces import Array
+from qmlir.ir.marks import ON_FLOATS
+from qmlir.numerics import tables
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtime_kernels import lacking
 
 BYTES = (INT8, UINT8)
 

@@ -19,13 +19,13 @@ from qmlir.backends.tflite.clamps import Bounds, activation, fuses, stored_bound
 from qmlir.backends.tflite.graph import FLOAT, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.dialects import nn
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import Array, element_of, shape_of
-from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.quant.types import UniformType
-from qmlir.rewriting import tensor_name
-from qmlir.runtime_kernels import has_sum
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import Array, element_of, shape_of
+from qmlir.ir.marks import ON_FLOATS
+from qmlir.ir.rewriting import tensor_name
+from qmlir.policies.runtime_kernels import has_sum
 
 INT8, UINT8, INT16 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16))
 MOVED = 128

@@ -7,8 +7,8 @@ import numpy as np
 
 from qmlir.backends.tflite.graph import Graph, Options, Tensor
 from qmlir.backends.tflite.kernels import KERNELS
-from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.windows import WindowOp
+from qmlir.ir.interfaces import Shape
 
 SAME, VALID = 0, 1
 """The codes of the schema's enumeration Padding."""

@@ -6,13 +6,13 @@ import math
 from xdsl.dialects.builtin import AnyFloat, BoolAttr, FloatAttr
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 
-from qmlir.dialects.elementary.error_function import erfc
-from qmlir.dialects.elementary.exponential import expm1, sigmoid, softplus, tanh
-from qmlir.dialects.elementary.lanes import N
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.elementary import FreeFunctionOp, SignOfOp, UnitFunctionOp
 from qmlir.dialects.nn.pointwise import FunctionOp, StepOp
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
+from qmlir.numerics.elementary.error_function import erfc
+from qmlir.numerics.elementary.exponential import expm1, sigmoid, softplus, tanh
+from qmlir.numerics.elementary.lanes import N
 
 Real = FloatAttr[AnyFloat]
 

@@ -21,11 +21,11 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.lanes import Lanes, N
-from qmlir.dialects.interfaces import Array, TensorOp, element_of
-from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import Array, TensorOp, element_of
+from qmlir.ir.predicates import is_integer
+from qmlir.numerics.elementary.lanes import Lanes, N
 
 COMPUTED_WIDTHS = (8, 16, 32, 64)
 """Widths in bits of the integer types that operations compute on."""

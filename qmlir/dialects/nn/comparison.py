@@ -10,10 +10,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.lanes import N
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.base import Elements
 from qmlir.dialects.nn.pointwise import OperandPairOp, PointwiseOp, UnaryOp
+from qmlir.ir.interfaces import element_of
+from qmlir.numerics.elementary.lanes import N
 
 
 class ComparisonOp(OperandPairOp, abc.ABC):

@@ -12,7 +12,11 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import (
+from qmlir.dialects.nn.base import Clamped, Elements, is_quantized
+from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
+from qmlir.ir.interfaces import (
     Array,
     Shape,
     element_of,
@@ -20,10 +24,6 @@ from qmlir.dialects.interfaces import (
     matmul_shape,
     shape_of,
 )
-from qmlir.dialects.nn.base import Clamped, Elements, is_quantized
-from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
-from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 
 
 class WeightedOp(Clamped, abc.ABC):

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from xdsl.irdl import irdl_op_definition, traits_def
 
-from qmlir.dialects.elementary import error_function, exponential, trigonometric
-from qmlir.dialects.elementary.lanes import N
 from qmlir.dialects.nn.base import Elements
 from qmlir.dialects.nn.pointwise import FunctionOp, StepOp
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
+from qmlir.numerics.elementary import error_function, exponential, trigonometric
+from qmlir.numerics.elementary.lanes import N
 
 
 class SignOfOp(FunctionOp, abc.ABC):

@@ -6,12 +6,12 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 
-from qmlir.dialects.elementary.exponential import power
-from qmlir.dialects.elementary.lanes import F64, N
-from qmlir.dialects.elementary.remainder import float_remainder, floored_remainder
 from qmlir.dialects.nn.base import Clamped, Elements
 from qmlir.dialects.nn.pointwise import OperandPairOp
 from qmlir.dialects.quant.rules import FreeScale
+from qmlir.numerics.elementary.exponential import power
+from qmlir.numerics.elementary.lanes import F64, N
+from qmlir.numerics.elementary.remainder import float_remainder, floored_remainder
 
 
 class BinaryOp(OperandPairOp, Clamped, abc.ABC):

@@ -23,9 +23,9 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.shape import MovementOp
+from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
 
 
 @irdl_op_definition

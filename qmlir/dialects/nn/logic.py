@@ -6,11 +6,11 @@ from typing import ClassVar
 from xdsl.dialects.builtin import i1
 from xdsl.irdl import irdl_op_definition
 
-from qmlir.dialects.elementary.lanes import N
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.base import Elements
 from qmlir.dialects.nn.pointwise import OperandPairOp, UnaryOp
-from qmlir.dialects.predicates import is_integer
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.predicates import is_integer
+from qmlir.numerics.elementary.lanes import N
 
 
 class BitwiseOp(OperandPairOp, abc.ABC):

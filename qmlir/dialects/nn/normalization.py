@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, TensorType, 
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.exponential import exp, log, power
-from qmlir.dialects.elementary.lanes import Lanes, N
-from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
+from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.numerics.elementary.exponential import exp, log, power
+from qmlir.numerics.elementary.lanes import Lanes, N
 
 
 class ExponentialsOp(NNOp, abc.ABC):

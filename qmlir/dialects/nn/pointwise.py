@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, operand_def, result_def
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.elementary.lanes import F64, Lanes, N
-from qmlir.dialects.interfaces import Array, ScalarOp, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp, is_unsigned
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import Array, ScalarOp, Shape, broadcast_shape, element_of, shape_of
+from qmlir.numerics.elementary.lanes import F64, Lanes, N
 
 _BLOCK = 1 << 16
 """How many elements `UnaryOp.evaluate` computes at a time."""

@@ -11,10 +11,10 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp, is_quantized
 from qmlir.dialects.quant.rules import FreeScale, SameScale
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 
 
 class ReductionOp(NNOp, abc.ABC):

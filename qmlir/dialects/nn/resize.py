@@ -6,10 +6,10 @@ from typing import ClassVar
 from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, result_def, traits_def
 
-from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.interpolation import InterpolationOp
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.quant.rules import FreeScale
+from qmlir.ir.interfaces import Array, Shape, shape_of
 
 
 @irdl_op_definition

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.lanes import I64, Lanes, N
-from qmlir.dialects.interfaces import Array, Shape, shape_of
 from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.numerics.elementary.lanes import I64, Lanes, N
 
 CUBIC = -0.75
 """Keys' cubic convolution coefficient a, with the value that PyTorch and ONNX use."""

@@ -33,12 +33,12 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import Array, Shape, TensorOp, element_of, shape_of
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import fixed_point
 
 
 @irdl_op_definition
@@ -252,7 +252,7 @@ class PadOp(MovementOp):
         if not isinstance(element, UniformType):
             return value.astype(dtype_of(element))
         limits = element.storage_min, element.storage_max
-        return numerics.quantize(value, element.scale, element.zero_point, *limits, np.dtype(element.numpy_dtype))
+        return fixed_point.quantize(value, element.scale, element.zero_point, *limits, np.dtype(element.numpy_dtype))
 
 
 def _holds(element: IntegerType, value: int) -> bool:

@@ -40,7 +40,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import MNEMONICS
 from qmlir.isa.encoding import Command, Place, field_kinds, mnemonic
 

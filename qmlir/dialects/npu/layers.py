@@ -27,7 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array
+from qmlir.ir.interfaces import Array
 
 DEVICE = "npu.device"
 """Key of the module attribute for the device: the name of a device that qmlir ships, or a device file's path."""

@@ -8,9 +8,9 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.npu.commands import BufferOp, CallOp, IssueOp, places
 from qmlir.errors import PipelineError
+from qmlir.errors.near_misses import near_misses
 from qmlir.isa.commands import Host
 from qmlir.isa.encoding import WORD, Command, Place, Wait
-from qmlir.near_misses import near_misses
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import TensorOp, element_of
+from qmlir.ir.interfaces import TensorOp, element_of
 
 ZERO = IntegerAttr(0, i32)
 

@@ -17,7 +17,9 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import (
+from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference
+from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
+from qmlir.ir.interfaces import (
     Array,
     Shape,
     element_of,
@@ -25,8 +27,6 @@ from qmlir.dialects.interfaces import (
     matmul_shape,
     shape_of,
 )
-from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference
-from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 
 Exact: TypeAlias = type[np.float32 | np.float64 | np.int64]
 """A number type in which the sums of a contraction are exact."""

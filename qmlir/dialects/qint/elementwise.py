@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, StringA
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.fixed_point import quotient
-from qmlir.dialects.elementary.lanes import Lanes, N
-from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference, width_of
 from qmlir.dialects.qint.requantize import NarrowingOp, is_float32, require_contract, require_multipliers
-from qmlir.dialects.quant import numerics
+from qmlir.ir.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
+from qmlir.numerics import fixed_point
+from qmlir.numerics.elementary.gemmlowp import quotient
+from qmlir.numerics.elementary.lanes import Lanes, N
 
 
 @irdl_op_definition
@@ -72,12 +72,12 @@ class RescaledAddOp(NarrowingOp):
     """y = clamp(zero_point + C(D((lhs − z_l)·2^left) + D((rhs − z_r)·2^left)), min, max), as TFLite adds.
 
     D rescales each operand to a common scale and rounds by `operand_contract`. C rescales the sum to the result's scale
-    and rounds by `contract`. Each is a product with a multiplier and a shift (dialects/quant/numerics.py).
+    and rounds by `contract`. Each is a product with a multiplier and a shift (numerics/fixed_point.py).
     `multipliers` and `shifts` hold the entries of lhs, rhs and the sum, in this order. With `subtract`, the rescaled
     rhs is subtracted instead of added.
 
     (R1) min ≤ max, and both fit the result's element type
-    (R3) the contracts are in `numerics.CONTRACTS` and accept any multiplier; multipliers are 0 or in [2^29, 2^31);
+    (R3) the contracts are in `fixed_point.CONTRACTS` and accept any multiplier; multipliers are 0 or in [2^29, 2^31);
          shifts are in [−31, 30]
     (A1) the shapes broadcast
     (A2) there are three multipliers and three shifts; the shifts of the operands are at most 0
@@ -109,11 +109,11 @@ class RescaledAddOp(NarrowingOp):
         left = self.left.value.data
         factors = list(zip(self.multipliers.get_values(), self.shifts.get_values(), strict=True))
         lhs, rhs = (
-            numerics.requantize((x.astype(np.int64) - z) << left, *factor, self.operand_contract.data)
+            fixed_point.requantize((x.astype(np.int64) - z) << left, *factor, self.operand_contract.data)
             for x, z, factor in zip(inputs, self.zero_points(), factors[:2], strict=True)
         )
         total = lhs - rhs if bool(self.subtract) else lhs + rhs
-        return (self.narrow(numerics.requantize(total, *factors[2], self.contract.data)),)
+        return (self.narrow(fixed_point.requantize(total, *factors[2], self.contract.data)),)
 
     def verify_(self) -> None:
         super().verify_()
@@ -172,7 +172,7 @@ class FloatAddOp(NarrowingOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs, rhs = (x.astype(np.int64) + self.offset.value.data for x in inputs)
         left, right, constant = self.numbers()
-        return (self.narrow(numerics.float_addition(lhs, rhs, (left, right), constant)),)
+        return (self.narrow(fixed_point.float_addition(lhs, rhs, (left, right), constant)),)
 
     def verify_(self) -> None:
         super().verify_()
@@ -218,7 +218,7 @@ class DivOp(NarrowingOp):
     """y = clamp(zero_point + (lhs − z_l) / (rhs − z_r) · M, min, max), as TFLite divides.
 
     M = multiplier · 2^(shift − 31). The quotient has 31 bits. Each product in its computation is rounded, and the last
-    shift rounds half away from zero (`quotient` of dialects/elementary/fixed_point.py). Division by 0 saturates with
+    shift rounds half away from zero (`quotient` of numerics/elementary/gemmlowp.py). Division by 0 saturates with
     the sign of lhs; 0 / 0 is 0. With `wraps`, shifts by 32 bits and more behave as on a processor, as in LiteRT's
     kernels.
 

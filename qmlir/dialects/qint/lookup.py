@@ -9,10 +9,10 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
 from qmlir.dialects.qint.base import QIntOp
-from qmlir.dialects.quant import tables
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import tables
 
 
 class TableOp(QIntOp, abc.ABC):

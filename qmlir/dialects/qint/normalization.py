@@ -11,7 +11,11 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.fixed_point import (
+from qmlir.dialects.qint.base import ZERO, QIntOp, int32, largest_difference, width_of
+from qmlir.dialects.qint.requantize import NarrowingOp
+from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics.elementary.gemmlowp import (
     half_away,
     inverse_root,
     leading_zeros,
@@ -19,12 +23,8 @@ from qmlir.dialects.elementary.fixed_point import (
     product,
     reciprocal_of_sum,
 )
-from qmlir.dialects.elementary.lanes import Lanes, N
-from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
-from qmlir.dialects.qint.base import ZERO, QIntOp, int32, largest_difference, width_of
-from qmlir.dialects.qint.requantize import NarrowingOp
-from qmlir.dialects.quant.tables import KNOTS, SEGMENT_BITS
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.numerics.elementary.lanes import Lanes, N
+from qmlir.numerics.tables import KNOTS, SEGMENT_BITS
 
 FRACTION = 12
 """Number of fraction bits of the property `unit` of `SoftmaxOp`."""

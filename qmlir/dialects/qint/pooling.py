@@ -9,9 +9,9 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp
 from qmlir.dialects.windows import WindowOp, pair
+from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 
 
 class PoolOp(QIntOp, WindowOp, abc.ABC):

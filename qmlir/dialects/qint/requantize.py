@@ -18,9 +18,9 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.qint.base import ZERO, QIntOp, width_of
-from qmlir.dialects.quant import numerics
+from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
+from qmlir.numerics import fixed_point
 
 
 class NarrowingOp(QIntOp, abc.ABC):
@@ -58,14 +58,14 @@ class RequantizeOp(NarrowingOp):
     """y = clamp(zero_point + round((x − input_zero_point) · multiplier · 2^(shift − 31)), min, max).
 
     `multiplier` and `shift` hold one entry, or one entry for each element of x's last axis. `contract` names the
-    rounding contract (dialects/quant/numerics.py). A contract that rounds a sum adds `constant` before it rounds: a
+    rounding contract (numerics/fixed_point.py). A contract that rounds a sum adds `constant` before it rounds: a
     float32 stored as two integers, its significand and its exponent. If x, which must be i32 or i64 for that, exceeds
     the contract's limit, `evaluate` raises an error.
 
     (R1) min ≤ max, and both fit the result's element type
     (R2) `multiplier` and `shift` have one entry, or one entry for each channel
-    (R3) the contract is in `numerics.CONTRACTS`; multipliers are 0 or in [2^29, 2^31), and multiples of the contract's
-         `step`; shifts are in [−31, `max_shift` of the contract], by default [−31, 30]
+    (R3) the contract is in `fixed_point.CONTRACTS`; multipliers are 0 or in [2^29, 2^31), and multiples of the
+         contract's `step`; shifts are in [−31, `max_shift` of the contract], by default [−31, 30]
     (R4) `constant` is present if and only if the contract rounds a sum; its significand has 24 bits and its exponent is
          in [−256, 104]
     (R5) i64 data have a contract whose limit covers sums of more than 32 bits
@@ -87,7 +87,7 @@ class RequantizeOp(NarrowingOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x = inputs[0].astype(np.int64) - self.input_zero_point.value.data
         multiplier, shift = (np.frombuffer(v.data.data, "<i4") for v in (self.multiplier, self.shift))
-        rounded = numerics.requantize(x, multiplier, shift, self.contract.data, constant=self.summand())
+        rounded = fixed_point.requantize(x, multiplier, shift, self.contract.data, constant=self.summand())
         return (self.narrow(rounded).reshape(inputs[0].shape),)  # the factors add a dimension to 0-d data
 
     def summand(self) -> float:
@@ -109,8 +109,10 @@ class RequantizeOp(NarrowingOp):
                 f"'{self.name}' needs a constant where its contract rounds a sum, and only there: a significand of 24 "
                 f"bits and an exponent, got {list(parts)}"
             )
-        if width_of(self.x) == 64 and contract.limit < numerics.WIDE_LIMIT:  # R5
-            wide = ", ".join(name for name, rule in numerics.CONTRACTS.items() if rule.limit >= numerics.WIDE_LIMIT)
+        if width_of(self.x) == 64 and contract.limit < fixed_point.WIDE_LIMIT:  # R5
+            wide = ", ".join(
+                name for name, rule in fixed_point.CONTRACTS.items() if rule.limit >= fixed_point.WIDE_LIMIT
+            )
             raise VerifyException(f"'{self.name}' needs a contract of {wide} for i64 data, got {self.contract.data}")
         require_multipliers(self, self.contract.data, self.multiplier.get_values(), self.shift.get_values())  # R3
 
@@ -126,9 +128,9 @@ def is_float32(significand: int, exponent: int) -> bool:
     return abs(significand) <= 1 << 24 and -256 <= exponent <= 104
 
 
-def require_contract(op: QIntOp, name: str) -> numerics.Contract:
+def require_contract(op: QIntOp, name: str) -> fixed_point.Contract:
     """The rounding contract of a name; raises VerifyException if no contract has that name."""
-    known = numerics.CONTRACTS
+    known = fixed_point.CONTRACTS
     if name not in known:
         raise VerifyException(f"'{op.name}' contract must be one of {', '.join(known)}, got {name}")
     return known[name]
@@ -136,9 +138,9 @@ def require_contract(op: QIntOp, name: str) -> numerics.Contract:
 
 def require_multipliers(op: QIntOp, contract: str, multipliers: Sequence[int], shifts: Sequence[int]) -> None:
     """Raises VerifyException if the contract does not accept one of the multipliers or shifts."""
-    rule = numerics.CONTRACTS[contract]
+    rule = fixed_point.CONTRACTS[contract]
     for multiplier, shift in zip(multipliers, shifts, strict=True):
-        low, high = numerics.LEAST_MULTIPLIER, numerics.MOST_MULTIPLIER
+        low, high = fixed_point.LEAST_MULTIPLIER, fixed_point.MOST_MULTIPLIER
         if (multiplier and not low <= multiplier <= high) or not -31 <= shift <= rule.max_shift:
             raise VerifyException(
                 f"'{op.name}' needs multipliers in [2^29, 2^31) and shifts in [-31, {rule.max_shift}], "

@@ -12,10 +12,10 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elementary.lanes import I32, Lanes, N
-from qmlir.dialects.interfaces import Array, Shape, element_of, shape_of
 from qmlir.dialects.interpolation import InterpolationOp
 from qmlir.dialects.qint.base import ZERO, AccumulatingOp, QIntOp, largest_difference, width_of
+from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
+from qmlir.numerics.elementary.lanes import I32, Lanes, N
 
 
 @irdl_op_definition

@@ -29,7 +29,6 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Span
 
-from qmlir.dialects.elements import QuantizedElement, element_type
 from qmlir.dialects.quant.float_text import float_text
 from qmlir.dialects.quant.storage import (
     StoredFloat,
@@ -41,6 +40,7 @@ from qmlir.dialects.quant.storage import (
 )
 from qmlir.dialects.quant.syntax import expect, expressed_format, nested_text, pair_text, parse_float
 from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType, packed_scales, packed_zero_points
+from qmlir.ir.elements import QuantizedElement, element_type
 
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:

@@ -5,7 +5,7 @@
     %i = quant.scast %q : tensor<4x!quant.uniform<i8:f32, 0.1:3>> to tensor<4xi8>      the stored integers, or back
 
 As upstream, a cast takes a scalar or a tensor, including tensors of dynamic or unknown shape. Two things differ on
-purpose. Upstream's lowering of `qcast` truncates; here `qcast` rounds (numerics.quantize). Upstream folds a `dcast`
+purpose. Upstream's lowering of `qcast` truncates; here `qcast` rounds (fixed_point.quantize). Upstream folds a `dcast`
 of a `qcast`, and a `qcast` of a `dcast`; here such a pair marks a value as quantized until the pass `quantize-ops`
 consumes it, so only `scast` folds.
 """
@@ -32,13 +32,13 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elements import element_type
-from qmlir.dialects.marks import QUANTIZATION
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.blocks import UNRANKED, Shape, shape_of, verify_blocks
 from qmlir.dialects.quant.foreign import QuantizedType, SubChannelType
 from qmlir.dialects.quant.types import LayerOrAxisType, UniformType
 from qmlir.errors import QmlirError
+from qmlir.ir.elements import element_type
+from qmlir.ir.marks import QUANTIZATION
+from qmlir.numerics import fixed_point
 
 Array = npt.NDArray[Any]
 
@@ -149,9 +149,9 @@ class QuantizeCastOp(CastOp):
     """Quantizes: q = clamp(rint(x / scale) + zero_point, storage_min, storage_max), in float64, half to even.
 
     NaN gives the zero point. The attribute `qmlir.quantization` may select another way to divide and round from
-    `numerics.QUANTIZATIONS`.
+    `fixed_point.QUANTIZATIONS`.
 
-    (Q6) `qmlir.quantization`, if present, is a name in `numerics.QUANTIZATIONS`
+    (Q6) `qmlir.quantization`, if present, is a name in `fixed_point.QUANTIZATIONS`
     """
 
     name = "quant.qcast"
@@ -164,19 +164,19 @@ class QuantizeCastOp(CastOp):
         self._require(self.input, "operand", "floating-point", _is_float)
         self._require(self.result, "result", "quantized type", _is_quantized)
         self._require_expressed(self.input)
-        if self.quantization not in numerics.QUANTIZATIONS:  # Q6
-            known = ", ".join(numerics.QUANTIZATIONS)
+        if self.quantization not in fixed_point.QUANTIZATIONS:  # Q6
+            known = ", ".join(fixed_point.QUANTIZATIONS)
             raise VerifyException(f"'{self.name}' {QUANTIZATION} must be one of {known}, got {self.quantization}")
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), q = inputs, self.quantized
         scale, zero_point = q.parameters_along(x.ndim)
         limits = q.storage_min, q.storage_max
-        return (numerics.quantize(x, scale, zero_point, *limits, q.numpy_dtype, self.quantization),)
+        return (fixed_point.quantize(x, scale, zero_point, *limits, q.numpy_dtype, self.quantization),)
 
     @property
     def quantization(self) -> str:
-        """How the cast divides and rounds: a name in `numerics.QUANTIZATIONS`, "exact" by default."""
+        """How the cast divides and rounds: a name in `fixed_point.QUANTIZATIONS`, "exact" by default."""
         name = self.attributes.get(QUANTIZATION)
         return name.data if isinstance(name, StringAttr) else "exact" if name is None else str(name)
 
@@ -199,7 +199,7 @@ class DequantizeCastOp(CastOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (stored,), q = inputs, self.quantized
         scale, zero_point = q.parameters_along(stored.ndim)
-        return (numerics.dequantize(stored, scale, zero_point, _float_dtype(q.expressed)),)
+        return (fixed_point.dequantize(stored, scale, zero_point, _float_dtype(q.expressed)),)
 
 
 @irdl_op_definition

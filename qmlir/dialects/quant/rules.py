@@ -21,9 +21,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.elements import element_type
-from qmlir.dialects.quant.schemas import Precision, QuantizationError, Schema, is_symmetric
 from qmlir.dialects.quant.types import UniformType, quantized_element
+from qmlir.ir.elements import element_type
+from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_symmetric
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ import onnx
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, f32, i64
 from xdsl.ir import Attribute
 
-from qmlir.dialects.interfaces import Array
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.values import Floats, Ints
+from qmlir.ir.interfaces import Array
+from qmlir.ir.weights import WeightsAttr
 
 AttributeValue = int | float | str | Ints | Floats | tuple[str, ...] | Array | onnx.GraphProto | onnx.AttributeProto
 """The value of an attribute as a converter takes it; an attribute without a Python form stays a protobuf message."""

@@ -4,13 +4,13 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, NoneType, i8
 from xdsl.ir import Attribute
 
-from qmlir.dialects.dtypes import dtype_of, element_type_of
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.casts import BitcastOp, CastOp, converted, power_of_two
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.types import element_name, element_type
 from qmlir.frontends.values import Constant, Refusal, Value, once
+from qmlir.ir.dtypes import dtype_of, element_type_of
+from qmlir.ir.interfaces import element_of
 
 
 @converts("Cast", since=6)

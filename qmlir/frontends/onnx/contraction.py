@@ -3,13 +3,13 @@
 import numpy as np
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.values import Constant, Refusal, Value
 from qmlir.frontends.windows import sliced
+from qmlir.ir.interfaces import Array, Shape
 
 
 @converts("Gemm")

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of
 from qmlir.frontends.builder import Bodies, Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.values import Constant, Ints, Refusal, Value
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of
 
 MOST_RUNS = 10_000
 """The most runs of a body; each run adds another copy of the body to the network."""

@@ -11,8 +11,6 @@ import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.budget import Budget
-from qmlir.dialects.interfaces import Array
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx import qonnx, qoperator, quantization
 from qmlir.frontends.onnx.attributes import AttributeValue
@@ -20,7 +18,9 @@ from qmlir.frontends.onnx.converters import Signature, converts, folds
 from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
-from qmlir.memory import shortage
+from qmlir.ir.budget import Budget
+from qmlir.ir.interfaces import Array
+from qmlir.ir.memory import shortage
 
 QUANTIZED = frozenset(family.__name__ for family in (qonnx, qoperator, quantization))
 """Modules whose converters take tensors of quantized types; other converters take the inputs from `prepared`."""

@@ -6,11 +6,11 @@ and the reason says which input must be constant.
 
 import numpy as np
 
-from qmlir.dialects.interfaces import Array
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.folding import arange, constant_of_shape
 from qmlir.frontends.values import Constant, Value
+from qmlir.ir.interfaces import Array
 
 
 @converts("Range", since=11)

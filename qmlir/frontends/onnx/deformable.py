@@ -4,8 +4,6 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.comparison import LessEqualOp, WhereOp
 from qmlir.dialects.nn.contraction import Conv2DOp
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MaximumOp, MulOp, SubOp
@@ -20,6 +18,8 @@ from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import slice_properties
 from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.values import Constant, Ints, Refusal, Value
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of
 
 
 def _sampled(node: Node, image: Value, places: Value, padding: str) -> SSAValue:

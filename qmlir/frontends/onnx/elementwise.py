@@ -12,8 +12,6 @@ from typing import TypeGuard
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, f64
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import Array, TensorOp, element_of
 from qmlir.dialects.nn.activation import LeakyReluOp
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.casts import CastOp
@@ -32,6 +30,8 @@ from qmlir.dialects.nn.elementwise import (
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.values import Constant, Dequantized, Value
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import Array, TensorOp, element_of
 
 
 @converts("Add", since=7)

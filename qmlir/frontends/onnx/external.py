@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from qmlir.dialects.dtypes import bits_dtype
-from qmlir.dialects.interfaces import Array
 from qmlir.frontends.onnx.types import element_dtype, element_name
+from qmlir.ir.dtypes import bits_dtype
+from qmlir.ir.interfaces import Array
 
 PACKED = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
 """Bits per element of the types that are packed into bytes; such tensors are unpacked, all others are mapped."""

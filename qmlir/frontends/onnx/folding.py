@@ -13,13 +13,13 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.budget import Budget
-from qmlir.dialects.interfaces import Array, TensorOp, shape_of
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.frontends.onnx.converters import folds
 from qmlir.frontends.onnx.shape import reshaped
 from qmlir.frontends.values import Constant, Ints, Refusal, Value, sized
+from qmlir.ir.budget import Budget
+from qmlir.ir.interfaces import Array, TensorOp, shape_of
 
 SMALL = 1 << 20
 """The most elements, in all operands and results together, of the operations that `evaluated` computes for a node."""

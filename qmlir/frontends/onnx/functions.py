@@ -13,9 +13,9 @@ from google.protobuf.message import DecodeError
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.frontends.onnx.types import element_code
 from qmlir.frontends.values import Constant, Refusal, Value
+from qmlir.ir.interfaces import element_of, shape_of
 
 Key = tuple[str, str, str]
 """Domain, operator and overload."""

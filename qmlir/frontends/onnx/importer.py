@@ -18,11 +18,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.budget import BUDGET, Budget
-from qmlir.dialects.dtypes import native
-from qmlir.dialects.interfaces import Array
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
+from qmlir.errors.near_misses import near_misses
 from qmlir.frontends.function import Builder
 from qmlir.frontends.onnx.functions import local_functions
 from qmlir.frontends.onnx.opaque import InferredTypes
@@ -32,8 +29,11 @@ from qmlir.frontends.onnx.symbols import bind_shapes
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
 from qmlir.frontends.values import Constant, Refusal, Value
-from qmlir.near_misses import near_misses
-from qmlir.rewriting import name_hint
+from qmlir.ir.budget import BUDGET, Budget
+from qmlir.ir.dtypes import native
+from qmlir.ir.interfaces import Array
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import name_hint
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)]))
 """All modules of this package, imported because a module registers the converters of its operators on import."""

@@ -7,13 +7,13 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute
 
-from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
 from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.values import Constant, Ints, Value
+from qmlir.ir.interfaces import Array, Shape
 
 Steps = Sequence[tuple[int, int, int]]
 """A slice: (offset, size, stride) for each dimension."""

@@ -3,8 +3,6 @@
 import numpy as np
 from xdsl.dialects.builtin import i64
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.comparison import EqualOp, LessOp, WhereOp
 from qmlir.dialects.nn.elementwise import AddOp, ModOp, SubOp
 from qmlir.dialects.nn.indexing import GatherNDOp, SliceOp
@@ -15,6 +13,8 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import coordinates, known_places, scatter_rows, slice_properties
 from qmlir.frontends.values import Constant, Value
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of
 
 
 @converts("Trilu", since=14)

@@ -8,7 +8,6 @@ from onnx import TensorProto
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.elementary import ReciprocalOp, SqrtOp
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
 from qmlir.dialects.nn.normalization import (
@@ -24,6 +23,7 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.values import Constant, Ints, Refusal, Value
+from qmlir.ir.interfaces import Array
 
 DEVIATION_EPSILON = 1e-9
 """The epsilon of MeanVarianceNormalization, which ONNX adds to the standard deviation, not to the variance."""

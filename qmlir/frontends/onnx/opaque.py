@@ -17,15 +17,15 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qmlir.dialects.interfaces import Array, Shape
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_ir
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.types import element_type
 from qmlir.frontends.values import Refusal, Value
-from qmlir.rewriting import name_hint
+from qmlir.ir.interfaces import Array, Shape
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import name_hint
 
 _SMALL = 1024
 """The most elements of a constant that shape inference gets by value, since it may be a shape."""

@@ -13,7 +13,6 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.nn.elementary import AbsOp, SqrtOp
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, PowOp, SubOp
 from qmlir.dialects.nn.pooling import (
@@ -31,6 +30,7 @@ from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.onnx.windows import geometry
 from qmlir.frontends.values import Constant, Ints, Refusal, Value, filled
 from qmlir.frontends.windows import Geometry, cropped, padded
+from qmlir.ir.interfaces import Shape
 
 
 @converts("MaxPool")

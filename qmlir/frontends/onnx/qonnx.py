@@ -11,12 +11,12 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.quantization import dequantized, requantized
 from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
+from qmlir.ir.interfaces import Array, Shape
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 

@@ -10,7 +10,6 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
 from xdsl.ir import OpResult, SSAValue
 
-from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import ReshapeOp, TransposeOp
 from qmlir.dialects.quant.types import UniformType
@@ -27,6 +26,7 @@ from qmlir.frontends.onnx.quantization import (
     storage_of,
 )
 from qmlir.frontends.values import Constant, Dequantized, Ints, Value
+from qmlir.ir.marks import INTEGER_OPERATOR
 
 
 def _float(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int = 0) -> Value:

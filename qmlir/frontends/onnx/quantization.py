@@ -16,11 +16,6 @@ from xdsl.dialects.builtin import Float32Type, IntegerType, Signedness, StringAt
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.dtypes import element_type_of
-from qmlir.dialects.interfaces import Array, Shape, element_of
-from qmlir.dialects.marks import QUANTIZATION
-from qmlir.dialects.predicates import is_integer
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.storage import default_range
 from qmlir.dialects.quant.types import UniformType
@@ -28,6 +23,11 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.frontends.values import Blocked, Constant, Dequantized, Refusal, Value
+from qmlir.ir.dtypes import element_type_of
+from qmlir.ir.interfaces import Array, Shape, element_of
+from qmlir.ir.marks import QUANTIZATION
+from qmlir.ir.predicates import is_integer
+from qmlir.numerics import fixed_point
 
 MICROSOFT = "com.microsoft"
 
@@ -274,7 +274,7 @@ def quantize_linear(
 def quantized_array(x: Array, type: UniformType) -> Array:
     """Quantizes a float array to stored integers, with the division in float32 as ONNX defines it."""
     scale, zero_point = type.parameters_along(x.ndim)
-    return numerics.quantize_in_float32(x, scale, zero_point, type.storage_min, type.storage_max, type.numpy_dtype)
+    return fixed_point.quantize_in_float32(x, scale, zero_point, type.storage_min, type.storage_max, type.numpy_dtype)
 
 
 def _output_storage(zero_point: Constant | None, output_dtype: int) -> IntegerType:
@@ -326,5 +326,5 @@ def _dequantized_blocks(
         raise node.error(f"its scales must be of shape {blocks}", str(list(scales.shape)))
     points = np.zeros(scales.shape) if zero_point is None else integers_of(node.array(zero_point, "zero point"))
     spread = [np.repeat(a, block_size, axis=over).take(range(stored.shape[over]), axis=over) for a in (scales, points)]
-    floats = numerics.dequantize(integers_of(stored), spread[0], spread[1].astype(np.int64))
+    floats = fixed_point.dequantize(integers_of(stored), spread[0], spread[1].astype(np.int64))
     return Blocked(floats, node.outputs[0], block_size)

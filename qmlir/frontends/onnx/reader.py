@@ -14,11 +14,11 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper
 
-from qmlir.budget import Budget
-from qmlir.dialects.interfaces import Array
 from qmlir.errors import FileError
 from qmlir.frontends.onnx.external import ExternalError, external_array, is_external
 from qmlir.frontends.onnx.old_versions import OLDEST_OPSET, converted
+from qmlir.ir.budget import Budget
+from qmlir.ir.interfaces import Array
 
 _SAVE_AGAIN = "save or download the model again"
 

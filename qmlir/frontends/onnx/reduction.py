@@ -12,8 +12,6 @@ from xdsl.dialects.builtin import BoolAttr, IntegerAttr, f64, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
 from qmlir.dialects.windows import ints
@@ -21,6 +19,8 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.values import Constant, Ints, Value
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of
 
 Reducer = Callable[[Node, Value, list[int]], Value]
 """A reduction: (node, x, ascending axes) → the result, with the axes kept as dimensions of size 1."""

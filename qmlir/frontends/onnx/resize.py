@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 
-from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.resize import ResizeOp
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.shape import pad_constant
 from qmlir.frontends.values import Constant, Floats, Ints, Refusal, Value
+from qmlir.ir.interfaces import Shape
+from qmlir.ir.weights import WeightsAttr
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]

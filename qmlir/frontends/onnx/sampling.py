@@ -5,8 +5,6 @@ from math import prod
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.contraction import MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.indexing import SliceOp
@@ -17,6 +15,8 @@ from qmlir.frontends.onnx.indexing import scatter_rows, slice_properties, whole
 from qmlir.frontends.onnx.layout import channels_first, channels_last
 from qmlir.frontends.onnx.shape import pad_constant
 from qmlir.frontends.values import Constant, Ints, Value, filled
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of
 
 METHODS = {
     "bilinear": "linear",

@@ -7,17 +7,17 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i64
 from xdsl.ir import Attribute
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import Array, Shape, element_of
 from qmlir.dialects.nn.indexing import GatherOp, SliceOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
-from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.indexing import slice_properties
 from qmlir.frontends.onnx.types import element_dtype
 from qmlir.frontends.values import Constant, Floats, Ints, Refusal, Value
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import Array, Shape, element_of
+from qmlir.ir.predicates import is_integer
 
 
 def _reshape(node: Node, x: Value, shape: Shape) -> Value:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
-from qmlir.dialects.interfaces import Shape
 from qmlir.errors import FileError, OptionError
+from qmlir.errors.near_misses import near_misses
 from qmlir.frontends.values import Refusal, sized
-from qmlir.near_misses import near_misses
+from qmlir.ir.interfaces import Shape
 
 
 def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], file: str) -> dict[str, Shape]:

@@ -7,8 +7,8 @@ import onnx
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute
 
-from qmlir.dialects.dtypes import dtype_of, element_type_of
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.dtypes import dtype_of, element_type_of
 
 
 def element_dtype(code: int) -> np.dtype[np.generic] | None:

@@ -19,6 +19,7 @@ import onnx
 from xdsl.ir import Operation
 
 from qmlir.errors import FileError, QmlirError
+from qmlir.errors.near_misses import near_misses
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Builder
 from qmlir.frontends.onnx.attributes import AttributeValue, attribute_value
@@ -27,7 +28,6 @@ from qmlir.frontends.onnx.functions import Key, bound_body, key_of, onnx_functio
 from qmlir.frontends.onnx.opaque import InferredTypes, import_opaque
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.values import Constant, Refusal, Value
-from qmlir.near_misses import near_misses
 
 _SAVE_AGAIN = "export the model again"
 

@@ -4,7 +4,6 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.indexing import SliceOp
@@ -15,6 +14,7 @@ from qmlir.frontends.tflite.node import Properties, TFLiteNode
 from qmlir.frontends.tflite.shape import pad_value
 from qmlir.frontends.tflite.windows import SAME, same_padding, window_properties
 from qmlir.frontends.values import Constant, Dequantized, Refusal, Value, Wide
+from qmlir.ir.interfaces import TensorOp
 
 
 def _weighted(

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import Operator, accessors, schema
 from qmlir.frontends.values import Refusal, Value
-from qmlir.memory import shortage
+from qmlir.ir.memory import shortage
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -18,15 +18,15 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.budget import BUDGET, Budget
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.errors import FileError, OptionError
 from qmlir.frontends.function import Builder
 from qmlir.frontends.tflite.opaque import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk
 from qmlir.frontends.values import Refusal, sized
-from qmlir.rewriting import name_hint
+from qmlir.ir.budget import BUDGET, Budget
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import name_hint
 
 FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)]))
 """All modules of the package. They are imported because importing an operator family registers its converters."""

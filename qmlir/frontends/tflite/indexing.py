@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i64
 
-from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, SliceOp
 from qmlir.dialects.nn.shape import ConcatOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.values import Constant, Refusal, Value
+from qmlir.ir.interfaces import Shape
 
 
 def part(

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, OpResult, SSAValue
 
-from qmlir.dialects.interfaces import TensorOp, element_of
 from qmlir.dialects.nn.activation import ClampOp, ReluOp, RequantizeOp
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp, bound
 from qmlir.dialects.nn.shape import MovementOp
@@ -25,6 +24,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Node
 from qmlir.frontends.tflite.reader import Tensor
 from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
+from qmlir.ir.interfaces import TensorOp, element_of
 
 ACTIVATIONS: dict[int, tuple[float | None, float | None]] = {
     0: (None, None),

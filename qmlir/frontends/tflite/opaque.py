@@ -17,13 +17,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qmlir.dialects.dtypes import element_type_of
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import Operator, Tensor
 from qmlir.frontends.values import Refusal, Value
-from qmlir.rewriting import name_hint
+from qmlir.ir.dtypes import element_type_of
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import name_hint
 
 
 def import_opaque(

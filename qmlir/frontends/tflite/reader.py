@@ -16,11 +16,11 @@ import ml_dtypes
 import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
 
-from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError
 from qmlir.frontends.tflite.flatbuffer import Malformed, verify
 from qmlir.frontends.tflite.parameters import Parameters, malformed, plain, wide_scales
+from qmlir.ir.interfaces import Array, Shape
 
 IDENTIFIER = b"TFL3"
 ABSENT = -1

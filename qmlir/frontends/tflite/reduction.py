@@ -7,14 +7,14 @@ from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.dtypes import element_type_of
-from qmlir.dialects.interfaces import TensorOp, element_of
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.values import Refusal, Value
+from qmlir.ir.dtypes import element_type_of
+from qmlir.ir.interfaces import TensorOp, element_of
 
 
 def _reduced_shape(node: TFLiteNode, x: Value, over: Sequence[int], keep_dims: bool) -> list[int]:

@@ -7,11 +7,11 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.places import Places
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.values import Constant, Value
+from qmlir.ir.weights import WeightsAttr
 
 
 def _sizes(node: TFLiteNode, x: Value, size: Value) -> list[tuple[int, int, int]]:

@@ -6,12 +6,12 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import Shape
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.indexing import only, places_of
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.values import Constant, Refusal, Value, filled
+from qmlir.ir.interfaces import Shape
 
 
 def _filled(node: TFLiteNode, shape: Shape, value: float | None = None, *, least: bool = True) -> Constant:

@@ -5,12 +5,12 @@ from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import Array, Shape
 from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.indexing import only
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.values import Constant, Refusal, Value, filled, sized
+from qmlir.ir.interfaces import Array, Shape
 
 
 @converts("ONE_HOT", options="OneHotOptions")

@@ -8,8 +8,6 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, UnitAttr, f32, i64
 from xdsl.ir import Attribute, OpResult, SSAValue
 
-from qmlir.dialects.interfaces import Shape, element_of
-from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn.activation import RequantizeOp
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, TransposeOp
@@ -18,6 +16,8 @@ from qmlir.dialects.windows import ints
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
+from qmlir.ir.interfaces import Shape, element_of
+from qmlir.ir.marks import INTEGER_OPERATOR
 
 
 @converts("RESHAPE", options="ReshapeOptions")

@@ -18,8 +18,6 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.dtypes import element_type_of
-from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.errors import FileError
 from qmlir.frontends.function import Builder
@@ -29,6 +27,8 @@ from qmlir.frontends.tflite.opaque import import_opaque
 from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
 from qmlir.frontends.tflite.unconverted import reason_against
 from qmlir.frontends.values import LARGEST, Constant, Dequantized, Refusal, Value, Wide
+from qmlir.ir.dtypes import element_type_of
+from qmlir.ir.interfaces import TensorOp
 
 SMALL = 1 << 16
 """The most elements, in operands and results together, of an operation that is computed at import."""

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.loops import CACHE_LINE, VIEWS
-from qmlir.dialects.predicates import is_memref
+from qmlir.ir.predicates import is_memref
 from qmlir.lowering.loops_to_llvm.types import UnsupportedType, byte_size, element_bytes
 
 

@@ -21,9 +21,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.dialects import arith as completed
-from qmlir.dialects.dense import Dense, retyped
-from qmlir.dialects.llvm import (
+from qmlir.ir.predicates import is_vector
+from qmlir.ir.upstream import arith as completed
+from qmlir.ir.upstream.dense import Dense, retyped
+from qmlir.ir.upstream.llvm import (
     AddOp,
     FCmpOp,
     FPToSIOp,
@@ -34,7 +35,6 @@ from qmlir.dialects.llvm import (
     SubOp,
     UIToFPOp,
 )
-from qmlir.dialects.predicates import is_vector
 from qmlir.lowering.loops_to_llvm.lowering import COMPARISONS, NO_FASTMATH, WRAP, FunctionLowering, Rule, mangled
 from qmlir.lowering.loops_to_llvm.types import element_bits
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects import cf, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from qmlir.dialects.llvm import AddOp
+from qmlir.ir.upstream.llvm import AddOp
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, FunctionLowering, Rule
 
 

@@ -12,11 +12,11 @@ from xdsl.passes import ModulePass
 
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
 from qmlir.errors import LoweringError, OptionError
+from qmlir.ir.passes import option
+from qmlir.ir.promises import SCALES
 from qmlir.lowering.loops_to_llvm import arith, control, function, math, memory, simd, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
-from qmlir.passes import option
-from qmlir.promises import SCALES
 
 RULES: Mapping[type[Operation], Rule] = {
     **arith.RULES,

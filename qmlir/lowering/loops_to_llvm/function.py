@@ -26,11 +26,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.hints import isa
 
-from qmlir.dialects.dense import dense_of
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, WEIGHTS_BLOB, arena_size_symbol, root_of, weights_symbol
-from qmlir.dialects.predicates import is_memref
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import LoweringError
+from qmlir.ir.predicates import is_memref
+from qmlir.ir.upstream.dense import dense_of
+from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule, operand_sizes
 from qmlir.lowering.loops_to_llvm.memory import element_pointer, load

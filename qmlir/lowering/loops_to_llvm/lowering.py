@@ -25,8 +25,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from qmlir.dialects.predicates import is_integer, is_vector
 from qmlir.errors import LoweringError
+from qmlir.ir.predicates import is_integer, is_vector
 from qmlir.lowering.loops_to_llvm.types import UnsupportedType, lowered_type
 
 Rule: TypeAlias = Callable[["FunctionLowering", Any], None]

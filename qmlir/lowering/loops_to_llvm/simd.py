@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import VectorType, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import simd
-from qmlir.dialects.llvm import AddOp, MulOp, ShlOp, SubOp
+from qmlir.ir.upstream.llvm import AddOp, MulOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
 

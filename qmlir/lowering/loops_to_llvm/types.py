@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qmlir.dialects.predicates import is_integer, is_memref, is_vector
+from qmlir.ir.predicates import is_integer, is_memref, is_vector
 
 POINTER = llvm.LLVMPointerType()
 

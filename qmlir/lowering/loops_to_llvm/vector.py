@@ -11,9 +11,9 @@ from xdsl.dialects import llvm, vector
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.dialects.llvm import AddOp, ExtractElementOp, MulOp
 from qmlir.dialects.loops import root_of
-from qmlir.dialects.predicates import is_integer, is_vector
+from qmlir.ir.predicates import is_integer, is_vector
+from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp
 from qmlir.lowering.loops_to_llvm.arith import refuse_fastmath
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule, mangled
 from qmlir.lowering.loops_to_llvm.memory import access_pointer, load, memref_type, store

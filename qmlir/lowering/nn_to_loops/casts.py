@@ -6,16 +6,16 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, f64, i32, i64
 from xdsl.ir import Operation
 
-from qmlir.dialects.interfaces import element_of
+from qmlir.codegen.kernel import MainLowering, Rules, memref_shape
+from qmlir.codegen.kernels.elementwise import lower_elementwise
+from qmlir.codegen.quantization import divisor, rounded_steps
+from qmlir.codegen.value import Value
 from qmlir.dialects.nn.base import is_unsigned
-from qmlir.dialects.predicates import is_integer
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.lowering.kernel import MainLowering, Rules, memref_shape
-from qmlir.lowering.kernels.elementwise import lower_elementwise
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.predicates import is_integer
 from qmlir.lowering.nn_to_loops.pointwise import F64_WIDTHS
-from qmlir.lowering.quantization import divisor, rounded_steps
-from qmlir.lowering.value import Value
 
 STORED_WIDTHS = (8, 16, 32)
 """Widths in bits of the storage integers that memory holds unpacked."""

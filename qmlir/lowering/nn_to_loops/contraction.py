@@ -11,16 +11,16 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import Shape, shape_of
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Array, MainLowering, Rules, constant_array
+from qmlir.codegen.kernels.arithmetic import Arithmetic, Epilogue
+from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
+from qmlir.codegen.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
+from qmlir.codegen.kernels.pack import pack_columns
+from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.value import Value
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Array, MainLowering, Rules, constant_array
-from qmlir.lowering.kernels.arithmetic import Arithmetic, Epilogue
-from qmlir.lowering.kernels.contraction import Broadcast, Task, lower_contraction
-from qmlir.lowering.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
-from qmlir.lowering.kernels.pack import pack_columns
-from qmlir.lowering.kernels.tile import Window, window_of
-from qmlir.lowering.value import Value
+from qmlir.ir.interfaces import Shape, shape_of
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, Float64Type, f32, f64, i1, i8, i64
 from xdsl.ir import Attribute
 
-from qmlir.dialects.interfaces import element_of
+from qmlir.codegen.kernel import MainLowering, Rules
+from qmlir.codegen.kernels.elementwise import lower_elementwise
+from qmlir.codegen.value import Value
 from qmlir.dialects.nn import BitcastOp, CastOp
 from qmlir.dialects.nn.base import is_unsigned
-from qmlir.dialects.predicates import is_integer
-from qmlir.lowering.kernel import MainLowering, Rules
-from qmlir.lowering.kernels.elementwise import lower_elementwise
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.predicates import is_integer
 from qmlir.lowering.nn_to_loops.narrow_floats import FORMATS, from_narrow, to_narrow
-from qmlir.lowering.value import Value
 
 CONVERTED = (BFloat16Type, Float32Type, Float64Type, *FORMATS)
 

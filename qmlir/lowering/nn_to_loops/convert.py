@@ -6,8 +6,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.dialects.nn.base import NNOp, is_quantized
-from qmlir.lowering.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.lowering.nn_to_loops import (
     casts,
     contraction,

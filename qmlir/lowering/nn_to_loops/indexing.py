@@ -7,14 +7,14 @@ from math import prod
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, i64
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.base import is_unsigned
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
-from qmlir.dialects.predicates import is_integer
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.predicates import is_integer
 from qmlir.lowering.nn_to_loops.shape import widths_of
-from qmlir.lowering.value import INDEX, Value
 
 Step = tuple[int, int, int]
 """(offset, size, stride) along a dimension."""

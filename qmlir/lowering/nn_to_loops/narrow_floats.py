@@ -23,8 +23,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qmlir.dialects.elementary.exponential import EXPONENT_BIAS, FRACTION_BITS
-from qmlir.lowering.value import Value
+from qmlir.codegen.value import Value
+from qmlir.numerics.elementary.exponential import EXPONENT_BIAS, FRACTION_BITS
 
 
 @dataclass(frozen=True)

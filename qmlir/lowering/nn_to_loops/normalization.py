@@ -10,8 +10,9 @@ from typing import ClassVar, Protocol
 
 from xdsl.dialects.builtin import VectorType, f64
 
-from qmlir.dialects.elementary.exponential import exp, log
-from qmlir.dialects.interfaces import shape_of
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.value import Value
 from qmlir.dialects.nn.normalization import (
     ExponentialsOp,
     LayerNormOp,
@@ -23,9 +24,8 @@ from qmlir.dialects.nn.normalization import (
     RMSNormOp,
     SoftmaxOp,
 )
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.value import Value
+from qmlir.ir.interfaces import shape_of
+from qmlir.numerics.elementary.exponential import exp, log
 
 LANES = 8
 """Lanes of the f64 vectors."""

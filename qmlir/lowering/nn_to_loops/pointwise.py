@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute
 
+from qmlir.codegen.code import WIDTHS
+from qmlir.codegen.kernel import MainLowering, Rules
+from qmlir.codegen.kernels.elementwise import lower_elementwise
+from qmlir.codegen.value import Value
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.pointwise import PointwiseOp
-from qmlir.lowering.code import WIDTHS
-from qmlir.lowering.kernel import MainLowering, Rules
-from qmlir.lowering.kernels.elementwise import lower_elementwise
-from qmlir.lowering.value import Value
+from qmlir.ir.interfaces import element_of
 
 F64_WIDTHS = (8,)
 """Lanes of vectors for formulas that compute in f64: 16 lanes would leave no registers for intermediate values."""

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import VectorType, i32, i64
 from xdsl.ir import Attribute
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.kernels.pooling import Reduction, each_output, lower_global_pool, lower_pool
+from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.value import Value
 from qmlir.dialects.nn.base import is_unsigned
 from qmlir.dialects.nn.pooling import (
     AveragePool2DOp,
@@ -17,11 +20,8 @@ from qmlir.dialects.nn.pooling import (
     WindowPoolOp,
     least,
 )
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.kernels.pooling import Reduction, each_output, lower_global_pool, lower_pool
-from qmlir.lowering.kernels.tile import Window, window_of
-from qmlir.lowering.value import Value
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of, shape_of
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from math import inf, prod
 from xdsl.dialects.builtin import AnyFloat, VectorType, f64, i1, i64
 from xdsl.ir import Attribute
 
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.value import Value
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn.base import NNOp, is_unsigned
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
-from qmlir.dialects.predicates import is_integer
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.value import Value
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.predicates import is_integer
 
 LANES = 8
 """The number of neighbouring results that are computed together, as a vector."""

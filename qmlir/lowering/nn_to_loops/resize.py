@@ -1,11 +1,11 @@
 """Lowering of float interpolation."""
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of
+from qmlir.codegen.kernel import MainLowering, Rules
+from qmlir.codegen.kernels.resize import lower_resize
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.resize import ResizeOp
-from qmlir.lowering.kernel import MainLowering, Rules
-from qmlir.lowering.kernels.resize import lower_resize
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of
 
 
 def _resize(state: MainLowering, op: ResizeOp) -> None:

@@ -10,11 +10,11 @@ from math import prod
 
 from xdsl.dialects.builtin import i64
 
-from qmlir.dialects.interfaces import shape_of
+from qmlir.codegen.code import WIDTHS, Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.sampling import SampleOp, Sampling
-from qmlir.lowering.code import WIDTHS, Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.value import INDEX, Value
+from qmlir.ir.interfaces import shape_of
 
 
 @dataclass(frozen=True)

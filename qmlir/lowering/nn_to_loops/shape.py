@@ -9,11 +9,11 @@ import numpy as np
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.code import WIDTHS, Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules, constant_array
+from qmlir.codegen.value import Value
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
-from qmlir.lowering.code import WIDTHS, Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules, constant_array
-from qmlir.lowering.value import Value
+from qmlir.ir.interfaces import element_of, shape_of
 
 
 def widths_of(tensor: SSAValue) -> tuple[int, ...]:

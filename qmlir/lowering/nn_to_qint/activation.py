@@ -7,16 +7,16 @@ from xdsl.dialects.builtin import i16
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, UnaryOp
-from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import NoIntegerForm
+from qmlir.ir.interfaces import Array
+from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.scales import limits, requantize, stored
 from qmlir.lowering.nn_to_qint.tables import between_casts, joined_table, knots, linear_table, table
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.numerics import fixed_point, tables
+from qmlir.policies.legality import NoIntegerForm
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 INTERPOLATION_STEPS = 1
 """Largest error of an interpolated table, in steps of the result; beyond it, the table lists all 65,536 results."""
@@ -53,7 +53,7 @@ def _join(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
     """Lowers an input of LiteRT's concatenation: int8 is rescaled in float32, int16 keeps its stored integers."""
     if uniform(op.y).storage_width == 8:
         return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(joined_table(op))})]
-    same = numerics.quantize_multiplier(1.0)
+    same = fixed_point.quantize_multiplier(1.0)
     return [requantize(operands[0], op, Rounding("single"), multiplier=same, zero_point=0)]
 
 
@@ -66,7 +66,7 @@ def _short_multiplier(data: UniformType, result: UniformType) -> tuple[int, int]
     factor = np.float32(data.scale) / np.float32(result.scale)
     if result.storage_width != 8 or not 2.0**-8 <= factor <= 2.0**7:
         return None
-    return numerics.quantize_multiplier(round(256 * float(factor)) / 256)
+    return fixed_point.quantize_multiplier(round(256 * float(factor)) / 256)
 
 
 def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:

@@ -13,11 +13,11 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.comparison import ComparisonOp
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.interfaces import Array
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import fixed_point
 
 STEP_BITS = 8
 """Fractional bits of the numbers that are compared."""
@@ -46,8 +46,8 @@ def compared_numbers(type: UniformType) -> Array:
     """The number that LiteRT compares for each integer of a signed storage, in steps of 1/256; int32, [2^width]."""
     half = 1 << type.storage_width - 1
     moved = (np.arange(-half, half) - type.zero_point) << STEP_BITS
-    multiplier, shift = numerics.quantize_multiplier(float(np.float32(type.scale)))
-    high = numerics.requantize(moved, multiplier, min(shift, 0), "double")
+    multiplier, shift = fixed_point.quantize_multiplier(float(np.float32(type.scale)))
+    high = fixed_point.requantize(moved, multiplier, min(shift, 0), "double")
     if shift > 0:
         high = (high >> 32 - shift) + (high >= 0)
     return high.astype(np.int32)

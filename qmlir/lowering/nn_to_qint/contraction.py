@@ -12,17 +12,17 @@ from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.base import int32, width_of
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
-from qmlir.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, stored_bias
+from qmlir.ir.interfaces import element_of
 from qmlir.lowering.nn_to_qint.saturation import lower_saturating, saturates
 from qmlir.lowering.nn_to_qint.scales import requantize
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.numerics import fixed_point
+from qmlir.policies.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, stored_bias
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 _INTEGER_FORM: dict[type[WeightedOp], type[qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp]] = {
     nn.Conv2DOp: qint.Conv2DOp,
@@ -65,12 +65,12 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
         wide = rounding.wide
     elif fits_32_bits(op):
         return i32, rounding
-    elif (contract := numerics.CONTRACTS[rounding.contract].wide) is not None:
+    elif (contract := fixed_point.CONTRACTS[rounding.contract].wide) is not None:
         wide = Rounding(contract)
     else:
         raise NoIntegerForm("accumulator", f"its sums may need 64 bits, which contract {rounding.contract} has not")
     most = float(factors(op).max())
-    if most >= 2.0 ** numerics.CONTRACTS[wide.contract].max_shift:
+    if most >= 2.0 ** fixed_point.CONTRACTS[wide.contract].max_shift:
         raise NoIntegerForm("factor", f"its scales are a factor of {most:g} apart, too far for {wide.contract}")
     return i64, wide
 

@@ -22,21 +22,20 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import ScalarOp, element_of, shape_of
-from qmlir.dialects.marks import ON_FLOATS, QUANTIZATION
-from qmlir.dialects.names import NAME
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.comparison import ComparisonOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
-from qmlir.ledger import decide
-from qmlir.legality import NoIntegerForm, require_integer_form, target_of
+from qmlir.ir.interfaces import ScalarOp, element_of, shape_of
+from qmlir.ir.marks import ON_FLOATS, QUANTIZATION
+from qmlir.ir.names import NAME
+from qmlir.ir.rewriting import node_name
+from qmlir.ir.target import Target
 from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear, lower_on_floats
 from qmlir.lowering.nn_to_qint.comparison import lower_comparison
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
@@ -48,11 +47,12 @@ from qmlir.lowering.nn_to_qint.resize import lower_resize
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.lowering.nn_to_qint.storage import sign_storage
-from qmlir.quantized_values import data_operands, uniform
-from qmlir.rewriting import node_name
-from qmlir.runtime_kernels import compared_storage, rounding_for, stores_signed
-from qmlir.runtimes import Rounding, quantization_of, runtime_of
-from qmlir.target import Target
+from qmlir.numerics import fixed_point
+from qmlir.policies.ledger import decide
+from qmlir.policies.legality import NoIntegerForm, require_integer_form, target_of
+from qmlir.policies.quantized_values import data_operands, uniform
+from qmlir.policies.runtime_kernels import compared_storage, rounding_for, stores_signed
+from qmlir.policies.runtimes import Rounding, quantization_of, runtime_of
 
 LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], list[Operation]]] = {
     **{op: lower_by_table for op in nn.NN.operations if issubclass(op, ScalarOp)},
@@ -264,7 +264,7 @@ def _float_bias(op: WeightedOp) -> nn.ConstantOp | None:
     if not isinstance(constant, nn.ConstantOp) or not isinstance(element_of(constant.y), IntegerType):
         return None
     steps = uniform(op.x).scale * np.array(uniform(op.w).scales)
-    return nn.ConstantOp(numerics.dequantize(constant.value.array, steps, np.zeros(1)), None, _kept(constant))
+    return nn.ConstantOp(fixed_point.dequantize(constant.value.array, steps, np.zeros(1)), None, _kept(constant))
 
 
 def _kept(op: Operation) -> dict[str, Attribute]:

@@ -11,14 +11,14 @@ from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.pointwise import OperandPairOp
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.requantize import float32_parts
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import factors, has_words
+from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.lowering.nn_to_qint.tables import pair_table
-from qmlir.quantized_values import chooses_integers, uniform, widest
-from qmlir.runtime_kernels import left_shift
-from qmlir.runtimes import Rounding
+from qmlir.numerics import fixed_point
+from qmlir.policies.legality import factors, has_words
+from qmlir.policies.quantized_values import chooses_integers, uniform, widest
+from qmlir.policies.runtime_kernels import left_shift
+from qmlir.policies.runtimes import Rounding
 
 
 def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
@@ -92,7 +92,7 @@ def _rescaled_add(
     lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
     twice = 2 * max(lhs.scale, rhs.scale)
     reals = [lhs.scale / twice, rhs.scale / twice, twice / ((1 << left) * result.scale)]
-    multipliers, shifts = numerics.quantize_multipliers(reals)
+    multipliers, shifts = fixed_point.quantize_multipliers(reals)
     low, high = limits(op)
     return qint.RescaledAddOp.make(
         operands,
@@ -156,7 +156,7 @@ def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
     if not has_words(op):
         return lower_pair(op, operands, rounding)
     reals = factors(op, np.float32 if rounding.float32 else np.float64)
-    rising, falling = (numerics.quantize_multiplier(float(real)) for real in reals)
+    rising, falling = (fixed_point.quantize_multiplier(float(real)) for real in reals)
     product = qint.MulOp.make(
         operands, {"lhs_zero_point": int32(x.zero_point), "rhs_zero_point": int32(slope.zero_point)}
     )
@@ -173,7 +173,7 @@ def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) ->
     if not has_words(op):
         return lower_pair(op, operands, rounding)
     real = factors(op, np.float32 if rounding.float32 else np.float64)
-    multiplier, shift = numerics.quantize_multiplier(float(real[0]))
+    multiplier, shift = fixed_point.quantize_multiplier(float(real[0]))
     low, high = limits(op)
     properties = {
         "lhs_zero_point": int32(lhs.zero_point),

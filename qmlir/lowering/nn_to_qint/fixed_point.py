@@ -1,7 +1,7 @@
 """Unary and binary functions in integer arithmetic as runtimes compute them, in numpy, to fill lookup tables.
 
 Each function takes the operation, the elements minus their zero point (int64) and a rounding contract
-(dialects/quant/numerics.py). It returns the stored results minus their zero point, not clamped. It returns None if the
+(numerics/fixed_point.py). It returns the stored results minus their zero point, not clamped. It returns None if the
 runtime does not accept the operation's scales.
 """
 
@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from qmlir.dialects import nn
-from qmlir.dialects.elementary import fixed_point
-from qmlir.dialects.elementary.lanes import Lanes
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp
-from qmlir.dialects.quant import numerics
-from qmlir.quantized_values import uniform
+from qmlir.ir.interfaces import Array
+from qmlir.numerics import fixed_point
+from qmlir.numerics.elementary import gemmlowp
+from qmlir.numerics.elementary.lanes import Lanes
+from qmlir.policies.quantized_values import uniform
 
 Way: TypeAlias = Callable[..., Array | None]
 
@@ -31,7 +31,7 @@ def _scaled(values: Array, factor: np.floating[Any], contract: str) -> Array:
     """Multiplies by a factor, which may be negative, and rounds by the contract."""
     if factor < 0:
         return _scaled(-values, -factor, contract)
-    return numerics.requantize(values, *numerics.quantize_multiplier(float(factor)), contract)
+    return fixed_point.requantize(values, *fixed_point.quantize_multiplier(float(factor)), contract)
 
 
 def _magnitude(op: nn.AbsOp, x: Array, contract: str) -> Array:
@@ -148,7 +148,7 @@ def _half_away(x: Array, bits: int) -> Array:
 
 def _short_multiplier(factor: np.float32) -> tuple[int, int]:
     """A factor as a multiplier of 15 bits and a shift."""
-    multiplier, shift = numerics.quantize_multiplier(float(factor))
+    multiplier, shift = fixed_point.quantize_multiplier(float(factor))
     return min(multiplier + (1 << 15) >> 16, _MOST), shift
 
 
@@ -190,8 +190,8 @@ def _inverse_root(op: nn.RsqrtOp, x: Array, contract: str) -> Array | None:
     factor = 1 / float(np.sqrt(data) * result)
     if factor >= 2.0**_ROOT_BITS:
         return None
-    root, shift = fixed_point.inverse_root(Lanes(np.maximum(x, 1)))
-    fine = fixed_point.product(root.same(1) << _ROOT_BITS - shift, root).array
+    root, shift = gemmlowp.inverse_root(Lanes(np.maximum(x, 1)))
+    fine = gemmlowp.product(root.same(1) << _ROOT_BITS - shift, root).array
     return np.where(x > 0, _scaled(fine, np.float64(factor * 2.0**-_ROOT_BITS), contract), 1 << _ROOT_BITS)
 
 
@@ -233,8 +233,8 @@ def _squared_difference(op: nn.SquaredDifferenceOp, x: Array, y: Array, contract
 def _quotient(op: nn.DivOp, x: Array, y: Array, contract: str) -> Array:
     """x / y, multiplied by the factor between the scales."""
     lhs, rhs, result = (np.float32(uniform(v).scale) for v in (op.lhs, op.rhs, op.y))
-    multiplier, shift = numerics.quantize_multiplier(float(lhs / (rhs * result)))
-    return fixed_point.quotient(Lanes(x), Lanes(y), multiplier, shift, wraps=True).array
+    multiplier, shift = fixed_point.quantize_multiplier(float(lhs / (rhs * result)))
+    return gemmlowp.quotient(Lanes(x), Lanes(y), multiplier, shift, wraps=True).array
 
 
 FIXED_POINT_PAIRS: Mapping[type[OperandPairOp], Callable[..., Array]] = {

@@ -10,19 +10,19 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.elementary.fixed_point import exponential, product
-from qmlir.dialects.elementary.lanes import Lanes
-from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.qint.normalization import FRACTION, LOGARITHM_BITS, SUM_BITS, Division
-from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import logarithm_bits
+from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.lowering.nn_to_qint.tables import half_away
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.numerics import fixed_point, tables
+from qmlir.numerics.elementary.gemmlowp import exponential, product
+from qmlir.numerics.elementary.lanes import Lanes
+from qmlir.policies.legality import logarithm_bits
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 TABLE_BITS = 30
 """Fractional bits of the exponentials that are divided exactly."""
@@ -113,7 +113,7 @@ LEAST = -(1 << 31)
 def _gemmlowp_differences(data: UniformType) -> npt.NDArray[np.int64]:
     """−d · s for each difference d, in steps of 2^−26, by a multiplier of 31 bits; `LEAST` if it would overflow."""
     steps = 1 << 31 - INPUT_BITS
-    multiplier, shift = numerics.quantize_multiplier(min(data.scale * steps, float((1 << 31) - 1)))
+    multiplier, shift = fixed_point.quantize_multiplier(min(data.scale * steps, float((1 << 31) - 1)))
     least = ((1 << INPUT_BITS) - 1) * steps >> shift
     within = np.minimum(_differences(data), least)
     scaled = product(Lanes(-within << shift), multiplier).array
@@ -153,7 +153,7 @@ def lower_lp_normalization(
     """
     data, result = uniform(op.x), uniform(op.y)
     low, high = limits(op)
-    multiplier, shift = numerics.quantize_multiplier(1 / result.scale)
+    multiplier, shift = fixed_point.quantize_multiplier(1 / result.scale)
     twice = rounding.contract == "double" and _is_power_of_two(1 / result.scale)
     properties = {
         "axis": op.axis,
@@ -179,7 +179,7 @@ def _interpolated_table(data: UniformType) -> npt.NDArray[Any]:
     Differences are first rescaled so that 65535 means an argument of −DEPTH.
     """
     factor = float(np.float32(data.scale)) / (DEPTH / 65535)
-    scaled = numerics.requantize(-_differences(data), *numerics.quantize_multiplier(factor), "double")
+    scaled = fixed_point.requantize(-_differences(data), *fixed_point.quantize_multiplier(factor), "double")
     places = np.clip(scaled + 32767, -32768, 32767)
     return tables.interpolated(_knots(np.exp, -DEPTH, 0.0), places)
 

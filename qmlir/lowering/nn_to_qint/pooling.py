@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.qint.base import int32
+from qmlir.ir.interfaces import shape_of
 from qmlir.lowering.nn_to_qint.scales import displaced, mean, summed_from
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 
 def _window_properties(op: nn.MaxPool2DOp | nn.AveragePool2DOp) -> dict[str, Attribute]:

@@ -6,12 +6,12 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import Shape, shape_of
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.windows import ints
+from qmlir.ir.interfaces import Shape, shape_of
 from qmlir.lowering.nn_to_qint.scales import mean, requantize, summed_from
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 
 def lower_reduction(

@@ -7,15 +7,15 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.places import PLACE_BITS, Places, Table, recognized
 from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.quant.numerics import fixed_point_rows
-from qmlir.dialects.weights import WeightsAttr
-from qmlir.legality import INTERPOLATION_BITS, float32_weights, interpolation_weights, rounds_itself
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.numerics.fixed_point import fixed_point_rows
+from qmlir.policies.legality import INTERPOLATION_BITS, float32_weights, interpolation_weights, rounds_itself
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 WEIGHT_BITS = 11
 """Fractional bits of XNNPACK's weights."""

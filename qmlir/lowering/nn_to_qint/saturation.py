@@ -14,16 +14,16 @@ from xdsl.dialects.builtin import IntegerAttr, i8, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import Array, Shape, shape_of
-from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.base import int32
 from qmlir.dialects.qmlir import UNSIGNED_WEIGHTS
 from qmlir.dialects.windows import ints
-from qmlir.legality import is_accumulator, stored_bias
+from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.ir.marks import INTEGER_OPERATOR
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.policies.legality import is_accumulator, stored_bias
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 
 def saturates(op: WeightedOp, rounding: Rounding) -> bool:

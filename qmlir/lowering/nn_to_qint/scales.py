@@ -15,14 +15,14 @@ from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.base import int32, int32s
 from qmlir.dialects.qint.requantize import float32_parts
 from qmlir.dialects.qmlir import UNSIGNED
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import promises_powers_of_two
-from qmlir.legality import factors
-from qmlir.quantized_values import uniform
-from qmlir.runtime_kernels import bounds_rounding, followed_runtime
-from qmlir.runtimes import Rounding
-from qmlir.target import Target
+from qmlir.ir.target import Target
+from qmlir.numerics import fixed_point
+from qmlir.policies.legality import factors
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtime_kernels import bounds_rounding, followed_runtime
+from qmlir.policies.runtimes import Rounding
 
 Limits = tuple[int, int]
 
@@ -45,8 +45,8 @@ def stored(real: float, element: UniformType, by: str = "exact", moved: int = 0)
     Args:
         real: The number.
         element: How it is stored.
-        by: How it is rounded: a name in `numerics.QUANTIZATIONS`, or `float32_shifted` to add the zero point before the
-            rounding.
+        by: How it is rounded: a name in `fixed_point.QUANTIZATIONS`, or `float32_shifted` to add the zero point before
+            the rounding.
         moved: By how much stored integers are larger in the operation's source model (see `displaced`).
     """
     low, high = element.storage_min, element.storage_max
@@ -55,7 +55,7 @@ def stored(real: float, element: UniformType, by: str = "exact", moved: int = 0)
         with np.errstate(over="ignore"):
             steps = np.float32(real) / np.float32(element.scale) + point
         return int(np.clip(np.rint(np.float64(steps)) - moved, low, high))
-    return int(numerics.quantize(np.array(real), element.scale, element.zero_point, low, high, np.int64, by))
+    return int(fixed_point.quantize(np.array(real), element.scale, element.zero_point, low, high, np.int64, by))
 
 
 def contract_of(function: func.FuncOp, target: Target) -> str:
@@ -97,11 +97,13 @@ def requantize(
     """
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
-    contract = numerics.CONTRACTS[rounding.contract]
+    contract = fixed_point.CONTRACTS[rounding.contract]
     real = factors(op, np.float32 if rounding.float32 else np.float64, product32=rounding.product32)
     # Under a contract of powers of two, another factor keeps its exact multiplier, which the verifier then refuses.
     step = contract.step if contract.step < 1 << 30 else 1
-    multipliers, shifts = numerics.quantize_multipliers(real, step) if multiplier is None else np.array([multiplier]).T
+    multipliers, shifts = (
+        fixed_point.quantize_multipliers(real, step) if multiplier is None else np.array([multiplier]).T
+    )
     if contract.sums:
         zero_point = -displaced(op)
         constant = result.zero_point + displaced(op) if constant is None else constant
@@ -139,7 +141,7 @@ def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> Requ
     if not rounding.truncates:
         return requantize(total, op, rounding)
     ratio = uniform(op.operands[0]).scale / uniform(op.results[0]).scale
-    divided = numerics.divided_multiplier(*numerics.quantize_multiplier(ratio), count)
+    divided = fixed_point.divided_multiplier(*fixed_point.quantize_multiplier(ratio), count)
     return requantize(total, op, rounding, multiplier=divided)
 
 
@@ -153,10 +155,10 @@ def _mean_of_stored(total: SSAValue, op: Operation, rounding: Rounding, count: i
     data, result, moved = uniform(op.operands[0]), uniform(op.results[0]), displaced(op)
     ratio = np.float32(data.scale) / np.float32(result.scale)
     source = np.float32(data.zero_point + moved)
-    if numerics.CONTRACTS[rounding.contract].sums:
+    if fixed_point.CONTRACTS[rounding.contract].sums:
         factor = ratio * (np.float32(1) / np.float32(count))
         constant = np.float32(result.zero_point + moved) - source * np.float32(count) * factor
-        multiplier = numerics.float_multiplier(float(factor))
+        multiplier = fixed_point.float_multiplier(float(factor))
         return requantize(total, op, rounding, multiplier=multiplier, constant=float(constant))
     steps = source * np.float32(data.scale) / np.float32(result.scale)
     zero_point = result.zero_point - int(np.trunc(steps + np.copysign(np.float32(0.5), steps)))

@@ -9,8 +9,8 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.lowering.nn_to_qint.scales import stored
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 
 def lower_movement(op: MovementOp | ExtremeOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:

@@ -16,8 +16,6 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, f32, i8, i1
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.marks import INTEGER_OPERATOR
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -25,7 +23,9 @@ from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.marks import INTEGER_OPERATOR
+from qmlir.ir.weights import WeightsAttr
 
 HELD = 8
 """The widest storage in bits that becomes i8; wider storage of up to 16 bits becomes i16."""

@@ -21,17 +21,17 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from qmlir.dialects import nn
-from qmlir.dialects.elementary.error_function import erfc
-from qmlir.dialects.elementary.exponential import tanh
-from qmlir.dialects.elementary.lanes import Lanes
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp, UnaryOp
-from qmlir.dialects.quant import numerics, tables
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import Array
 from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, SHORT
 from qmlir.lowering.nn_to_qint.scales import Limits, displaced, limits, stored
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Rounding
+from qmlir.numerics import fixed_point, tables
+from qmlir.numerics.elementary.error_function import erfc
+from qmlir.numerics.elementary.exponential import tanh
+from qmlir.numerics.elementary.lanes import Lanes
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Rounding
 
 
 def table(op: FunctionOp, rounding: Rounding) -> Array:
@@ -44,12 +44,14 @@ def between_casts(op: UnaryOp, quantization: str) -> Array:
 
     Args:
         op: The operation.
-        quantization: How its result is quantized, a name in `numerics.QUANTIZATIONS`.
+        quantization: How its result is quantized, a name in `fixed_point.QUANTIZATIONS`.
     """
     result, real = uniform(op.y), _real32(uniform(op.x))
     with np.errstate(all="ignore"):
         value = real if isinstance(op, nn.RequantizeOp) else op.formula(Lanes(real)).array
-    return numerics.quantize(value, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype, quantization)
+    return fixed_point.quantize(
+        value, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype, quantization
+    )
 
 
 def knots(op: FunctionOp) -> Array:
@@ -90,7 +92,9 @@ def linear_table(op: UnaryOp) -> Array:
     low, high = limits(op)
     if isinstance(op, nn.ReluOp):
         low = stored(0.0, result)
-    return numerics.quantize_in_float32(_real32(data), result.scale, result.zero_point, low, high, result.numpy_dtype)
+    return fixed_point.quantize_in_float32(
+        _real32(data), result.scale, result.zero_point, low, high, result.numpy_dtype
+    )
 
 
 def joined_table(op: UnaryOp) -> Array:
@@ -110,7 +114,7 @@ def _elements(data: UniformType) -> Array:
 
 def _real32(data: UniformType) -> Array:
     """The dequantized value of every integer of a storage type; float32."""
-    return numerics.dequantize(_elements(data), data.scale, data.zero_point)
+    return fixed_point.dequantize(_elements(data), data.scale, data.zero_point)
 
 
 def _bounds(result: UniformType) -> Limits:
@@ -141,14 +145,14 @@ def pair_table(op: OperandPairOp, rounding: Rounding) -> Array:
         return np.clip(values + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
     with np.errstate(all="ignore"):
         real = op.formula(Lanes((rows * lhs.scale)[:, None]), Lanes(columns * rhs.scale)).array
-    return numerics.quantize(real, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype)
+    return fixed_point.quantize(real, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype)
 
 
 def _float32(op: FunctionOp, rounding: Rounding) -> Array:
     result = uniform(op.y)
     value = op.scalar(_real32(uniform(op.x)).astype(np.float64)).astype(np.float32)
     limits = _bounds(result)
-    return numerics.quantize_in_float32(value, result.scale, result.zero_point, *limits, result.numpy_dtype)
+    return fixed_point.quantize_in_float32(value, result.scale, result.zero_point, *limits, result.numpy_dtype)
 
 
 def _steps(op: FunctionOp) -> Array:

@@ -1,6 +1,7 @@
 """Export of quant.qcast, quant.dcast and quant.scast, per tensor and per axis, in f64.
 
-Unlike upstream's `lower-quant-ops`, the quantizing cast rounds to nearest, as everywhere in qmlir (quant/numerics.py).
+Unlike upstream's `lower-quant-ops`, the quantizing cast rounds to nearest, as everywhere in qmlir
+(numerics/fixed_point.py).
 """
 
 import numpy as np
@@ -8,14 +9,14 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, f64, i1, i64
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.arith import ExtUIOp
-from qmlir.dialects.dtypes import element_type_of
-from qmlir.dialects.interfaces import shape_of
+from qmlir.codegen.quantization import divisor, rounded_steps
+from qmlir.codegen.value import Value
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.dtypes import element_type_of
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.upstream.arith import ExtUIOp
 from qmlir.lowering.qint_to_linalg.structured import Array, Formula, TensorCode, tensor_of
-from qmlir.lowering.quantization import divisor, rounded_steps
-from qmlir.lowering.value import Value
 
 STORED_WIDTHS = (8, 16, 32)
 """Widths in bits of the storage integers that have the same bytes in numpy arrays and in tensors."""

@@ -4,7 +4,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,
     DepthwiseConv2DOp,
@@ -13,8 +13,8 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
 )
 from qmlir.dialects.windows import WindowOp
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_linalg.structured import Formula, Place, TensorCode, broadcast_place, copied, loops
-from qmlir.lowering.value import Value
 
 
 def tap(op: WindowOp, h: AffineExpr, w: AffineExpr, i: AffineExpr, j: AffineExpr) -> tuple[AffineExpr, AffineExpr]:

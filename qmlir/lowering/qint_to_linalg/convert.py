@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from qmlir.codegen.way_out import Rule, rebuild
 from qmlir.lowering.qint_to_linalg import (
     casts,
     contraction,
@@ -31,7 +32,6 @@ from qmlir.lowering.qint_to_linalg import (
     shape,
 )
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
-from qmlir.lowering.way_out import Rule, rebuild
 
 RULES: Mapping[type[Operation], Rule] = {
     **contraction.RULES,

@@ -3,12 +3,12 @@
 from xdsl.dialects.builtin import f32, f64, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import tensor_type
+from qmlir.codegen.value import Value
 from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
+from qmlir.ir.interfaces import tensor_type
 from qmlir.lowering.qint_to_linalg.contraction import centred
 from qmlir.lowering.qint_to_linalg.requantize import ROUNDINGS, narrowed
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
-from qmlir.lowering.value import Value
 
 
 def _add(code: TensorCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:

@@ -9,11 +9,11 @@ from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.code import Code
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, SliceOp
-from qmlir.lowering.code import Code
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_linalg.structured import Place, TensorCode, loops, tensor_of
-from qmlir.lowering.value import INDEX, Value
 
 
 def position(code: Code, loop: int) -> Value:

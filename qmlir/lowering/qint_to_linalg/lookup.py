@@ -4,11 +4,11 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import tensor_type
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
-from qmlir.dialects.quant.tables import SEGMENT_BITS
+from qmlir.ir.interfaces import tensor_type
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
-from qmlir.lowering.value import INDEX, Value
+from qmlir.numerics.tables import SEGMENT_BITS
 
 
 def _lookup(code: TensorCode, op: LookupOp, x: SSAValue) -> SSAValue:

@@ -4,7 +4,7 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.qint.normalization import (
     ExponentialsOp,
     L2NormalizationOp,
@@ -12,9 +12,9 @@ from qmlir.dialects.qint.normalization import (
     SoftmaxOp,
     logarithm_of_share,
 )
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_linalg.requantize import narrowed
 from qmlir.lowering.qint_to_linalg.structured import TensorCode, loops
-from qmlir.lowering.value import INDEX, Value
 
 
 def _read(table: SSAValue, place: Value) -> Value:

@@ -4,12 +4,12 @@ import numpy as np
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
-from qmlir.dialects.predicates import is_integer
+from qmlir.codegen.value import Value
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp, PoolOp
+from qmlir.ir.interfaces import element_of, shape_of, tensor_type
+from qmlir.ir.predicates import is_integer
 from qmlir.lowering.qint_to_linalg.contraction import centred, padded_image, tap
 from qmlir.lowering.qint_to_linalg.structured import Formula, TensorCode, loops
-from qmlir.lowering.value import Value
 
 
 def _pool(code: TensorCode, op: PoolOp, image: SSAValue, start: SSAValue, formula: Formula) -> SSAValue:

@@ -3,11 +3,11 @@
 from xdsl.dialects.builtin import Signedness
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.value import Value
+from qmlir.codegen.way_out import check_comparable
 from qmlir.dialects.nn.reduction import ExtremeOp, ReduceMaxOp, ReduceMinOp
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_linalg.structured import TensorCode, loops
-from qmlir.lowering.value import Value
-from qmlir.lowering.way_out import check_comparable
 
 
 def _extreme(code: TensorCode, op: ExtremeOp, x: SSAValue) -> SSAValue:

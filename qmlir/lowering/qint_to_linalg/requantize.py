@@ -1,4 +1,4 @@
-"""Export of requantization under the rounding contracts of dialects/quant/numerics.py, in i64 or in floats."""
+"""Export of requantization under the rounding contracts of numerics/fixed_point.py, in i64 or in floats."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -7,11 +7,11 @@ import numpy as np
 from xdsl.dialects.builtin import f32, f64, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, tensor_type
+from qmlir.codegen.value import Value
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
-from qmlir.dialects.quant.numerics import MULTIPLIER_BITS
+from qmlir.ir.interfaces import element_of, tensor_type
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
-from qmlir.lowering.value import Value
+from qmlir.numerics.fixed_point import MULTIPLIER_BITS
 
 Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
 """(a, multiplier, shift), all i64 → a · multiplier · 2^(shift − 31), rounded."""
@@ -102,7 +102,7 @@ def float_even(a: Value, factor: Value, constant: float) -> Value:
 
 
 def float_sum(a: Value, factor: Value, constant: float) -> Value:
-    """rint(f32(f32(f32(a) · f32(M)) + C)): the sum is computed in f64 and rounded to f32, as in numerics.py."""
+    """rint(f32(f32(f32(a) · f32(M)) + C)): the sum is computed in f64 and rounded to f32, as by fixed_point.py."""
     product = (a.to(f32) * factor).to(f64)
     return (product + constant).to(f32).round_even().to(i64)
 

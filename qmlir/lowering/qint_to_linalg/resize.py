@@ -3,13 +3,13 @@
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
+from qmlir.codegen.value import INDEX, Value
+from qmlir.codegen.way_out import Array
 from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp, weighted
+from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.lowering.qint_to_linalg.contraction import centred
 from qmlir.lowering.qint_to_linalg.indexing import element_at, position
 from qmlir.lowering.qint_to_linalg.structured import TensorCode, loops, tensor_of
-from qmlir.lowering.value import INDEX, Value
-from qmlir.lowering.way_out import Array
 
 
 def _resize(code: TensorCode, op: ResizeOp, x: SSAValue) -> SSAValue:

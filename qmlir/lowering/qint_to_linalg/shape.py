@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.value import Value
+from qmlir.codegen.way_out import signless
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_linalg.structured import TensorCode, copied, loops, tensor_of
-from qmlir.lowering.value import Value
-from qmlir.lowering.way_out import signless
 
 
 def _constant(code: TensorCode, op: ConstantOp) -> SSAValue:

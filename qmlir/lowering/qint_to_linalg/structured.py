@@ -29,11 +29,11 @@ from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.predicates import is_integer
-from qmlir.lowering.code import Code
-from qmlir.lowering.value import INDEX, Value
-from qmlir.lowering.way_out import Array, BodyCode
+from qmlir.codegen.code import Code
+from qmlir.codegen.value import INDEX, Value
+from qmlir.codegen.way_out import Array, BodyCode
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.predicates import is_integer
 
 Place: TypeAlias = Sequence[AffineExpr]
 """The position at which a tensor is read or written: for each dimension an affine expression of the loops."""

@@ -15,8 +15,14 @@ import numpy as np
 from xdsl.dialects.builtin import i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.predicates import is_integer
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Array, MainLowering, Rules
+from qmlir.codegen.kernels.arithmetic import Arithmetic, Epilogue
+from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
+from qmlir.codegen.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
+from qmlir.codegen.kernels.pack import pack_columns
+from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.value import Value
 from qmlir.dialects.qint.base import largest_difference
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,
@@ -26,15 +32,9 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
     WeightedOp,
 )
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Array, MainLowering, Rules
-from qmlir.lowering.kernels.arithmetic import Arithmetic, Epilogue
-from qmlir.lowering.kernels.contraction import Broadcast, Task, lower_contraction
-from qmlir.lowering.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
-from qmlir.lowering.kernels.pack import pack_columns
-from qmlir.lowering.kernels.tile import Window, window_of
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.predicates import is_integer
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
-from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.lowering.kernel import Rules, lower_tensor_ops
+from qmlir.codegen.kernel import Rules, lower_tensor_ops
 from qmlir.lowering.qint_to_loops import contraction, elementwise, lookup, normalization, pooling, requantize, resize
 
 RULES: Rules = {

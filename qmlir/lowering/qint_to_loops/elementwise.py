@@ -6,12 +6,12 @@ import numpy as np
 from xdsl.dialects.builtin import f32, f64, i32, i64
 from xdsl.ir import Attribute
 
-from qmlir.dialects.elementary.fixed_point import quotient
-from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.predicates import is_integer
+from qmlir.codegen.kernel import MainLowering, Rules
+from qmlir.codegen.kernels.elementwise import lower_elementwise
+from qmlir.codegen.value import Value
 from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
-from qmlir.lowering.kernel import MainLowering, Rules
-from qmlir.lowering.kernels.elementwise import lower_elementwise
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.predicates import is_integer
 from qmlir.lowering.qint_to_loops.requantize import (
     ROUNDINGS,
     Narrow,
@@ -20,7 +20,7 @@ from qmlir.lowering.qint_to_loops.requantize import (
     narrowing,
     requantization,
 )
-from qmlir.lowering.value import Value
+from qmlir.numerics.elementary.gemmlowp import quotient
 
 
 @dataclass(frozen=True)

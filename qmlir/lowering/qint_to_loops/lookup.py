@@ -7,13 +7,13 @@ from math import prod
 
 from xdsl.dialects.builtin import i16, i32
 
-from qmlir.dialects.interfaces import shape_of
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.kernels.elementwise import RUN, merge_dimensions
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
-from qmlir.dialects.quant.tables import SEGMENT_BITS
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.kernels.elementwise import RUN, merge_dimensions
-from qmlir.lowering.value import INDEX, Value
+from qmlir.ir.interfaces import shape_of
+from qmlir.numerics.tables import SEGMENT_BITS
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i64
 
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.qint.normalization import (
     Division,
     L2NormalizationOp,
@@ -14,10 +17,7 @@ from qmlir.dialects.qint.normalization import (
     SoftmaxOp,
     logarithm_of_share,
 )
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules
 from qmlir.lowering.qint_to_loops.requantize import Narrow, narrowing
-from qmlir.lowering.value import INDEX, Value
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerType, VectorType, i32, i64
 
-from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.predicates import is_integer
+from qmlir.codegen.code import Code
+from qmlir.codegen.kernel import MainLowering, Rules
+from qmlir.codegen.kernels.arithmetic import Epilogue
+from qmlir.codegen.kernels.pooling import Reduction, lower_global_pool, lower_pool
+from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.value import Value
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp, PoolOp
-from qmlir.lowering.code import Code
-from qmlir.lowering.kernel import MainLowering, Rules
-from qmlir.lowering.kernels.arithmetic import Epilogue
-from qmlir.lowering.kernels.pooling import Reduction, lower_global_pool, lower_pool
-from qmlir.lowering.kernels.tile import Window, window_of
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.predicates import is_integer
 from qmlir.lowering.qint_to_loops.contraction import ending
-from qmlir.lowering.value import Value
 
 
 @dataclass(frozen=True)

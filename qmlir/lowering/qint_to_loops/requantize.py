@@ -1,4 +1,4 @@
-"""Lowering of requantization: vector code for every rounding contract of dialects/quant/numerics.py.
+"""Lowering of requantization: vector code for every rounding contract of numerics/fixed_point.py.
 
 `Requantize` is the epilogue of a fused kernel, or the formula of a kernel of its own. Its arithmetic has no branches
 and no comparisons: the mask `x >> 63`, all ones below zero, replaces a test of the sign.
@@ -12,13 +12,13 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.predicates import is_integer
+from qmlir.codegen.kernel import Array, MainLowering, Rules
+from qmlir.codegen.kernels.arithmetic import Epilogue
+from qmlir.codegen.kernels.elementwise import lower_elementwise
+from qmlir.codegen.value import Value
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
-from qmlir.lowering.kernel import Array, MainLowering, Rules
-from qmlir.lowering.kernels.arithmetic import Epilogue
-from qmlir.lowering.kernels.elementwise import lower_elementwise
-from qmlir.lowering.value import Value
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.predicates import is_integer
 
 Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
 """(a, multiplier, shift), i64 of one shape → a · multiplier · 2^(shift − 31), rounded; i64."""

@@ -8,12 +8,12 @@ from math import prod
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import Attribute
 
-from qmlir.dialects.interfaces import shape_of
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.kernels.resize import lower_resize, merged_around
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.qint.resize import IN_FLOATS, InterpolateOp, ResizeOp, round_mean, weighted
-from qmlir.lowering.code import Buffer, Code
-from qmlir.lowering.kernel import Kernel, MainLowering, Rules
-from qmlir.lowering.kernels.resize import lower_resize, merged_around
-from qmlir.lowering.value import INDEX, Value
+from qmlir.ir.interfaces import shape_of
 
 
 def _resize(state: MainLowering, op: ResizeOp) -> None:

@@ -18,17 +18,17 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
-from qmlir.device import Device, load_device
-from qmlir.device.crossings import call
-from qmlir.device.reasons import computes
+from qmlir.devices import Device, load_device
+from qmlir.devices.crossings import call
+from qmlir.devices.reasons import computes
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import DEVICE, HostOp, LayerOp, PartOp, YieldOp
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.errors import PipelineError
-from qmlir.ledger import decide, decision_of
+from qmlir.ir.passes import option
+from qmlir.ir.rewriting import node_name
 from qmlir.lowering.qint_to_npu.partition import Part, falls_back, partition
-from qmlir.passes import option
-from qmlir.rewriting import node_name
+from qmlir.policies.ledger import decide, decision_of
 
 
 @dataclass(frozen=True)

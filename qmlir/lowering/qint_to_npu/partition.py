@@ -1,6 +1,6 @@
 """Partition of a network into parts: layers that run on the device, and calls that run on its host.
 
-An operation runs on the device unless there is a reason against it (device/reasons.py). Three kinds of operations that
+An operation runs on the device unless there is a reason against it (devices/reasons.py). Three kinds of operations that
 the device could run go to the host as well, because offloading them does not pay:
 
 * data movement between operations of the host: its tensor would be transferred (cross) to the device and back;
@@ -18,10 +18,10 @@ from heapq import heapify, heappop, heappush
 from xdsl.dialects import func
 from xdsl.ir import Block, Operation, SSAValue
 
-from qmlir.device import Device
-from qmlir.device.crossings import Call, call, least_cycles, least_moving
-from qmlir.device.products import products
-from qmlir.device.reasons import computes, partner_of, reasons
+from qmlir.devices import Device
+from qmlir.devices.crossings import Call, call, least_cycles, least_moving
+from qmlir.devices.products import products
+from qmlir.devices.reasons import computes, partner_of, reasons
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.shape import MovementOp, ReshapeOp
 from qmlir.dialects.quant.ops import StorageCastOp

@@ -1,7 +1,7 @@
 """Export of quant.qcast, quant.dcast and quant.scast with 8-bit storage, per tensor and per axis.
 
-The casts are defined in f64 (quant/numerics.py), which TOSA does not have. For 8 bits, tables of thresholds and values
-give the same results.
+The casts are defined in f64 (numerics/fixed_point.py), which TOSA does not have. For 8 bits, tables of thresholds and
+values give the same results.
 
 Dequantizing looks up one of 256 floats. Quantizing is a step function: with t[q] the least float that is quantized to q
 or more, x becomes the q with t[q] ≤ x < t[q + 1]. A first guess g in f32, the rounded x · (1 / scale) plus the zero
@@ -14,13 +14,13 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, f32, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import shape_of
-from qmlir.dialects.quant import numerics
+from qmlir.codegen.way_out import Array
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.tosa.elementwise import ClampOp
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.upstream.tosa.elementwise import ClampOp
 from qmlir.lowering.qint_to_tosa.tensors import ADD, EQUAL, GREATER_EQUAL, TosaCode
-from qmlir.lowering.way_out import Array
+from qmlir.numerics import fixed_point
 
 LARGEST = float(np.finfo(np.float32).max)
 SCALES = 2.0**-100, 2.0**100
@@ -77,7 +77,7 @@ def _thresholds(type: UniformType, channel: int, quantization: str) -> Array:
             near = np.nextafter(near, np.float32(toward))
             around.append(near)
     candidates = np.sort(np.stack(around), axis=0)
-    stored = numerics.quantize(candidates, scale, zero_point, low, high, np.int16, quantization)
+    stored = fixed_point.quantize(candidates, scale, zero_point, low, high, np.int16, quantization)
     first = (stored >= steps).argmax(axis=0)
     found = np.take_along_axis(candidates, first[None], axis=0)[0]
     return np.concatenate([[-LARGEST], found, [np.inf]]).astype(np.float32)
@@ -88,7 +88,7 @@ def _dequantize(code: TosaCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
     _check(code, type)
     stored = np.arange(-STEPS // 2, STEPS // 2).astype(type.numpy_dtype)
     reals = [
-        numerics.dequantize(stored, scale, zero_point)
+        fixed_point.dequantize(stored, scale, zero_point)
         for scale, zero_point in zip(type.scales, type.zero_points, strict=True)
     ]
     place = _place(code, type, code.cast(q, i32), -STEPS // 2, STEPS)

@@ -9,7 +9,6 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,
@@ -19,8 +18,9 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
     WeightedOp,
 )
-from qmlir.dialects.tosa import contraction as tosa
 from qmlir.dialects.windows import WindowOp
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.upstream.tosa import contraction as tosa
 from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode, integers, is_byte
 
 

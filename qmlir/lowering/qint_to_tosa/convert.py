@@ -19,6 +19,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from qmlir.codegen.way_out import Rule, rebuild
+from qmlir.ir.passes import option
 from qmlir.lowering.qint_to_tosa import (
     casts,
     contraction,
@@ -34,8 +36,6 @@ from qmlir.lowering.qint_to_tosa import (
 )
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 from qmlir.lowering.qint_to_tosa.version_0_80 import respell
-from qmlir.lowering.way_out import Rule, rebuild
-from qmlir.passes import option
 
 RULES: Mapping[type[Operation], Rule] = {
     **contraction.RULES,

@@ -12,11 +12,11 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, SliceOp, places
-from qmlir.dialects.tosa import shape as tosa
-from qmlir.dialects.tosa.reduction import ReduceMaxOp
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.upstream.tosa import shape as tosa
+from qmlir.ir.upstream.tosa.reduction import ReduceMaxOp
 from qmlir.lowering.qint_to_tosa.tensors import ADD, EQUAL, GREATER_EQUAL, TosaCode
 
 MOST_PAIRS = 1 << 24

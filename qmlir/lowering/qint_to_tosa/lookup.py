@@ -4,11 +4,11 @@ import numpy as np
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
-from qmlir.dialects.quant.tables import SEGMENT_BITS
-from qmlir.dialects.tosa.lookup import TableOp
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.upstream.tosa.lookup import TableOp
 from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode, is_byte
+from qmlir.numerics.tables import SEGMENT_BITS
 
 
 def _lookup(code: TosaCode, op: LookupOp, x: SSAValue) -> SSAValue:

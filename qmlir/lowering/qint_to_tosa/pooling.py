@@ -10,11 +10,11 @@ import numpy as np
 from xdsl.dialects.builtin import i16
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
-from qmlir.dialects.tosa import lookup
-from qmlir.dialects.tosa import pooling as tosa
-from qmlir.dialects.tosa.contraction import DepthwiseConv2DOp
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.upstream.tosa import lookup
+from qmlir.ir.upstream.tosa import pooling as tosa
+from qmlir.ir.upstream.tosa.contraction import DepthwiseConv2DOp
 from qmlir.lowering.qint_to_tosa.contraction import check_bytes, convolution, fitted
 from qmlir.lowering.qint_to_tosa.elementwise import centred
 from qmlir.lowering.qint_to_tosa.tensors import ADD, GREATER_EQUAL, INTDIV, SUB, TosaCode, integers, is_byte

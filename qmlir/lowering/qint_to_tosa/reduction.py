@@ -3,11 +3,11 @@
 from xdsl.dialects.builtin import IntegerAttr, Signedness, i32
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
+from qmlir.codegen.way_out import check_comparable
 from qmlir.dialects.nn import reduction as nn
-from qmlir.dialects.tosa import reduction as tosa
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.upstream.tosa import reduction as tosa
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
-from qmlir.lowering.way_out import check_comparable
 
 KINDS: dict[type[nn.ExtremeOp], type[tosa.ReductionOp]] = {
     nn.ReduceMaxOp: tosa.ReduceMaxOp,

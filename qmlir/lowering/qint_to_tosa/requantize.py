@@ -21,11 +21,11 @@ from xdsl.dialects.builtin import BoolAttr, IntegerAttr, IntegerType, i8, i16, i
 from xdsl.dialects.tosa import RoundingMode, RoundingModeAttr
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.qint.base import largest_difference, width_of
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
-from qmlir.dialects.tosa import elementwise
-from qmlir.dialects.tosa import requantize as tosa
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.upstream.tosa import elementwise
+from qmlir.ir.upstream.tosa import requantize as tosa
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 
 ROUNDINGS: Mapping[str, RoundingMode] = {

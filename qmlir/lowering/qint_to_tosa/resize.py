@@ -5,11 +5,11 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import shape_of
+from qmlir.codegen.way_out import Array
 from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.lowering.qint_to_tosa.elementwise import centred
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
-from qmlir.lowering.way_out import Array
 
 
 def _resize(code: TosaCode, op: ResizeOp, x: SSAValue) -> SSAValue:

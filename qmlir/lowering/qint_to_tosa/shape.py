@@ -2,8 +2,8 @@
 
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 
 

@@ -26,13 +26,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of, shape_of, tensor_type
+from qmlir.codegen.way_out import Array, BodyCode
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.tosa import elementwise, lookup, reduction, shape
-from qmlir.dialects.tosa.base import TosaOp
-from qmlir.dialects.tosa.types import ShapeType
-from qmlir.lowering.way_out import Array, BodyCode
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of, shape_of, tensor_type
+from qmlir.ir.upstream.tosa import elementwise, lookup, reduction, shape
+from qmlir.ir.upstream.tosa.base import TosaOp
+from qmlir.ir.upstream.tosa.types import ShapeType
 
 ADD, SUB, INTDIV, EQUAL, GREATER_EQUAL = (
     elementwise.NAMED[name] for name in ("add", "sub", "intdiv", "equal", "greater_equal")

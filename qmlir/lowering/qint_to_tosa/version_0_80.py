@@ -30,10 +30,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.tosa import RoundingMode
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.dialects.interfaces import element_of
-from qmlir.dialects.tosa import contraction, elementwise, shape
-from qmlir.dialects.tosa.base import TosaOp, constant_value
-from qmlir.dialects.tosa.requantize import RescaleOp
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.upstream.tosa import contraction, elementwise, shape
+from qmlir.ir.upstream.tosa.base import TosaOp, constant_value
+from qmlir.ir.upstream.tosa.requantize import RescaleOp
 
 Attributes = dict[str, Attribute]
 

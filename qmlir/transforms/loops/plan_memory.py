@@ -38,12 +38,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.dtypes import dtype_of, is_numpys_own
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, root_of
-from qmlir.dialects.predicates import is_memref
 from qmlir.dialects.qmlir import ConstantBufferOp
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import PipelineError
+from qmlir.ir.dtypes import dtype_of, is_numpys_own
+from qmlir.ir.predicates import is_memref
+from qmlir.ir.weights import WeightsAttr
 
 
 @dataclass(frozen=True)

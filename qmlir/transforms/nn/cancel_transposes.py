@@ -33,8 +33,6 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.budget import Budget
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import (
     BroadcastOp,
     ConcatOp,
@@ -52,7 +50,9 @@ from qmlir.dialects.nn.pointwise import PointwiseOp
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
-from qmlir.rewriting import replace, rewrite
+from qmlir.ir.budget import Budget
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.rewriting import replace, rewrite
 from qmlir.transforms.nn.fold_constants import DropWhatChangesNothing, EvaluateOnConstants, MergeReshapes
 from qmlir.transforms.nn.matching import derived_constant, float_constant_of, used_once
 from qmlir.transforms.nn.module_budget import budget_of

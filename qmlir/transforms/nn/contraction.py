@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, ReshapeOp
 from qmlir.dialects.nn.base import bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.transforms.nn.matching import derived_constant, float_constant_of, rounded, used_once
 
 Bounds = tuple[float | None, float | None]

@@ -17,12 +17,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn import AddOp, ConstantOp, DepthwiseConv2DOp, FullyConnectedOp, MulOp, ReshapeOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import BinaryOp
 from qmlir.dialects.windows import WindowOp
-from qmlir.rewriting import replace, rewrite
+from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.rewriting import replace, rewrite
 from qmlir.transforms.nn.contraction import contraction_behind, foldable_contraction
 from qmlir.transforms.nn.fuse_bias import FuseOffsetIntoBias
 from qmlir.transforms.nn.matching import (

@@ -14,9 +14,6 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.budget import Budget
-from qmlir.dialects.dtypes import dtype_of
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import (
     AddOp,
     BroadcastOp,
@@ -33,9 +30,12 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.reduction import ReductionOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.memory import within_memory
-from qmlir.passes import option
-from qmlir.rewriting import replace, rewrite
+from qmlir.ir.budget import Budget
+from qmlir.ir.dtypes import dtype_of
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.memory import within_memory
+from qmlir.ir.passes import option
+from qmlir.ir.rewriting import replace, rewrite
 from qmlir.transforms.nn.matching import constant_of, keeps_shape, split_constant
 from qmlir.transforms.nn.module_budget import budget_of
 

@@ -13,9 +13,9 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConcatOp, SliceOp
-from qmlir.rewriting import replace, rewrite
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.rewriting import replace, rewrite
 
 
 class NarrowConcat(RewritePattern):

@@ -15,11 +15,11 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.interfaces import Shape, shape_of
 from qmlir.dialects.nn import AddOp, ConstantOp, FullyConnectedOp, MatMulOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.windows import ints
-from qmlir.rewriting import replace, rewrite
+from qmlir.ir.interfaces import Shape, shape_of
+from qmlir.ir.rewriting import replace, rewrite
 from qmlir.transforms.nn.contraction import contraction_behind
 from qmlir.transforms.nn.matching import (
     channel_vector,

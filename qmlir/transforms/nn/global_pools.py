@@ -13,11 +13,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import AveragePool2DOp, GlobalAveragePoolOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.rewriting import replace, rewrite
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.rewriting import replace, rewrite
 
 
 class NameGlobalPool(RewritePattern):

@@ -7,12 +7,12 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.dialects.interfaces import Array, Shape, shape_of
-from qmlir.dialects.names import NAME
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.elementwise import BinaryOp
-from qmlir.rewriting import merged_names
+from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.ir.names import NAME
+from qmlir.ir.rewriting import merged_names
 
 
 def constant_of(value: SSAValue) -> ConstantOp | None:

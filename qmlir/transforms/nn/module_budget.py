@@ -6,9 +6,9 @@ from the default, the module's attribute `qmlir.fold_budget` holds it in bytes, 
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
-from qmlir.budget import BUDGET, Budget
 from qmlir.dialects.qmlir import FOLD_BUDGET
 from qmlir.errors import PipelineError
+from qmlir.ir.budget import BUDGET, Budget
 
 
 def limit(module: ModuleOp, bytes: int) -> None:

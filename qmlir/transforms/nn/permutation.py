@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from qmlir.dialects.interfaces import Shape
+from qmlir.ir.interfaces import Shape
 
 Permutation = tuple[int, ...]
 

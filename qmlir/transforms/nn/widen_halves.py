@@ -19,12 +19,12 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.names import NameAttr, names_of
 from qmlir.dialects.nn import CastOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.rewriting import replace, rewrite, set_names, take_over
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.names import NameAttr, names_of
+from qmlir.ir.rewriting import replace, rewrite, set_names, take_over
 
 
 @dataclass(frozen=True)

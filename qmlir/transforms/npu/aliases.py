@@ -13,12 +13,12 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device.stored import stored_bytes, stored_dtype
-from qmlir.dialects.interfaces import shape_of
+from qmlir.devices.stored import stored_bytes, stored_dtype
 from qmlir.dialects.nn import ConcatOp, SliceOp
 from qmlir.dialects.nn.shape import ConstantOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.ir.interfaces import shape_of
 
 
 def first_of(layer: LayerOp) -> Operation:

@@ -24,12 +24,12 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConcatOp, SliceOp
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.dialects.npu.layers import YieldOp
 from qmlir.dialects.windows import WindowOp, ints
+from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.aliases import first_of, readers
 
 ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)

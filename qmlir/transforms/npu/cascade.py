@@ -17,10 +17,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from qmlir.device.module import device_of
+from qmlir.devices.module import device_of
 from qmlir.dialects import qint
 from qmlir.dialects.npu import HostOp, LayerOp
-from qmlir.passes import option
+from qmlir.ir.passes import option
 from qmlir.transforms.npu.aliases import first_of, home_of, joins
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.layer_costs import CONTRACTIONS, LayerCosts

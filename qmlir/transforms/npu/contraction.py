@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device.stored import stored_bias, stored_weights
+from qmlir.devices.stored import stored_bias, stored_weights
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import shape_of
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
 from qmlir.transforms.npu.contraction_work import Contraction, groups_of, is_pointwise, other_operands, work_of
 from qmlir.transforms.npu.emission import Emitter, Spot, View

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device import Device
-from qmlir.device.stored import as_images, stored_bias, stored_dtype
+from qmlir.devices import Device
+from qmlir.devices.stored import as_images, stored_bias, stored_dtype
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of
 from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.work import Inside, Work
 
 Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp

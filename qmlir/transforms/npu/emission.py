@@ -14,16 +14,16 @@ import numpy.typing as npt
 from xdsl.builder import Builder
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device import Device
-from qmlir.device.copies import merged
-from qmlir.device.description import Memory, Queue
-from qmlir.device.stored import as_images, stored_bytes, stored_dtype
-from qmlir.device.values import Role
+from qmlir.devices import Device
+from qmlir.devices.copies import merged
+from qmlir.devices.description import Memory, Queue
+from qmlir.devices.stored import as_images, stored_bytes, stored_dtype
+from qmlir.devices.values import Role
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.dialects.qint.base import width_of
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
 from qmlir.transforms.npu.aliases import home_of

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from qmlir.device import Device
-from qmlir.device.description import Memory, Queue
-from qmlir.device.values import Role
+from qmlir.devices import Device
+from qmlir.devices.description import Memory, Queue
+from qmlir.devices.values import Role
 
 
 @dataclass(frozen=True)

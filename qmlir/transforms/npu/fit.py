@@ -16,12 +16,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
-from qmlir.device import Device
-from qmlir.device.module import device_of
-from qmlir.device.products import work_of
-from qmlir.device.stored import constant_bytes, stored_bytes
-from qmlir.dialects.interfaces import shape_of
+from qmlir.devices import Device
+from qmlir.devices.module import device_of
+from qmlir.devices.products import work_of
+from qmlir.devices.stored import constant_bytes, stored_bytes
 from qmlir.dialects.npu import LayerOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.aliases import home_of, root_of
 from qmlir.transforms.npu.bands import Step, can_split, hands_on, split
 from qmlir.transforms.npu.engines import Engines

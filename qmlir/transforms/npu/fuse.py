@@ -14,12 +14,12 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
-from qmlir.device import Device
+from qmlir.devices import Device
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import LayerOp, YieldOp
 from qmlir.dialects.qint.contraction import ContractionOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.tile import device_of
 
 ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)

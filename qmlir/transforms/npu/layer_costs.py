@@ -6,14 +6,14 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device import Device
-from qmlir.device.description import Memory
-from qmlir.device.stored import stored_bytes, stored_weights
-from qmlir.device.values import Role
+from qmlir.devices import Device
+from qmlir.devices.description import Memory
+from qmlir.devices.stored import stored_bytes, stored_weights
+from qmlir.devices.values import Role
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.dialects.npu import LayerOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.aliases import first_of, home_of, joins, renames, root_of
 from qmlir.transforms.npu.contraction_work import groups_of, is_pointwise, other_operands, work_of
 from qmlir.transforms.npu.engines import Engines

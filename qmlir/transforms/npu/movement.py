@@ -5,12 +5,12 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device.copies import Copy, copies
-from qmlir.dialects.interfaces import shape_of
+from qmlir.devices.copies import Copy, copies
 from qmlir.dialects.nn.shape import ConstantOp, PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of
 from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.isa.commands import Fill, Pool, Pooling
 from qmlir.transforms.npu.emission import Emitter, Spot, View
 from qmlir.transforms.npu.vector import pieces

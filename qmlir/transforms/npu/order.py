@@ -19,11 +19,11 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from qmlir.device import Device
-from qmlir.device.blocks import Block, Fault, Footprint
-from qmlir.device.footprints import footprint
-from qmlir.device.hazards import Counts, Hazards, Touched
-from qmlir.device.module import Step, device_of, function_of, steps_of
+from qmlir.devices import Device
+from qmlir.devices.blocks import Block, Fault, Footprint
+from qmlir.devices.footprints import footprint
+from qmlir.devices.hazards import Counts, Hazards, Touched
+from qmlir.devices.module import Step, device_of, function_of, steps_of
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
 from qmlir.dialects.npu.commands import waits_attribute
 from qmlir.dialects.npu.placed import Numbers

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.device import Device
-from qmlir.device.footprints import weight_tile
+from qmlir.devices import Device
+from qmlir.devices.footprints import weight_tile
 
 Array = npt.NDArray[Any]
 

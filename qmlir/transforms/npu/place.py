@@ -20,10 +20,10 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from qmlir.device import Device
-from qmlir.device.description import Memory
-from qmlir.device.module import FILLED, Filled, buffers_of, device_of, function_of, steps_of
-from qmlir.device.values import Role
+from qmlir.devices import Device
+from qmlir.devices.description import Memory
+from qmlir.devices.module import FILLED, Filled, buffers_of, device_of, function_of, steps_of
+from qmlir.devices.values import Role
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.errors import PipelineError
 from qmlir.isa.commands import Arithmetic, Mark, Post, SetContext

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from qmlir.device import Device
-from qmlir.device.description import Memory
-from qmlir.device.values import Role
+from qmlir.devices import Device
+from qmlir.devices.description import Memory
+from qmlir.devices.values import Role
 
 SHARES: Mapping[Role, int] = {"ifm": 8, "ofm": 4, "weights": 4, "acc": 7, "bias": 1, "scales": 1, "lut": 1}
 """Role → its share of a memory, relative to the other roles in it."""

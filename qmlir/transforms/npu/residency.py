@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
-from qmlir.device.stored import stored_bytes
+from qmlir.devices.stored import stored_bytes
 from qmlir.dialects.npu import LayerOp
 from qmlir.transforms.npu.aliases import joins, readers
 from qmlir.transforms.npu.bands import Step

@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import combinations
 from math import inf, prod
 
-from qmlir.device.stored import stored_dtype
-from qmlir.dialects.interfaces import shape_of
+from qmlir.devices.stored import stored_dtype
 from qmlir.dialects.npu import LayerOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.bands import Bands, can_split, hands_on, rows_of, split
 from qmlir.transforms.npu.residency import Stays, Tensor
 from qmlir.transforms.npu.tile_costs import Price, in_a_row

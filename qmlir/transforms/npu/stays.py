@@ -14,7 +14,7 @@ from typing import cast, get_args
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute
 
-from qmlir.device.values import Role
+from qmlir.devices.values import Role
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import LoweringError
 from qmlir.transforms.npu.regions import Region, Rest

@@ -15,18 +15,18 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from qmlir.device import Device
-from qmlir.device.module import LAYERS, device_of
-from qmlir.device.products import work_of
-from qmlir.device.stored import constant_bytes, stored_bytes, stored_dtype
+from qmlir.devices import Device
+from qmlir.devices.module import LAYERS, device_of
+from qmlir.devices.products import work_of
+from qmlir.devices.stored import constant_bytes, stored_bytes, stored_dtype
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.shape import ConstantOp, MovementOp
 from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.signature import signature_of
 from qmlir.isa.commands import End
-from qmlir.signature import signature_of
 from qmlir.transforms.npu.aliases import begins_at, joins
 from qmlir.transforms.npu.emission import Emitter, Spot
 from qmlir.transforms.npu.movement import copy_tensor, tile_movement

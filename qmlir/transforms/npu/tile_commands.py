@@ -5,11 +5,11 @@ from functools import cache
 from math import prod
 from typing import Any
 
-from qmlir.device import Device
-from qmlir.device.blocks import Footprint
-from qmlir.device.description import Memory, Queue
-from qmlir.device.footprints import footprint
-from qmlir.device.values import Role
+from qmlir.devices import Device
+from qmlir.devices.blocks import Footprint
+from qmlir.devices.description import Memory, Queue
+from qmlir.devices.footprints import footprint
+from qmlir.devices.values import Role
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,

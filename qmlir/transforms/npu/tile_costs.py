@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.device import Device
-from qmlir.device.costs import demand
-from qmlir.device.description import Queue
+from qmlir.devices import Device
+from qmlir.devices.costs import demand
+from qmlir.devices.description import Queue
 from qmlir.isa.encoding import Command
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.tile_commands import Shape, TileCommands, cut
@@ -56,7 +56,7 @@ def in_a_row(prices: Sequence[Price]) -> float:
 
 
 class Costs:
-    """Predicts the cycles of tilings from their commands, each of which device/costs.py prices."""
+    """Predicts the cycles of tilings from their commands, each of which devices/costs.py prices."""
 
     def __init__(self, work: Work, device: Device, engines: Engines):
         self.work, self.device, self.engines = work, device, engines

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from qmlir.device import Device
-from qmlir.device.description import Memory
-from qmlir.device.values import Role
+from qmlir.devices import Device
+from qmlir.devices.description import Memory
+from qmlir.devices.values import Role
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.packing import packed_size
 from qmlir.transforms.npu.regions import regions

@@ -2,7 +2,7 @@
 
 A tile is a number of rows and columns of the result by a number of output channels; its sums take the input channels
 slice by slice. Tiles run in two nested loops, over positions and over output channels, with either loop outside. Every
-combination that fits is priced by the cycles of the commands that it leads to (device/costs.py); commands of different
+combination that fits is priced by the cycles of the commands that it leads to (devices/costs.py); commands of different
 queues overlap. The price is that of one image, which begins with nothing loaded.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice, product
 
-from qmlir.device import Device
-from qmlir.device.values import Role
+from qmlir.devices import Device
+from qmlir.devices.values import Role
 from qmlir.transforms.npu.engines import Engines
 from qmlir.transforms.npu.tile_commands import Shape
 from qmlir.transforms.npu.tile_costs import Costs, Price

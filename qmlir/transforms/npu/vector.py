@@ -6,7 +6,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.device.description import Queue
+from qmlir.devices.description import Queue
 from qmlir.dialects import qint
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.base import width_of

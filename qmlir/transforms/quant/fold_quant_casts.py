@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
-from qmlir.rewriting import replace, rewrite
+from qmlir.ir.rewriting import replace, rewrite
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.elements import element_type, with_element
 from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.elements import element_type, with_element
 
 
 @dataclass(frozen=True)

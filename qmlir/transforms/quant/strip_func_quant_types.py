@@ -13,9 +13,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.elements import element_type, stored_type
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import PipelineError
+from qmlir.ir.elements import element_type, stored_type
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.quant.calibration import choose_quantization
-from qmlir.recipe import Recipe
+from qmlir.numerics.calibration import choose_quantization
+from qmlir.policies.recipe import Recipe
 from qmlir.transforms.quantize.channel_pairs import (
     ChannelPair,
     ContractionSum,

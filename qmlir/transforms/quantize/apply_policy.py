@@ -22,22 +22,22 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.rules import FixedScale
-from qmlir.dialects.quant.schemas import (
+from qmlir.errors import OptionError, QmlirWarning
+from qmlir.ir.passes import option
+from qmlir.ir.rewriting import node_name
+from qmlir.ir.target import Target
+from qmlir.numerics.schemas import (
     STORAGE_RANGES,
     QuantizationError,
     exponent_of,
     is_symmetric,
     quantization_of_range,
 )
-from qmlir.errors import OptionError, QmlirWarning
-from qmlir.ledger import decisions
-from qmlir.legality import target_of
-from qmlir.passes import option
-from qmlir.policy import Policy, PolicyError, Rule, rule_of
-from qmlir.quantized_values import computed_storage, data_values
-from qmlir.recipe import POLICY, Recipe, Settings, policy_attribute, recipe_of, settings_of
-from qmlir.rewriting import node_name
-from qmlir.target import Target
+from qmlir.policies.ledger import decisions
+from qmlir.policies.legality import target_of
+from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.policies.quantized_values import computed_storage, data_values
+from qmlir.policies.recipe import POLICY, Recipe, Settings, policy_attribute, recipe_of, settings_of
 from qmlir.transforms.quantize.named_network import NamedNetwork
 from qmlir.transforms.quantize.scale_group import storage_type
 

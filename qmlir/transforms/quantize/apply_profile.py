@@ -10,8 +10,8 @@ from xdsl.passes import ModulePass
 from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
 from qmlir.dialects.nn import SliceOp
 from qmlir.errors import OptionError, ProfileError
-from qmlir.passes import option
-from qmlir.profiles import Profile, TensorProfile
+from qmlir.ir.passes import option
+from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.insert_observers import insert_observers, observed_keys, observers
 from qmlir.transforms.quantize.match_profile import LoadReport, Match, match_profile, profiled_keys, report_of

@@ -22,7 +22,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import (
     AddOp,
     AveragePool2DOp,
@@ -40,8 +39,9 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.profiles import TensorProfile, require_finite
-from qmlir.recipe import POLICY
+from qmlir.ir.interfaces import shape_of
+from qmlir.policies.recipe import POLICY
+from qmlir.profiles.profile import TensorProfile, require_finite
 from qmlir.transforms.quantize.side_by_side import linear_part
 
 Array = npt.NDArray[Any]

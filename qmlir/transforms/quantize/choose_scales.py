@@ -22,9 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.bias import bias_numbers
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -33,7 +31,13 @@ from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.qmlir import DECISION, WIDENED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
-from qmlir.dialects.quant.schemas import (
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.scales import PowerOfTwoAttr, promises_powers_of_two
+from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
+from qmlir.ir.passes import option
+from qmlir.ir.promises import SCALES
+from qmlir.ir.target import Target
+from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
     Calibration,
@@ -47,15 +51,11 @@ from qmlir.dialects.quant.schemas import (
     weight_bits,
     weight_range,
 )
-from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.scales import PowerOfTwoAttr, promises_powers_of_two
-from qmlir.ledger import decide, decision_of
-from qmlir.legality import LEAST_FACTOR, target_of
-from qmlir.passes import option
-from qmlir.promises import SCALES
-from qmlir.quantized_values import data_operands, data_values, is_weight
-from qmlir.recipe import BiasPrecision, Recipe
-from qmlir.target import Target
+from qmlir.policies.bias import bias_numbers
+from qmlir.policies.ledger import decide, decision_of
+from qmlir.policies.legality import LEAST_FACTOR, target_of
+from qmlir.policies.quantized_values import data_operands, data_values, is_weight
+from qmlir.policies.recipe import BiasPrecision, Recipe
 from qmlir.transforms.quantize.domains import clamp_to_domain
 from qmlir.transforms.quantize.reasons import EMPTY, Reason, called, no_range
 from qmlir.transforms.quantize.recipes import Recipes

@@ -28,10 +28,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.pointwise import UnaryOp
-from qmlir.rewriting import replace
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.rewriting import replace
 from qmlir.transforms.nn.matching import float_constant_of, keeps_shape, split_constant, used_once
 
 COMMUTES = (nn.AddOp, nn.MulOp, nn.MinimumOp)

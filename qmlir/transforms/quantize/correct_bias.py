@@ -32,9 +32,9 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.marks import POWER
 from qmlir.dialects.nn import ConstantOp
-from qmlir.passes import option
+from qmlir.ir.marks import POWER
+from qmlir.ir.passes import option
 from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of, samples_given
 
 Array = npt.NDArray[Any]

@@ -14,8 +14,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.nn import ClampOp
 from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.ledger import decide, decision_of
-from qmlir.quantized_values import domain_bounds, uniform
+from qmlir.policies.ledger import decide, decision_of
+from qmlir.policies.quantized_values import domain_bounds, uniform
 from qmlir.transforms.nn.fuse_activation import activation_bounds, bound_properties
 from qmlir.transforms.quantize.on_floats import is_on_floats
 

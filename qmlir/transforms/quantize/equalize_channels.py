@@ -28,7 +28,7 @@ import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.quant.schemas import weight_bits
+from qmlir.numerics.schemas import weight_bits
 from qmlir.transforms.quantize.channel_pairs import ChannelPair, channel_pairs, evaluations, observe_anew
 from qmlir.transforms.quantize.headroom import leaves_room
 from qmlir.transforms.quantize.recipes import Recipes

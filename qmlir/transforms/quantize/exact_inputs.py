@@ -15,9 +15,9 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.quant.rules import keeps_scale
-from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision
-from qmlir.quantized_values import data_operands
-from qmlir.recipe import POLICY, policy_attribute, recipe_of
+from qmlir.numerics.schemas import STORAGE_RANGES, Precision
+from qmlir.policies.quantized_values import data_operands
+from qmlir.policies.recipe import POLICY, policy_attribute, recipe_of
 from qmlir.transforms.quantize.inputs import float_input
 from qmlir.transforms.quantize.recipes import Recipes
 

@@ -17,13 +17,13 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, i8
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.interfaces import element_of, shape_of
 from qmlir.dialects.nn import AveragePool2DOp, ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ledger import decisions
-from qmlir.rewriting import replace, rewrite
-from qmlir.runtimes import follows_litert, runtime_of
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.rewriting import replace, rewrite
+from qmlir.policies.ledger import decisions
+from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.cancel_casts import CancelCastsPass

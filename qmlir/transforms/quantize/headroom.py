@@ -27,8 +27,8 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation
 from qmlir.dialects.nn.base import Clamped
-from qmlir.dialects.quant.histograms import Histogram
-from qmlir.recipe import Recipe
+from qmlir.numerics.histograms import Histogram
+from qmlir.policies.recipe import Recipe
 from qmlir.transforms.quantize.inputs import argument_of
 
 FURTHER = 0.3

@@ -15,12 +15,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import TensorOp, shape_of
 from qmlir.dialects.nn import ConstantOp, SliceOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.errors import ProfileError
-from qmlir.rewriting import node_name, tensor_name
+from qmlir.ir.interfaces import TensorOp, shape_of
+from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.transforms.quantize.inputs import argument_of
 from qmlir.transforms.quantize.separate_slices import sliced_function
 

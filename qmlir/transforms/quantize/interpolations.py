@@ -17,12 +17,12 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.interfaces import Array, shape_of
 from qmlir.dialects.nn import AddOp, GatherOp, MulOp, ResizeOp, SliceOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.indexing import places
-from qmlir.dialects.weights import WeightsAttr
-from qmlir.rewriting import replace
+from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.rewriting import replace
+from qmlir.ir.weights import WeightsAttr
 from qmlir.transforms.nn.matching import constant_of, float_constant_of, used_once
 
 

@@ -11,11 +11,11 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import shape_of
-from qmlir.glow_profiles import glow_name
-from qmlir.near_misses import near_misses
-from qmlir.profiles import Profile, TensorProfile
-from qmlir.rewriting import names_of_value
+from qmlir.errors.near_misses import near_misses
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.rewriting import names_of_value
+from qmlir.profiles.glow import glow_name
+from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.insert_observers import observed_keys, observers
 

@@ -22,17 +22,17 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import element_of, shape_of
-from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn import MaxPool2DOp, PadOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.quantized_values import data_operands
-from qmlir.rewriting import replace, rewrite
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.marks import ON_FLOATS
+from qmlir.ir.rewriting import replace, rewrite
+from qmlir.numerics import fixed_point
+from qmlir.policies.quantized_values import data_operands
 from qmlir.transforms.quantize.on_floats import is_on_floats
 
 
@@ -78,14 +78,14 @@ def holds_padding(op: Operation, element: UniformType) -> bool:
         return True
     real = np.array(op.value.value.data)
     scales, points = np.array(element.scales), np.array(element.zero_points)
-    stored = numerics.quantize(real, scales, points, element.storage_min, element.storage_max, np.int64)
-    return bool((numerics.dequantize(stored, scales, points) == real).all())
+    stored = fixed_point.quantize(real, scales, points, element.storage_min, element.storage_max, np.int64)
+    return bool((fixed_point.dequantize(stored, scales, points) == real).all())
 
 
 def _as_cast(value: FloatAttr[AnyFloat], cast: QuantizeCastOp, element: UniformType) -> FloatAttr[AnyFloat]:
     """A pad's value as a cast rounds it; the cast may divide in float32 and has an integer for NaN."""
     (stored,) = cast.evaluate(np.array(value.value.data, np.float32))
-    real = numerics.dequantize(stored.astype(np.int64), element.scale, element.zero_point)
+    real = fixed_point.dequantize(stored.astype(np.int64), element.scale, element.zero_point)
     return FloatAttr(float(real), value.type)
 
 

@@ -10,14 +10,14 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.names import names_of
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import OpaqueOp
-from qmlir.ledger import deciding_operations
-from qmlir.near_misses import near_misses
-from qmlir.policy import PolicyError, Rule
-from qmlir.recipe import POLICY
-from qmlir.rewriting import names_of_value, node_name, tensor_name
+from qmlir.errors.near_misses import near_misses
+from qmlir.ir.names import names_of
+from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
+from qmlir.policies.ledger import deciding_operations
+from qmlir.policies.policy import PolicyError, Rule
+from qmlir.policies.recipe import POLICY
 from qmlir.transforms.quantize.inputs import float_input
 
 

@@ -17,13 +17,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn.pointwise import UnaryOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.quantized_values import chooses_integers, data_operands, uniform
-from qmlir.runtimes import follows_litert, runtime_of
+from qmlir.ir.marks import ON_FLOATS
+from qmlir.policies.quantized_values import chooses_integers, data_operands, uniform
+from qmlir.policies.runtimes import follows_litert, runtime_of
 
 TABLED_BITS = 16
 """The largest width, in bits, of stored data for which a lookup table is built."""

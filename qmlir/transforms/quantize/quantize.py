@@ -10,15 +10,15 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.quant.ops import QuantizeCastOp
-from qmlir.dialects.quant.schemas import Calibration, Precision, Schema, WeightPrecision
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import OptionError, PipelineError
-from qmlir.ledger import deciding_operations, decision_of, decisions
-from qmlir.legality import target_of
-from qmlir.passes import option
-from qmlir.policy import Policy, conflicts
-from qmlir.recipe import POLICY, BiasPrecision, Recipe, Rounding
-from qmlir.rewriting import node_name
+from qmlir.ir.passes import option
+from qmlir.ir.rewriting import node_name
+from qmlir.numerics.schemas import Calibration, Precision, Schema, WeightPrecision
+from qmlir.policies.ledger import deciding_operations, decision_of, decisions
+from qmlir.policies.legality import target_of
+from qmlir.policies.policy import Policy, conflicts
+from qmlir.policies.recipe import POLICY, BiasPrecision, Recipe, Rounding
 from qmlir.transforms.quantize.align_scales import align_scales
 from qmlir.transforms.quantize.apply_policy import apply_policy, policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass

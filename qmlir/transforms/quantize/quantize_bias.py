@@ -22,22 +22,22 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.bias import bias_constant, bias_in_steps, real_bias
-from qmlir.dialects.interfaces import Array, tensor_type
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import WIDENED
-from qmlir.dialects.quant import glow, numerics
 from qmlir.dialects.quant.rules import AccumulatorScale
-from qmlir.dialects.quant.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ledger import decide, decision_of
-from qmlir.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of
-from qmlir.passes import option
-from qmlir.quantized_values import uniform
-from qmlir.recipe import BiasPrecision, Recipe, recipe_of
-from qmlir.target import Target
+from qmlir.ir.interfaces import Array, tensor_type
+from qmlir.ir.passes import option
+from qmlir.ir.target import Target
+from qmlir.numerics import fixed_point, glow
+from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
+from qmlir.policies.bias import bias_constant, bias_in_steps, real_bias
+from qmlir.policies.ledger import decide, decision_of
+from qmlir.policies.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.recipe import BiasPrecision, Recipe, recipe_of
 
 
 @dataclass(frozen=True)
@@ -175,5 +175,5 @@ def _symmetric(real: Array, schema: Schema, precision: StoredPrecision, steps: A
         scales = steps * power_of_two_above(float((np.maximum(parts / limit, steps) / steps).max()))
     elif schema == "symmetric_with_power2_scale":
         scales = np.array([power_of_two_above(scale) for scale in scales.tolist()])
-    integers = numerics.quantize(real, scales, 0, -limit, limit, np.int64)
+    integers = fixed_point.quantize(real, scales, 0, -limit, limit, np.int64)
     return glow.StoredBias(integers, scales.tolist(), [0] * len(scales))

@@ -17,9 +17,6 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.elements import element_type
-from qmlir.dialects.interfaces import TensorOp, element_of, shape_of, tensor_type
-from qmlir.dialects.marks import ON_FLOATS
 from qmlir.dialects.nn import ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -28,20 +25,23 @@ from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import WeightsAttr
-from qmlir.ledger import decide, deciding_operations, decision_of
-from qmlir.legality import NoIntegerForm, lost_sums, require_integer_form, target_of
-from qmlir.quantized_values import computed_storage, data_operands, data_values, storage_name, uniform
-from qmlir.rewriting import replace
-from qmlir.runtime_kernels import (
+from qmlir.ir.elements import element_type
+from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
+from qmlir.ir.marks import ON_FLOATS
+from qmlir.ir.rewriting import replace
+from qmlir.ir.target import Target
+from qmlir.ir.weights import WeightsAttr
+from qmlir.policies.ledger import decide, deciding_operations, decision_of
+from qmlir.policies.legality import NoIntegerForm, lost_sums, require_integer_form, target_of
+from qmlir.policies.quantized_values import computed_storage, data_operands, data_values, storage_name, uniform
+from qmlir.policies.runtime_kernels import (
     compared_storage,
     depending_on_library,
     followed_runtime,
     rounded_as_default,
     stores_signed,
 )
-from qmlir.runtimes import runtime_of
-from qmlir.target import Target
+from qmlir.policies.runtimes import runtime_of
 from qmlir.transforms.quantize.domains import argument_of, domain_clamp
 from qmlir.transforms.quantize.move_casts import holds_padding
 from qmlir.transforms.quantize.on_floats import computes_on_floats, follows, has_table, moves_numbers

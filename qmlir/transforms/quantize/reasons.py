@@ -9,8 +9,8 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.recipe import Recipe, recipe_of
-from qmlir.rewriting import tensor_name
+from qmlir.ir.rewriting import tensor_name
+from qmlir.policies.recipe import Recipe, recipe_of
 
 Reason = tuple[str, str]
 """A reason code of the ledger, which records decisions, and a sentence in which `it` is the operation."""

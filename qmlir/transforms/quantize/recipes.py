@@ -29,19 +29,19 @@ from dataclasses import replace
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from qmlir.bias import bias_constant
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.marks import POWER
 from qmlir.dialects.nn import ConstantOp, DivOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
-from qmlir.dialects.quant.schemas import is_symmetric, weight_bits
-from qmlir.quantized_values import computed_storage, data_operands, data_values, is_weight
-from qmlir.recipe import POLICY, Format, Recipe, recipe_of, settings_of
-from qmlir.target import Target
+from qmlir.ir.marks import POWER
+from qmlir.ir.target import Target
+from qmlir.numerics.schemas import is_symmetric, weight_bits
+from qmlir.policies.bias import bias_constant
+from qmlir.policies.quantized_values import computed_storage, data_operands, data_values, is_weight
+from qmlir.policies.recipe import POLICY, Format, Recipe, recipe_of, settings_of
 from qmlir.transforms.quantize.inputs import argument_of
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_BIAS,

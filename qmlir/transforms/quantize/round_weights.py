@@ -37,13 +37,13 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.interfaces import tensor_type
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.dialects.weights import WeightsAttr
-from qmlir.passes import option
-from qmlir.recipe import Recipe, recipe_of
+from qmlir.ir.interfaces import tensor_type
+from qmlir.ir.passes import option
+from qmlir.ir.weights import WeightsAttr
+from qmlir.policies.recipe import Recipe, recipe_of
 from qmlir.transforms.quantize.covariance import Moments, mean_of
 from qmlir.transforms.quantize.lattice import cost, near_integers
 from qmlir.transforms.quantize.side_by_side import UNROUNDED, Layer, SideBySide, network_of, samples_given

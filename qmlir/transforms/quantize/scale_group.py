@@ -8,9 +8,9 @@ from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects.calib import Observation
 from qmlir.dialects.quant.rules import FixedScale
-from qmlir.dialects.quant.schemas import Precision, QuantizationError, Schema, is_centred
 from qmlir.dialects.quant.types import UniformType
-from qmlir.recipe import Recipe
+from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_centred
+from qmlir.policies.recipe import Recipe
 
 Bounds = tuple[float, float]
 

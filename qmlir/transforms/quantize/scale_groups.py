@@ -37,14 +37,15 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import Observation, ObserveOp
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.nn import ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.quant.calibration import calibrated_range, choose_quantization
-from qmlir.dialects.quant.histograms import Histogram
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
-from qmlir.dialects.quant.schemas import (
+from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import element_of
+from qmlir.numerics.calibration import calibrated_range, choose_quantization
+from qmlir.numerics.histograms import Histogram
+from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
     QuantizationError,
@@ -53,9 +54,8 @@ from qmlir.dialects.quant.schemas import (
     quantization_of_range,
     weight_range,
 )
-from qmlir.dialects.quant.types import UniformType
-from qmlir.quantized_values import data_operands, data_values, is_weight
-from qmlir.recipe import Format, Recipe
+from qmlir.policies.quantized_values import data_operands, data_values, is_weight
+from qmlir.policies.recipe import Format, Recipe
 from qmlir.transforms.quantize.headroom import expected
 from qmlir.transforms.quantize.reasons import called
 from qmlir.transforms.quantize.scale_group import (

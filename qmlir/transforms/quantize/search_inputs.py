@@ -20,8 +20,8 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ReshapeOp, TransposeOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.quant.schemas import STORAGE_RANGES, Precision, power_of_two_above
-from qmlir.recipe import POLICY, policy_attribute
+from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
+from qmlir.policies.recipe import POLICY, policy_attribute
 from qmlir.transforms.quantize.channel_pairs import evaluations
 from qmlir.transforms.quantize.inputs import float_input
 from qmlir.transforms.quantize.recipes import Recipes

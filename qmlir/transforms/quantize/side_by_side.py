@@ -21,14 +21,14 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
-from qmlir.profiles import require_finite
-from qmlir.signature import Signature, signature_of
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.signature import Signature, signature_of
+from qmlir.ir.weights import WeightsAttr
+from qmlir.profiles.profile import require_finite
 from qmlir.transforms.quantize.one_thread import on_one_thread
 
 Array = npt.NDArray[Any]

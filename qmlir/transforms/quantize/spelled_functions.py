@@ -19,7 +19,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound, is_float
 from qmlir.dialects.nn.elementwise import BinaryOp
-from qmlir.rewriting import replace
+from qmlir.ir.rewriting import replace
 from qmlir.transforms.nn.matching import float_constant_of, keeps_shape, split_constant, used_once
 
 

@@ -13,12 +13,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.interfaces import TensorOp, shape_of
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.rewriting import tensor_name
+from qmlir.ir.interfaces import TensorOp, shape_of
+from qmlir.ir.rewriting import tensor_name
 
 Tapped = tuple[ModuleOp, list[str]]
 """A module of one function, and the names of the tensors that are its last results."""

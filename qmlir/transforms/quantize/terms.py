@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.ir.interfaces import shape_of
 
 Array = npt.NDArray[Any]
 

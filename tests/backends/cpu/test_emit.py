@@ -7,9 +7,9 @@ from xdsl.parser import Parser
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.literals import constant_text, symbol
-from qmlir.context import make_context
-from qmlir.dialects.llvm import LLVM, AddOp
 from qmlir.errors import LoweringError
+from qmlir.ir.context import make_context
+from qmlir.ir.upstream.llvm import LLVM, AddOp
 
 
 def text_of(source: str) -> str:

@@ -12,7 +12,7 @@ from qmlir.backends.cpu import build
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine, host_cpu, host_features
 from qmlir.errors import InputError, PipelineError, QmlirError
-from qmlir.signature import Signature, TensorSpec
+from qmlir.ir.signature import Signature, TensorSpec
 
 F32 = np.dtype(np.float32)
 I8 = np.dtype(np.int8)

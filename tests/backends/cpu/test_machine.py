@@ -5,8 +5,8 @@ import pytest
 
 import qmlir
 from qmlir.backends.cpu.machine import Machine, optimize
-from qmlir.context import make_context
-from qmlir.source import parse_text
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
 
 
 @pytest.mark.parametrize("channels", [3, 5, 6, 7, 9])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmlir.backends.cpu.tally import tally
-from qmlir.profiles import TensorProfile, grid, tally_in_blocks
+from qmlir.profiles.profile import TensorProfile, grid, tally_in_blocks
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

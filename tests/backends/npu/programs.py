@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from qmlir.backends.npu.assembly import assemble
 from qmlir.backends.npu.stream import Port, Program, Segment, flat
-from qmlir.device import Device, load_device
+from qmlir.devices import Device, load_device
 from qmlir.isa.encoding import Place
 
 Array = npt.NDArray[Any]

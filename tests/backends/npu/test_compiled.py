@@ -12,12 +12,12 @@ import qmlir
 from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import Simulated
-from qmlir.context import make_context
-from qmlir.device import shipped_devices
-from qmlir.device.blocks import Fault
-from qmlir.device.timeline import HOST
+from qmlir.devices import shipped_devices
+from qmlir.devices.blocks import Fault
+from qmlir.devices.timeline import HOST
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
 from qmlir.isa.encoding import Wait
-from qmlir.source import parse_text
 from tests.backends.npu.accounts import mistakes
 from tests.backends.npu.damage import outcomes
 

@@ -11,10 +11,10 @@ from qmlir.backends.npu.interleave import Adversary, Fifos, Links, Rules
 from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.serial import serial
 from qmlir.backends.npu.stream import Program
-from qmlir.device import Device, shipped_devices
-from qmlir.device.blocks import Fault
-from qmlir.device.descriptors import Descriptor, descriptors
-from qmlir.device.tokens import Tokens, tokens
+from qmlir.devices import Device, shipped_devices
+from qmlir.devices.blocks import Fault
+from qmlir.devices.descriptors import Descriptor, descriptors
+from qmlir.devices.tokens import Tokens, tokens
 from tests.backends.npu.test_compiled import compiled, weakened
 
 DRAWN = 20

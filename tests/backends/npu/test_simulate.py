@@ -11,10 +11,10 @@ from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.serial import serial
 from qmlir.backends.npu.simulate import Function, Simulator
 from qmlir.backends.npu.stream import Port, Program, Routine, Segment, flat
-from qmlir.device import load_device
-from qmlir.device.blocks import Fault
-from qmlir.device.costs import busy_cycles
-from qmlir.device.footprints import footprints
+from qmlir.devices import load_device
+from qmlir.devices.blocks import Fault
+from qmlir.devices.costs import busy_cycles
+from qmlir.devices.footprints import footprints
 from qmlir.isa.commands import Move
 from qmlir.isa.encoding import Place, StreamError, Wait
 from tests.backends.npu.programs import DEVICE, DRAM, OUTPUT, TABLE, WEIGHTS, Layer, image, tiled

@@ -16,7 +16,7 @@ import qmlir
 from qmlir.backends.tflite import EXPORTS
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.signature import signature_of
+from qmlir.ir.signature import signature_of
 from tests.backends.side_by_side import main, on_floats, one_each, run, side_by_side
 from tests.backends.tflite.test_samples import MISSING, refusal
 from tests.fuzz.checks import learnt

@@ -11,18 +11,18 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import IMPORTED, Pipeline, main_function, to_integers
-from qmlir.context import make_context
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.pointwise import FunctionOp
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.quant.schemas import Schema
 from qmlir.errors import LoweringError, QmlirError
 from qmlir.frontends.tflite import load_tflite
-from qmlir.runtimes import follow
-from qmlir.source import parse_text
+from qmlir.ir.context import make_context
+from qmlir.ir.interfaces import TensorOp
+from qmlir.ir.source import parse_text
+from qmlir.numerics.schemas import Schema
+from qmlir.policies.runtimes import follow
 from tests.backends.quantized_text import I8, I16, U8, network, numbers, unary
 from tests.backends.tflite.runtime import Array, LiteRT, kinds, parameters
 from tests.backends.tflite.test_samples import BY_DEFAULT, MISSING, refusal

@@ -13,7 +13,7 @@ from qmlir.compiler import main_function
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import LoweringError
-from qmlir.runtimes import follow
+from qmlir.policies.runtimes import follow
 from tests.backends.tflite.runtime import LiteRT, kinds
 from tests.graphs import SCHEMAS, Graph, drawn, graphs, quantized
 

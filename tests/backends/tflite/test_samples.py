@@ -11,7 +11,7 @@ from qmlir.backends.tflite import EXPORTS
 from qmlir.compiler import main_function
 from qmlir.dialects import nn
 from qmlir.errors import LoweringError
-from tests.backends.onnx_qdq.runtime import of_sample
+from tests.backends.onnx.runtime import of_sample
 from tests.backends.tflite.runtime import LiteRT
 from tests.ops.samples import SAMPLES, Sample
 

@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType, f32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.elementary.exponential import exp
-from qmlir.dialects.elementary.lanes import Lanes
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.windows import ints
+from qmlir.numerics.elementary.exponential import exp
+from qmlir.numerics.elementary.lanes import Lanes
 
 Array = npt.NDArray[np.float32]
 f = np.float32

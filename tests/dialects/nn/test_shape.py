@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, Signednes
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.interfaces import TensorOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
+from qmlir.ir.interfaces import TensorOp
 
 Array = npt.NDArray[Any]
 

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects import qint
 from qmlir.dialects.qint.base import int32, int32s, largest_difference
-from qmlir.dialects.quant.numerics import NumericsError
+from qmlir.numerics.fixed_point import NumericsError
 
 
 def value(bits: int, *shape: int) -> SSAValue:

@@ -40,7 +40,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.storage import default_range
 from qmlir.dialects.quant.types import PER_TENSOR, packed_scales, packed_zero_points, quantized_element
 from qmlir.errors import QmlirError
-from qmlir.signature import signature_of
+from qmlir.ir.signature import signature_of
 
 u8 = IntegerType(8, Signedness.UNSIGNED)
 

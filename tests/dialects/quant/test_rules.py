@@ -14,8 +14,8 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, FreeScale, SameScale, ScaleRule
-from qmlir.dialects.quant.schemas import Precision, QuantizationError, Schema
 from qmlir.dialects.quant.types import UniformType
+from qmlir.numerics.schemas import Precision, QuantizationError, Schema
 
 
 @irdl_op_definition

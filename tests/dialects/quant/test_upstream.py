@@ -18,10 +18,10 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir.cli.expectations import expectations
 from qmlir.cli.flags import argument_parser
 from qmlir.cli.pass_list import pass_list
-from qmlir.context import make_context
-from qmlir.source import SourceError, parse_text
-from qmlir.storage import TextForm, self_contained_text
-from qmlir.verify import verification_errors
+from qmlir.ir.context import make_context
+from qmlir.ir.source import SourceError, parse_text
+from qmlir.ir.storage import TextForm, self_contained_text
+from qmlir.ir.verify import verification_errors
 from tests.test_filecheck import run
 
 FILES = [

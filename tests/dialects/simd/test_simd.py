@@ -5,8 +5,8 @@ import pytest
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.context import make_context
 from qmlir.dialects.simd import DotI16PairsOp, MulShiftRoundOp
+from qmlir.ir.context import make_context
 
 
 @pytest.mark.parametrize(

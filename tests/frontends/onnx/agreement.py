@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.backends.reference import evaluate
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
+from qmlir.ir.interfaces import Array
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 

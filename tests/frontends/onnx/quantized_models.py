@@ -14,7 +14,7 @@ import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import refuse_opaque
-from qmlir.runtimes import follow
+from qmlir.policies.runtimes import follow
 
 Array = npt.NDArray[Any]
 

@@ -6,7 +6,7 @@ import pytest
 from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
-from qmlir.rewriting import names_of_value
+from qmlir.ir.rewriting import names_of_value
 from tests.frontends.onnx.agreement import agree, floats, kinds, main_of, model, node, ops_of, reason
 
 

@@ -11,7 +11,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import control, load_onnx, walk
 from qmlir.frontends.opaque import opaque_report
-from qmlir.rewriting import tensor_name
+from qmlir.ir.rewriting import tensor_name
 from tests.frontends.onnx.agreement import FLOAT, INT64, floats, kinds, load, main_of, node, onnxruntime_run, ops_of
 
 BOOL = TensorProto.BOOL

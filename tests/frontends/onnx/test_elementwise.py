@@ -5,8 +5,8 @@ import pytest
 from onnx import TensorProto
 
 from qmlir.backends.reference import evaluate
-from qmlir.dialects.names import names_of
 from qmlir.frontends.onnx import load_onnx
+from qmlir.ir.names import names_of
 from tests.frontends.onnx.agreement import agree, floats, kinds, main_of, model, node, ops_of, reason
 
 

@@ -15,13 +15,13 @@ from onnx import TensorProto, numpy_helper
 from xdsl.dialects.builtin import NoneType
 
 from qmlir.compiler import save
-from qmlir.dialects.interfaces import Array
 from qmlir.dialects.nn.shape import ConstantOp
 from qmlir.errors import FileError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.external import in_machine_order
 from qmlir.frontends.onnx.types import element_dtype, element_type
-from qmlir.source import read_mlir
+from qmlir.ir.interfaces import Array
+from qmlir.ir.source import read_mlir
 from tests.frontends.onnx.agreement import floats, model, node, ops_of
 
 
@@ -172,7 +172,7 @@ import re, sys
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.external import in_machine_order
 from qmlir.frontends.onnx.types import element_dtype, element_type
-from qmlir.source import read_mlir
+from qmlir.ir.source import read_mlir
 module = load_onnx(sys.argv[1])
 module.verify()
 peak = re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]

@@ -7,13 +7,13 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 
 from qmlir.backends.reference import evaluate
-from qmlir.dialects.interfaces import Array
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import FileError, OptionError, QmlirError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
-from qmlir.rewriting import names_of_value, node_name, tensor_name
+from qmlir.ir.interfaces import Array
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
 from tests.frontends.onnx.agreement import (
     FLOAT,
     INT64,

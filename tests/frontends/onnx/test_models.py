@@ -12,7 +12,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
-from qmlir.rewriting import names_of_value
+from qmlir.ir.rewriting import names_of_value
 from tests.conftest import unpack
 from tests.frontends.onnx.agreement import assert_close, floats, main_of, onnxruntime_run, ops_of
 

@@ -10,7 +10,7 @@ import pytest
 import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.frontends.onnx import load_onnx
-from qmlir.ledger import decisions
+from qmlir.policies.ledger import decisions
 from tests.frontends.onnx.agreement import floats, model, node
 
 X, W, Y = 0.02, 0.01, 0.05

@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 import pytest
 
-from qmlir.budget import BUDGET
 from qmlir.compiler import IMPORTED, Pipeline, load, save
-from qmlir.dialects.interfaces import Array
 from qmlir.errors import FileError, NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
+from qmlir.ir.budget import BUDGET
+from qmlir.ir.interfaces import Array
 from tests.frontends.onnx.agreement import FLOAT, agree, floats, kinds, model, node, reason
 
 

@@ -10,7 +10,7 @@ import pytest
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
-from qmlir.ledger import decisions
+from qmlir.policies.ledger import decisions
 from tests.frontends.onnx.quantized_models import (
     QONNX,
     Array,

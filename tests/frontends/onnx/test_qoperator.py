@@ -9,7 +9,7 @@ import pytest
 
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
-from qmlir.runtimes import follow
+from qmlir.policies.runtimes import follow
 from tests.frontends.onnx.quantized_models import (
     MICROSOFT,
     Array,

@@ -7,7 +7,7 @@ import pytest
 
 import qmlir
 from qmlir.frontends.tflite import load_tflite
-from qmlir.runtimes import follow
+from qmlir.policies.runtimes import follow
 from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
 ACT = "FusedActivationFunction"

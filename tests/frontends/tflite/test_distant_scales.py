@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.frontends.tflite import load_tflite
-from qmlir.quantized_values import uniform
-from qmlir.runtime_kernels import rounded_as_default
-from qmlir.runtimes import follow
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtime_kernels import rounded_as_default
+from qmlir.policies.runtimes import follow
 from tests.frontends.tflite.files import RESOLVERS, Op, T, interpreter, model, run
 
 pytestmark = pytest.mark.filterwarnings("ignore")

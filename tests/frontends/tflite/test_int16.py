@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.compiler import to_integers
 from qmlir.frontends.tflite import load_tflite
-from qmlir.runtimes import follow
+from qmlir.policies.runtimes import follow
 from tests.frontends.tflite.c_library import functions_of_the_c_library
 from tests.frontends.tflite.files import RESOLVERS, Array, Op, T, constant, interpreter, model, run, schema
 

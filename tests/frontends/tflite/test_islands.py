@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
-from qmlir.ledger import decisions
+from qmlir.policies.ledger import decisions
 from tests.backends.tflite.runtime import kinds
 from tests.frontends.tflite.cases import Case
 from tests.frontends.tflite.files import RESOLVERS, Op, T, interpreter, model, run

@@ -8,7 +8,7 @@ import pytest
 import qmlir
 from qmlir.errors import FileError, QmlirWarning
 from qmlir.frontends.tflite import load_tflite
-from qmlir.runtimes import follow
+from qmlir.policies.runtimes import follow
 from tests.frontends.tflite.files import Op, T, constant, litert, model
 
 SCALES = [0.01, 0.02, 0.03]

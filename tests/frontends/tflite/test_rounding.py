@@ -13,8 +13,8 @@ import qmlir
 from qmlir.compiler import to_integers
 from qmlir.frontends.tflite import load_tflite
 from qmlir.frontends.tflite.reader import read_model
-from qmlir.ledger import decisions
-from qmlir.runtimes import follow
+from qmlir.policies.ledger import decisions
+from qmlir.policies.runtimes import follow
 from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
 Parameters = tuple[float, int]

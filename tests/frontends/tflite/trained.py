@@ -11,8 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 import qmlir
 from qmlir.compiler import main_function
-from qmlir.dialects.names import NAME, NameAttr, names_of
-from qmlir.signature import TensorSpec
+from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.signature import TensorSpec
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run
 
 Array = np.ndarray

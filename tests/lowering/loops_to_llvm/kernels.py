@@ -11,9 +11,9 @@ from xdsl.parser import Parser
 
 from qmlir.backends.cpu import build
 from qmlir.backends.cpu.jit import Executable
-from qmlir.context import make_context
+from qmlir.ir.context import make_context
+from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
-from qmlir.signature import Signature, TensorSpec
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
 
 Array = npt.NDArray[Any]

@@ -6,8 +6,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.context import make_context
 from qmlir.errors import LoweringError, OptionError
+from qmlir.ir.context import make_context
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 
 

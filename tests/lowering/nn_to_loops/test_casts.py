@@ -8,11 +8,11 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, TensorType, f32, f64, i8, i16, i32
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.marks import QUANTIZATION
-from qmlir.dialects.quant import numerics
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
+from qmlir.ir.marks import QUANTIZATION
+from qmlir.numerics import fixed_point
 from tests.lowering.both import check, network, quantized, to_loops
 
 Array = npt.NDArray[Any]
@@ -45,7 +45,7 @@ def floats(scale: float) -> Array:
     return x
 
 
-@pytest.mark.parametrize("quantization", numerics.QUANTIZATIONS)
+@pytest.mark.parametrize("quantization", fixed_point.QUANTIZATIONS)
 @pytest.mark.parametrize("kind", TYPES)
 def test_quantize(kind: str, quantization: str) -> None:
     type = TYPES[kind]

@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pytest
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, f64, i64
 
+from qmlir.codegen.kernels.elementwise import merge_dimensions
 from qmlir.dialects.nn import AddOp, ClampOp, MulOp, ReluOp, RequantizeOp, SigmoidOp, SoftmaxOp, TanhOp
 from qmlir.dialects.nn.base import bound
-from qmlir.lowering.kernels.elementwise import merge_dimensions
 from tests.lowering.both import check
 
 Array = npt.NDArray[Any]

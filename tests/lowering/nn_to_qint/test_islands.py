@@ -5,10 +5,10 @@ import pytest
 
 import qmlir
 from qmlir.compiler import to_integers
-from qmlir.dialects.elementary.exponential import tanh
-from qmlir.dialects.elementary.lanes import Lanes
-from qmlir.dialects.quant import numerics
-from qmlir.ledger import decisions
+from qmlir.numerics import fixed_point
+from qmlir.numerics.elementary.exponential import tanh
+from qmlir.numerics.elementary.lanes import Lanes
+from qmlir.policies.ledger import decisions
 from tests.transforms.quantize.calibrated import parsed
 
 
@@ -36,11 +36,11 @@ func.func @main(%x: tensor<1x4x!q>) -> tensor<1x4x!q> {{
     x = np.array([[low, 0, 7, high]], dtype)
     element = module.body.block.first_op.function_type.outputs.data[0].element_type  # pyright: ignore
     scales, zero_points = element.parameters_along(2)
-    real = numerics.dequantize(x, scales, zero_points)
+    real = fixed_point.dequantize(x, scales, zero_points)
     result = {"nn.tanh": lambda v: tanh(Lanes(v.astype(np.float64))).array, "nn.relu": lambda v: np.maximum(v, 0)}.get(
         op, lambda v: v
     )(real).astype(np.float32)
-    expected = numerics.quantize(result, scales, zero_points, low, high, dtype)
+    expected = fixed_point.quantize(result, scales, zero_points, low, high, dtype)
     got = qmlir.reference(module)(x)
     assert got.dtype == dtype
     np.testing.assert_array_equal(got, expected)

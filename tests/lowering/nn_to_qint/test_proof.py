@@ -5,7 +5,7 @@ import pytest
 
 import qmlir
 from qmlir.compiler import to_integers
-from qmlir.ledger import decisions
+from qmlir.policies.ledger import decisions
 from tests.transforms.quantize.calibrated import parsed
 
 

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i8, i16, i32, i64
 
 from qmlir.dialects.qint import AddOp, InterpolatedLookupOp, LookupOp, MulOp
 from qmlir.dialects.qint.base import int32
-from qmlir.dialects.weights import WeightsAttr
+from qmlir.ir.weights import WeightsAttr
 from tests.lowering.both import check
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 

@@ -15,13 +15,13 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, IntegerType, ModuleOp, TensorType
 from xdsl.ir import Block, Region, SSAValue
 
-from qmlir.device import Device
+from qmlir.devices import Device
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import TensorOp, shape_of
 from qmlir.dialects.qint.base import width_of
-from qmlir.dialects.quant import numerics
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.dialects.windows import ints
+from qmlir.ir.interfaces import TensorOp, shape_of
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import fixed_point
 from tests.ops.sample import axis, groups, narrow, pads, scaled, summed, window, zero, zeros
 
 Array = npt.NDArray[Any]
@@ -110,21 +110,21 @@ class Draft:
         quant = self.device.quant
         if quant.scale == "pow2":
             exponent = -self.integer(max(quant.shift.min, -most), min(quant.shift.max, 16))
-            multiplier, shift = numerics.shift_multiplier(exponent)
+            multiplier, shift = fixed_point.shift_multiplier(exponent)
             return (multiplier | 1 << 20, shift) if self.has("quant.scale") else (multiplier, shift)
         # A product with a multiplier of n bits and a sign, for a factor in [2^(e−1), 2^e), is shifted by n − e.
         least = -16 if quant.scale == "float32" else quant.multiplier_bits - 1 - quant.shift.max
         real = math.ldexp(self.draw(st.floats(0.5, 1)), self.integer(max(least, most - 14), most))
         if quant.scale == "float32":
-            return numerics.float_multiplier(real)
-        return numerics.quantize_multiplier(real, numerics.CONTRACTS[quant.contract].step)
+            return fixed_point.float_multiplier(real)
+        return fixed_point.quantize_multiplier(real, fixed_point.CONTRACTS[quant.contract].step)
 
     def contract(self, sums: int) -> str:
         """The name of the rounding of sums of so many bits."""
         own = self.device.quant.contract
         if self.has("quant.round"):
             return "double" if own == "single" else "single"
-        return numerics.CONTRACTS[own].wide or own if sums == 64 else own
+        return fixed_point.CONTRACTS[own].wide or own if sums == 64 else own
 
     def requantize(self, x: SSAValue, most: int = 0) -> SSAValue:
         """A change of scale, to the network's data."""

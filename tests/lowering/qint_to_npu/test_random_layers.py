@@ -14,7 +14,7 @@ from qmlir.backends.npu.simulate import Simulator
 from qmlir.backends.npu_program import assemble
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
-from qmlir.device import Device, load_device, shipped_devices
+from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.errors import PipelineError
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Layer, illegal, legal

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from qmlir.device import shipped_devices
+from qmlir.devices import shipped_devices
 from tests.fuzz.devices import outcome
 
 NETWORKS = int(os.environ.get("QMLIR_NETWORKS", "12"))

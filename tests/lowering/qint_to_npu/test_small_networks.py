@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.simulated import Simulated
-from qmlir.device import shipped_devices
-from qmlir.device.stored import as_images
+from qmlir.devices import shipped_devices
+from qmlir.devices.stored import as_images
 from qmlir.isa.commands import Arithmetic, Convolve, Host
 from tests.transforms.quantize.calibrated import parsed
 

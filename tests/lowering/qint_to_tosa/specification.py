@@ -16,7 +16,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.interfaces import element_of, tensor_type
+from qmlir.ir.interfaces import element_of, tensor_type
 
 Array = npt.NDArray[Any]
 Properties = dict[str, Any]

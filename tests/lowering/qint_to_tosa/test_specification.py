@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, i8
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.dialects import qint
-from qmlir.dialects.interfaces import Array
 from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import Array
 from tests.graphs import SCHEMAS, Graph, quantized
 from tests.interop.cases import ALL, Case, sample_case
 from tests.lowering.qint_to_tosa import specification

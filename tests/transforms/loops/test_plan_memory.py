@@ -7,10 +7,10 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.parser import Parser
 
-from qmlir.context import make_context
 from qmlir.dialects.loops import CACHE_LINE
-from qmlir.dialects.weights import WeightsAttr
 from qmlir.errors import PipelineError
+from qmlir.ir.context import make_context
+from qmlir.ir.weights import WeightsAttr
 from qmlir.transforms.loops.plan_memory import Buffer, PlanMemoryPass, place_buffers
 
 

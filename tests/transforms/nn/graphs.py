@@ -10,8 +10,6 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, TensorType, 
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from qmlir.dialects.interfaces import Array, TensorOp, shape_of
-from qmlir.dialects.names import NAME, NameAttr
 from qmlir.dialects.nn import (
     AddOp,
     AveragePool2DOp,
@@ -35,7 +33,9 @@ from qmlir.dialects.nn import (
 )
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.windows import ints
-from qmlir.rewriting import names_of_value, set_names
+from qmlir.ir.interfaces import Array, TensorOp, shape_of
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import names_of_value, set_names
 
 LARGEST = 1 << 12
 """Elements of a value that later steps may use."""

@@ -8,7 +8,7 @@ import pytest
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from qmlir.frontends.onnx import load_onnx
-from qmlir.rewriting import tensor_name
+from qmlir.ir.rewriting import tensor_name
 from qmlir.transforms.nn.simplify import simplify
 from tests.transforms.nn.graphs import RandomGraph, function_of, names_in
 

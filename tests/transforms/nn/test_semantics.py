@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.backends.reference import evaluate
 from qmlir.dialects.nn import FullyConnectedOp
+from qmlir.ir.verify import verify
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
 from qmlir.transforms.nn.fold_constants import fold_constants
@@ -16,7 +17,6 @@ from qmlir.transforms.nn.fuse_activation import fuse_activation
 from qmlir.transforms.nn.fuse_bias import fuse_bias
 from qmlir.transforms.nn.global_pools import name_global_pools
 from qmlir.transforms.nn.simplify import simplify
-from qmlir.verify import verify
 from tests.transforms.nn.graphs import RandomGraph, function_of, inputs_of
 
 SEEDS = range(60)

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import Pipeline, main_function
-from qmlir.device import load_device
-from qmlir.device.module import filled_of
+from qmlir.devices import load_device
+from qmlir.devices.module import filled_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import PipelineError
 from qmlir.transforms.npu.aliases import joins

@@ -19,11 +19,11 @@ from qmlir.backends.npu.simulate import Simulator
 from qmlir.backends.npu_program import assemble
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import TO_COMMANDS, TO_LAYERS, Pipeline, main_function
-from qmlir.device import Device, load_device
+from qmlir.devices import Device, load_device
 from qmlir.dialects import nn, qint
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.windows import ints
+from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.stays import address_of
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Draft, Layer

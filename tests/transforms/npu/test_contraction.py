@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qmlir.device import shipped_devices
+from qmlir.devices import shipped_devices
 from qmlir.errors import LoweringError
 from tests.conftest import ROOT
 from tests.transforms.npu.contractions import Convolution, mismatches

@@ -12,10 +12,10 @@ from qmlir.backends.npu.simulate import Simulator
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.npu_program import assemble
 from qmlir.compiler import Pipeline
-from qmlir.context import make_context
-from qmlir.device import load_device
+from qmlir.devices import load_device
+from qmlir.ir.context import make_context
+from qmlir.ir.source import read_mlir
 from qmlir.isa.commands import Sync
-from qmlir.source import read_mlir
 from tests.backends.npu.test_interleave import found as wrong_in_some_order
 from tests.conftest import ROOT
 

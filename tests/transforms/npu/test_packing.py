@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qmlir.device import load_device, shipped_devices
+from qmlir.devices import load_device, shipped_devices
 from qmlir.transforms.npu.packing import packed, packed_size
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from qmlir.device import load_device, shipped_devices
+from qmlir.devices import load_device, shipped_devices
 from qmlir.transforms.npu.regions import Region, regions, staged_from
 
 

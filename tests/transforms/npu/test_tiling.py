@@ -6,7 +6,7 @@ import pytest
 
 from qmlir.backends.npu.cycles import predicted_cycles
 from qmlir.backends.npu.stream import Program
-from qmlir.device import Device, load_device, shipped_devices
+from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.isa.commands import Convolve, Window
 from qmlir.transforms.npu.tiling import Kept, tiling
 from qmlir.transforms.npu.work import Work

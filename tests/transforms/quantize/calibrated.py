@@ -10,13 +10,13 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.reference import Reference
 from qmlir.compiler import Pipeline, main_function, reference
-from qmlir.context import make_context
-from qmlir.dialects.interfaces import element_of
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.weights import WeightsMode, module_text
-from qmlir.ledger import Entry, deciding_operations, decision_of, decisions
-from qmlir.profiles import Profile
-from qmlir.source import parse_text
+from qmlir.ir.context import make_context
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.source import parse_text
+from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.policies.ledger import Entry, deciding_operations, decision_of, decisions
+from qmlir.profiles.profile import Profile
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.insert_observers import observed_shapes
 

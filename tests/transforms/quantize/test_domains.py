@@ -11,10 +11,10 @@ import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.dialects import nn
 from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.ledger import decisions
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import follow
-from tests.backends.onnx_qdq.runtime import exported, kinds, run
+from qmlir.policies.ledger import decisions
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import follow
+from tests.backends.onnx.runtime import exported, kinds, run
 from tests.backends.tflite.runtime import LiteRT
 from tests.frontends.onnx.agreement import load, model, node
 

@@ -12,8 +12,8 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale
-from qmlir.ledger import decisions
-from qmlir.policy import Policy, rule_of
+from qmlir.policies.ledger import decisions
+from qmlir.policies.policy import Policy, rule_of
 from tests.transforms.quantize.calibrated import Array, calibrated, operation, run, sqnr, uniform
 
 RNG = np.random.default_rng(6)

@@ -15,10 +15,10 @@ from qmlir.compiler import Pipeline, load, profile, quantize
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.errors import PipelineError
-from qmlir.ledger import decisions
-from qmlir.policy import Policy, rule_of
-from qmlir.profiles import Profile
-from qmlir.rewriting import node_name
+from qmlir.ir.rewriting import node_name
+from qmlir.policies.ledger import decisions
+from qmlir.policies.policy import Policy, rule_of
+from qmlir.profiles.profile import Profile
 from tests.transforms.quantize.calibrated import Array, parsed, quantized
 
 RNG = np.random.default_rng(16)

@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.calib import Observation, ObserveOp
-from qmlir.dialects.quant.histograms import Histogram
-from qmlir.recipe import Recipe
+from qmlir.numerics.histograms import Histogram
+from qmlir.policies.recipe import Recipe
 from qmlir.transforms.quantize.headroom import expected
 from tests.transforms.quantize.calibrated import calibrated, learnt, parsed, sqnr
 

@@ -15,9 +15,9 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import LoweringError
-from qmlir.ledger import decisions
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import follow
+from qmlir.policies.ledger import decisions
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import follow
 from tests.backends.quantized_text import network
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run
 

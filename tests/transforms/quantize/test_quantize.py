@@ -13,10 +13,10 @@ from qmlir.compiler import Pipeline, load, quantize, save, to_integers
 from qmlir.dialects.nn import NN, ConstantOp, FullyConnectedOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.quant.schemas import SCHEMAS
 from qmlir.errors import PipelineError, QmlirError, QmlirWarning
-from qmlir.ledger import decision_of, decisions
-from qmlir.policy import Policy, Rule
+from qmlir.numerics.schemas import SCHEMAS
+from qmlir.policies.ledger import decision_of, decisions
+from qmlir.policies.policy import Policy, Rule
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import (
     Array,

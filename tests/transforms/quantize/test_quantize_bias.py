@@ -13,14 +13,14 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.quant.glow import bias_parameters
-from qmlir.dialects.quant.schemas import quantization_of_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.onnx import load_onnx
-from qmlir.legality import stored_bias
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import follow
-from tests.backends.onnx_qdq import runtime
+from qmlir.numerics.glow import bias_parameters
+from qmlir.numerics.schemas import quantization_of_range
+from qmlir.policies.legality import stored_bias
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import follow
+from tests.backends.onnx import runtime
 from tests.backends.tflite.runtime import LiteRT
 from tests.conftest import ROOT
 from tests.frontends.onnx.agreement import model, node

@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import main_function
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.quant.schemas import SCHEMAS
 from qmlir.frontends.onnx import load_onnx
-from qmlir.legality import LEAST_FACTOR, factors
+from qmlir.ir.interfaces import shape_of
+from qmlir.numerics.schemas import SCHEMAS
+from qmlir.policies.legality import LEAST_FACTOR, factors
 from tests.frontends.onnx.agreement import floats, model, node
 
 Array = npt.NDArray[Any]

@@ -12,8 +12,8 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import PipelineError
-from qmlir.ledger import decisions
-from qmlir.policy import Policy, rule_of
+from qmlir.policies.ledger import decisions
+from qmlir.policies.policy import Policy, rule_of
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import Array, calibrated, learnt, parsed, run, sqnr, uniform
 

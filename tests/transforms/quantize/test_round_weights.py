@@ -13,9 +13,9 @@ from xdsl.ir import Operation
 
 import qmlir
 from qmlir.compiler import main_function
-from qmlir.dialects.interfaces import shape_of
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.round_weights import WeightRounding
 from qmlir.transforms.quantize.side_by_side import Layer, SideBySide

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.quant.schemas import SCHEMAS, QuantizationError
-from qmlir.ledger import decision_of
+from qmlir.numerics.schemas import SCHEMAS, QuantizationError
+from qmlir.policies.ledger import decision_of
 from tests.transforms.quantize.calibrated import (
     Array,
     calibrated,

@@ -9,7 +9,7 @@ import pytest
 
 import qmlir
 from qmlir.frontends.onnx import load_onnx
-from qmlir.ledger import decisions
+from qmlir.policies.ledger import decisions
 from tests.frontends.onnx.agreement import model, node
 
 Array = npt.NDArray[Any]

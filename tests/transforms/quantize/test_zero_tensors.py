@@ -10,11 +10,11 @@ import qmlir
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
-from qmlir.dialects.quant.schemas import ZERO_RANGE_SCALE, Schema
-from qmlir.ledger import decisions
-from qmlir.policy import Policy
-from qmlir.quantized_values import uniform
-from qmlir.runtimes import Runtime, follow
+from qmlir.numerics.schemas import ZERO_RANGE_SCALE, Schema
+from qmlir.policies.ledger import decisions
+from qmlir.policies.policy import Policy
+from qmlir.policies.quantized_values import uniform
+from qmlir.policies.runtimes import Runtime, follow
 from tests.frontends.onnx.agreement import load, model, node
 
 Array = np.ndarray

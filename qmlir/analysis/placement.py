@@ -1,0 +1,34 @@
+"""Finds out which operations of a network a device computes, without compiling the network."""
+
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.compiler import IMPORTED, OBSERVE, TO_INTEGERS, Pipeline
+from qmlir.devices import Device, load_device
+from qmlir.devices.judgement import Verdict, verdicts
+from qmlir.devices.requirements import requirements, target_of_device
+from qmlir.frontends.opaque import refuse_opaque
+from qmlir.ir.context import make_context
+from qmlir.transforms.quantize.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.nominal_ranges import fill_ranges, is_float
+
+
+def judge(module: ModuleOp, device: Device | str | Path) -> list[Verdict]:
+    """Returns the device's verdict on each integer operation of a network.
+
+    Args:
+        module: A network. A float network is judged as if each of its tensors had the range [−1, 1], quantized as the
+            device requires. This is enough to see which operations the device can compute.
+        device: A device, the name of a device that comes with qmlir, or the path of a device file.
+    """
+    refuse_opaque(module, "the network")
+    described = device if isinstance(device, Device) else load_device(device)
+    context = make_context()
+    context.target = target_of_device(described)
+    network = Pipeline(*IMPORTED)(module, context) if is_as_imported(module) else module.clone()
+    if is_float(network):
+        network = Pipeline(*OBSERVE)(network, context)
+        fill_ranges(network)
+        Pipeline(("quantize", requirements(described).options())).apply(network, context)
+    return verdicts(Pipeline(*TO_INTEGERS)(network, context), described)

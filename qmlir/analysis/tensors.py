@@ -1,0 +1,251 @@
+"""Measures how far a quantized network's tensors are from the float network's, and which operation causes it.
+
+    cumulative   the tensor of the quantized network against that of the float network, on the same inputs
+    isolated     the same, but the operation that makes the tensor reads the float network's tensors. This leaves only
+                 the operation's own error: that of quantizing its inputs, its weights and its result.
+
+Both are given in dB of signal to quantization noise (SQNR), 10·log10(Σ f² / Σ (q − f)²), and as the cosine of the angle
+between q and f. q is the quantized tensor, f the float tensor; sums are over all elements of all samples. If
+quantization has equalized the channels of a tensor, the same factors are applied to f before the comparison.
+
+A tensor may have one layout in the float network as it was loaded, and another after simplification. The quantized
+network was made from one of these two networks, and is compared with that one. A warning lists the tensors whose
+shapes still differ.
+"""
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType
+
+from qmlir.arguments import Network, samples_given
+from qmlir.compiler import Pipeline, compile, loaded, main_function
+from qmlir.errors import QmlirError, QmlirWarning
+from qmlir.frontends.opaque import refuse_opaque
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.rewriting import tensor_name
+from qmlir.policies.ledger import deciding_operations, decisions
+from qmlir.transforms.quantize.channel_pairs import FACTORS
+from qmlir.transforms.quantize.taps import isolated, tapped
+
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.jit import Executable
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class Distance:
+    """Sums over pairs of arrays from which SQNR and cosine follow: f of the float, q of the quantized network.
+
+    signal, noise, other, product   Σ f², Σ (q − f)², Σ q², Σ f·q
+    """
+
+    signal: float = 0.0
+    noise: float = 0.0
+    other: float = 0.0
+    product: float = 0.0
+
+    def update(self, exact: Array, approximate: Array) -> None:
+        """Adds two arrays of the same shape; `exact` is the float network's, `approximate` the quantized network's."""
+        f, q = exact.astype(np.float64).ravel(), approximate.astype(np.float64).ravel()
+        self.signal += float(f @ f)
+        self.noise += float((q - f) @ (q - f))
+        self.other += float(q @ q)
+        self.product += float(f @ q)
+
+    @property
+    def sqnr(self) -> float:
+        """The SQNR in dB; infinite if the arrays are equal, −infinity if f is zero and q is not."""
+        if self.noise == 0:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+    @property
+    def cosine(self) -> float:
+        """The cosine of the angle between q and f; 1 if both are zero, 0 if only one of them is zero."""
+        length = math.sqrt(self.signal) * math.sqrt(self.other)
+        return self.product / length if length else float(self.signal == self.other)
+
+
+@dataclass(frozen=True)
+class TensorError:
+    """The errors of one tensor; the isolated figures are None if no operation on quantized types makes the tensor.
+
+    tensor      the tensor's name
+    operation   the operation that makes it, such as `nn.conv2d`; `input` for an input of the network
+    cumulative  SQNR in dB, and cosine, in the quantized network
+    isolated    SQNR in dB, and cosine, of the error that its operation alone adds
+    """
+
+    tensor: str
+    operation: str
+    cumulative_sqnr: float
+    cumulative_cosine: float
+    isolated_sqnr: float | None = None
+    isolated_cosine: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row for JSON; an infinite figure becomes null, as JSON has no infinity."""
+        finite = {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
+        return finite
+
+
+@dataclass
+class _Sums:
+    cumulative: dict[str, Distance] = field(default_factory=dict[str, Distance])
+    isolated: dict[str, Distance] = field(default_factory=dict[str, Distance])
+
+
+def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]]) -> list[TensorError]:
+    """Compares the tensors of a quantized network with those of the float network it was made from.
+
+    Args:
+        module: The float network, or its path; it stays unchanged.
+        quantized: The network that `quantize` made of it, or its path; it stays unchanged.
+        samples: Arrays for the only input, or dicts of arrays by input name.
+
+    Returns:
+        A row for each tensor that both networks have, in program order.
+
+    Raises:
+        QmlirError: The networks have no tensor in common, or there is no sample.
+    """
+    compared = Comparison(module, quantized)
+    sums = _Sums({n: Distance() for n in compared.shared}, {n: Distance() for n in compared.outputs})
+    for exact, found, alone in compared.over(samples):
+        for name, distance in sums.cumulative.items():
+            distance.update(exact[name], found[name])
+        for name, values in alone.items():
+            sums.isolated[name].update(exact[name], values)
+    return _rows(sums, compared.quantized)
+
+
+Tensors = Mapping[str, Array]
+"""Tensors by name."""
+
+
+class Comparison:
+    """A float network and the network quantized from it, compiled and ready to run side by side.
+
+    quantized  the quantized network
+    shared     the names of the tensors that both networks have, in program order
+    outputs    the shared tensors that an operation on quantized types makes
+    """
+
+    def __init__(self, module: Network, quantized: Network):
+        """Loads and compiles both networks; see `analyze` for arguments and errors."""
+        module, quantized = loaded(module, simplified=False), loaded(quantized, simplified=False)
+        self.quantized = quantized
+        for network, name in ((module, "the float network"), (quantized, "the quantized network")):
+            refuse_opaque(network, name)
+        origin = _origin(module, quantized)
+        float_module, self._float_names = tapped(origin, main_function(origin))
+        quantized_module, self._quantized_names = tapped(quantized, main_function(quantized))
+        shapes, others = _shapes(float_module, self._float_names), _shapes(quantized_module, self._quantized_names)
+        self.shared = [n for n in others if shapes.get(n) == others[n]]
+        if not self.shared or not decisions(quantized):
+            got = "none in common" if decisions(quantized) else "one that was never quantized"
+            remedy = "give the network that was quantized, and what `quantize` wrote"
+            raise QmlirError("the networks must have tensors of the same names", got=got, remedy=remedy)
+        if moved := [n for n in others if n in shapes and n not in self.shared]:
+            text = f"not compared, as their shapes differ between the two networks: {', '.join(moved)}"
+            warnings.warn(text, QmlirWarning, stacklevel=3)
+        alone_module, self._inputs, self.outputs = isolated(main_function(quantized), self.shared)
+        self._floats, self._quants = compile(float_module), compile(quantized_module)
+        self._alone = compile(alone_module) if self.outputs else None
+        factors = _channel_factors(quantized).items()
+        self._factors = {name: each for name, each in factors if name in self._float_names}
+
+    def over(self, samples: Iterable[Array | Mapping[str, Array]]) -> Iterator[tuple[Tensors, Tensors, Tensors]]:
+        """Yields three sets of tensors for each sample: the float network's, the quantized network's, the isolated.
+
+        The isolated tensors are the results of single quantized operations that read the float network's tensors.
+
+        Raises:
+            QmlirError: There is no sample.
+        """
+        count = 0
+        for sample in samples_given(samples):
+            exact = _named(self._floats, self._float_names, sample)
+            exact.update((name, (exact[name] * each).astype(np.float32)) for name, each in self._factors.items())
+            yield exact, _named(self._quants, self._quantized_names, sample), self._alone_on(exact)
+            count += 1
+        if not count:
+            raise QmlirError("an analysis needs at least one sample", got="none")
+
+    def _alone_on(self, exact: Tensors) -> Tensors:
+        if self._alone is None:
+            return {}
+        taken = {spec.name: exact[n] for spec, n in zip(self._alone.signature.inputs, self._inputs, strict=True)}
+        return dict(zip(self.outputs, self._alone.run(taken), strict=True))
+
+
+def _origin(module: ModuleOp, quantized: ModuleOp) -> ModuleOp:
+    """Returns the float network as loaded or simplified, whichever has more operations of the quantized network."""
+    made = _operations(quantized)
+    return max((Pipeline("simplify")(module), module), key=lambda each: (made & _operations(each)).total())
+
+
+def _operations(module: ModuleOp) -> Counter[tuple[str, str, tuple[int, ...]]]:
+    """The operations of a network by kind, result name and result shape, with their counts."""
+    return Counter(
+        (op.name, tensor_name(result), shape_of(result)) for op in deciding_operations(module) for result in op.results
+    )
+
+
+def _shapes(module: ModuleOp, names: list[str]) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the named tensors, which are the last results that the module's main function returns."""
+    results = main_function(module).function_type.outputs.data[-len(names) :] if names else ()
+    return {n: type.get_shape() for n, type in zip(names, results, strict=True) if isinstance(type, TensorType)}
+
+
+def _channel_factors(quantized: ModuleOp) -> dict[str, Array]:
+    """The factors by which equalization has multiplied the channels of tensors, by tensor name."""
+    carriers = [op for op in quantized.walk() if isinstance(op.attributes.get(FACTORS), DenseArrayBase)]
+    return {
+        tensor_name(op.results[0]): np.array(cast(DenseArrayBase[Any], op.attributes[FACTORS]).get_values())
+        for op in carriers
+    }
+
+
+def _named(network: "Executable", names: list[str], sample: Array | Mapping[str, Array]) -> dict[str, Array]:
+    return dict(zip(names, network.run(sample)[-len(names) :], strict=True))
+
+
+def _rows(sums: _Sums, quantized: ModuleOp) -> list[TensorError]:
+    makers = {tensor_name(r): op.name for op in deciding_operations(quantized) for r in op.results}
+    rows: list[TensorError] = []
+    for name, whole in sums.cumulative.items():
+        own = sums.isolated.get(name, None if name in makers else whole)
+        rows.append(
+            TensorError(
+                name,
+                makers.get(name, "input"),
+                whole.sqnr,
+                whole.cosine,
+                own.sqnr if own else None,
+                own.cosine if own else None,
+            )
+        )
+    return rows
+
+
+RANKINGS = ("isolated", "cumulative", "order")
+"""The orders of rows: by isolated or by cumulative SQNR, the worst first, or as the network computes the tensors."""
+
+
+def ranked(rows: list[TensorError], by: str = "isolated") -> list[TensorError]:
+    """The rows with the lowest SQNR first and rows without that SQNR last; with `order`, in the given order."""
+
+    def worst(row: TensorError) -> float:
+        value = row.isolated_sqnr if by == "isolated" else row.cumulative_sqnr
+        return math.inf if value is None else value
+
+    return list(rows) if by == "order" else sorted(rows, key=worst)

@@ -1,0 +1,123 @@
+"""Forms of contractions: Conv, Gemm and MatMul on real values; filters become channels-first."""
+
+import numpy as np
+from xdsl.dialects.builtin import i32, i64
+
+from qmlir.backends.forms import NoForm
+from qmlir.backends.onnx.exporters import exports
+from qmlir.backends.onnx.graph import Attributes, Tensor
+from qmlir.backends.onnx.values import Permutation, Values, channels_first
+from qmlir.dialects import nn
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.windows import WindowOp
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.rewriting import tensor_name
+from qmlir.policies.legality import NoIntegerForm, stored_bias
+from qmlir.policies.quantized_values import uniform
+
+IMAGES = channels_first(4)
+DEPTHWISE_FILTERS: Permutation = (3, 0, 1, 2)
+"""The permutation of depthwise filters from [1, KH, KW, C·m] to [C·m, 1, KH, KW]."""
+
+
+def window_attributes(op: WindowOp) -> Attributes:
+    """Returns ONNX's attributes of a sliding window; its padding is [top, left, bottom, right]."""
+    top, bottom, left, right = op.padding_values()
+    given = {"strides": op.stride_values(), "dilations": op.dilation_values(), "pads": (top, left, bottom, right)}
+    defaults = {"strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
+    return {name: list(value) for name, value in given.items() if value != defaults[name]}
+
+
+@exports(nn.Conv2DOp)
+def conv2d(op: nn.Conv2DOp, values: Values) -> None:
+    """Writes Conv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
+    _, *kernel, _ = shape_of(op.w)
+    _convolve(op, values, IMAGES, kernel, op.group_count())
+
+
+@exports(nn.DepthwiseConv2DOp)
+def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: Values) -> None:
+    """Writes Conv with one group per input channel."""
+    _, *kernel, _ = shape_of(op.w)
+    _convolve(op, values, DEPTHWISE_FILTERS, kernel, shape_of(op.x)[3])
+
+
+def _convolve(
+    op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values, filters: Permutation, kernel: list[int], groups: int
+) -> None:
+    y = values.graph.node(
+        "Conv",
+        values.real(op.x, IMAGES),
+        values.real(op.w, filters),
+        bias(op, values),
+        kernel_shape=kernel,
+        group=groups if groups != 1 else None,
+        **window_attributes(op),
+    )
+    values.define(op.y, y, IMAGES)
+
+
+@exports(nn.FullyConnectedOp)
+def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
+    """Writes Gemm with transB; nn's weights [O, I] keep their order."""
+    y = values.graph.node("Gemm", values.real(op.x), values.real(op.w), bias(op, values), transB=1)
+    values.define(op.y, y)
+
+
+@exports(nn.MatMulOp)
+def matmul(op: nn.MatMulOp, values: Values) -> None:
+    """Writes MatMul."""
+    values.define(op.y, values.graph.node("MatMul", values.real(op.lhs), values.real(op.rhs)))
+
+
+def bias(op: WeightedOp, values: Values) -> Tensor | None:
+    """Returns the tensor of a bias's real values; None if there is no bias.
+
+    A bias of plain integers counts in steps of s_x · s_w. A bias of 8 or 16 bits has its own scale; it is written as
+    int32 in steps of s_x · s_w too, because runtimes that sum in integers accept no other scale.
+
+    Raises:
+        NoForm: The bias has 64 bits, which DequantizeLinear does not take, or does not fit 32 bits.
+    """
+    if op.b is None:
+        return None
+    element, steps = element_of(op.b), _steps(op)
+    if steps is None:
+        return values.real(op.b)
+    storage = element.storage if isinstance(element, UniformType) else element
+    if storage == i64:
+        wide = uniform(op.x).storage_width > 8
+        raise NoForm("needs a bias of 32 bits", "one of 64",
+                     "quantize its activations to 8 bits" if wide else "quantize it with bias=int32")  # fmt: skip
+    narrow = isinstance(element, UniformType) and element.storage_width < 32
+    if not narrow and element != i32:
+        return values.real(op.b)
+    implied = (
+        UniformType.per_axis(i32, 0, steps, [0] * len(steps))
+        if len(steps) > 1
+        else UniformType.per_tensor(i32, steps[0])
+    )
+    return values.dequantized(_added(op, values) if narrow else values.stored(op.b), implied, (0,))
+
+
+def _added(op: WeightedOp, values: Values) -> Tensor:
+    """Returns a narrow bias as int32, rounded to steps of s_x · s_w."""
+    assert op.b is not None
+    try:
+        added = stored_bias(op)
+    except NoIntegerForm as why:
+        raise NoForm("needs a constant bias that fits its sums", why.reason, "quantize it with bias=int32") from None
+    assert added is not None
+    if not np.array_equal(added, added.astype(np.int32)):
+        raise NoForm("needs a bias that fits 32 bits as it is added", str(added.max()), "quantize it with bias=int32")
+    return values.graph.constant(added.astype(np.int32), tensor_name(op.b))
+
+
+def _steps(op: WeightedOp) -> list[float] | None:
+    """Returns s_x · s_w, one step or one per channel, rounded to float32 like any scale; None for plain types."""
+    data, weights = element_of(op.x), element_of(op.w)
+    if not isinstance(data, UniformType) or not isinstance(weights, UniformType):
+        return None
+    products = np.float32(data.scale) * np.array(weights.scales, np.float32)
+    return products.astype(np.float64).tolist()

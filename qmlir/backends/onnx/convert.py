@@ -1,0 +1,79 @@
+"""The entry of the ONNX exporter: writes a function in one walk in program order."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import onnx
+from xdsl.dialects import func
+
+from qmlir.backends.forms import Forms, refusing
+from qmlir.backends.onnx.exporters import exports
+from qmlir.backends.onnx.graph import Graph
+from qmlir.backends.onnx.integer import spelled_out
+from qmlir.backends.onnx.model import write_model
+from qmlir.backends.onnx.qoperator import on_integers
+from qmlir.backends.onnx.values import Values
+from qmlir.errors import FileError, OptionError
+from qmlir.ir.signature import signature_of
+
+FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)])
+                 if m.name != "convert")  # fmt: skip
+"""All modules of the package. They are imported because importing an operator family enters its forms in the table."""
+
+OLDEST_OPSET = 13
+"""The first opset whose QuantizeLinear has scales along an axis."""
+
+NEWEST_OPSET = onnx.defs.onnx_opset_version()
+"""The newest opset that the installed onnx package knows."""
+
+DEFAULT_OPSET = min(26, NEWEST_OPSET)
+"""The newest opset that onnxruntime 1.31 runs, if the onnx package knows it."""
+
+
+FORMATS: dict[str, Callable[[], Forms[Values]]] = {
+    "onnx-qdq": lambda: exports,
+    "onnx-qoperator": on_integers,
+    "onnx-integer": spelled_out,
+}
+"""Format → function that returns the table of its forms."""
+
+
+def export_onnx(
+    function: func.FuncOp, path: Path, *, opset: int = DEFAULT_OPSET, format: str = "onnx-qdq"
+) -> list[Path]:
+    """Writes a network as an ONNX file.
+
+    Args:
+        function: The function, on the nn level (float or quantized); for `onnx-integer` on the qint level.
+        path: The .onnx file; weights of more than `LARGEST` bytes (model.py) go to a file beside it.
+        opset: The version of ONNX's operators.
+        format: A name in `FORMATS`.
+
+    Returns:
+        The files written, all or none.
+
+    Raises:
+        FileError: The path does not end in .onnx, or cannot be written.
+        OptionError: There is no such opset.
+        LoweringError: The format cannot express an operation or a type.
+    """
+    if path.suffix != ".onnx":
+        remedy = "leave out the format" if path.suffix == ".tflite" else "let it end in .onnx"
+        raise FileError(path, f"must be the name of an .onnx file for the format {format}", remedy=remedy)
+    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise OptionError("opset", f"must lie in {OLDEST_OPSET} … {NEWEST_OPSET}", got=str(opset))
+    graph = Graph(opset)
+    values = Values(graph)
+    signature = signature_of(function)
+    for argument, spec in zip(function.body.block.args, signature.inputs, strict=True):
+        values.hold(argument, graph.input(spec.dtype))
+
+    def enter(name: str) -> None:
+        graph.scope = name
+
+    results = FORMATS[format]().walk(function, values, enter)
+    assert function.body.block.last_op is not None
+    with refusing(function.body.block.last_op):
+        return write_model(graph, [values.stored(o) for o in results], signature, path)

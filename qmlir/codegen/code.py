@@ -1,0 +1,267 @@
+"""The IR builder for loops-level code: code that writes a loop nest reads like the formula it computes.
+
+`Code` collects the operations of a function body, `Value` is a typed scalar or vector with Python's operators, and
+`Buffer` is a memref with `load` and `store`:
+
+    with code.loop(0, n, step=16) as i:
+        y.store(x.load(i, lanes=16) * scale + 1.0, i)
+    total = code.fold(0, n, [zero], lambda i, sums: [sums[0] + x.load(i)])
+
+Python numbers become constants of the other operand's type, scalars are broadcast to the lanes of a vector, and index
+arithmetic on known numbers emits no operations. Integers are signed. Floats are IEEE: every operator rounds its result.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from qmlir.codegen.value import INDEX, Kind, Value
+from qmlir.dialects import simd
+from qmlir.ir.predicates import is_integer, is_memref, is_vector
+
+WIDTHS = (16, 8)
+"""Lanes of the vectors that `Code.spans` uses, widest first; the remaining elements are processed one by one."""
+
+_CACHE_LINE = IntegerAttr(64, i64)
+
+
+class Buffer:
+    """A memref of static shape."""
+
+    __slots__ = ("code", "element", "shape", "ssa")
+
+    def __init__(self, code: "Code", ssa: SSAValue):
+        assert is_memref(ssa.type)
+        self.code = code
+        self.ssa = ssa
+        self.element: Attribute = ssa.type.element_type
+        self.shape = ssa.type.get_shape()
+
+    def load(self, *indices: Value | int, lanes: int | None = None) -> Value:
+        """Loads the element at `indices`, or a vector of `lanes` consecutive elements that starts there."""
+        operands = [self.ssa, *self._indices(indices)]
+        if lanes is None:
+            return self.code.emit(memref.LoadOp, operands, self.element)
+        return self.code.emit(vector.LoadOp, operands, VectorType(self.element, [lanes]))
+
+    def store(self, value: Value, *indices: Value | int) -> None:
+        """Stores a scalar at `indices`, or a vector to the consecutive elements that start there."""
+        kind = memref.StoreOp if value.lanes is None else vector.StoreOp
+        self.code.add(kind.create(operands=[value.ssa, self.ssa, *self._indices(indices)]))
+
+    def _indices(self, indices: Sequence[Value | int]) -> list[SSAValue]:
+        assert len(indices) == len(self.shape), f"{len(indices)} indices into {self.ssa.type}"
+        return [self.code.index(i).ssa if isinstance(i, int) else i.ssa for i in indices]
+
+
+class Code:
+    """A function body under construction: new operations go to the innermost open loop or branch.
+
+    Constants and stack buffers go to the top of the function; equal constants are created once.
+    """
+
+    def __init__(self, entry: Block):
+        self._block = entry
+        self._entry = entry
+        self._top: list[Operation] = []
+        self._constants: dict[tuple[int | float | str, Attribute], SSAValue] = {}
+
+    def finish(self) -> None:
+        """Inserts the constants and stack buffers at the top of the function; must be the last call."""
+        first = self._entry.first_op
+        assert first is not None
+        assert self._block is self._entry
+        self._entry.insert_ops_before(self._top, first)
+
+    # -- operations ----------------------------------------------------------------------------------------------
+
+    def add(self, op: Operation) -> None:
+        """Appends an operation without a result."""
+        self._block.add_op(op)
+
+    def emit(
+        self,
+        kind: Kind,
+        operands: Sequence[SSAValue],
+        type: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> Value:
+        """Appends an operation and returns its result."""
+        op = kind.create(operands=operands, result_types=[type], properties=properties or {})
+        self._block.add_op(op)
+        return Value(self, type, op.results[0])
+
+    def dot_pairs(self, accumulator: Value, a: Value, b: Value) -> Value:
+        """accumulator[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1]: i16 lanes, i32 accumulators."""
+        return self.emit(simd.DotI16PairsOp, [accumulator.ssa, a.ssa, b.ssa], accumulator.type)
+
+    def multiply_shift_round(self, a: Value, multiplier: Value, shift: Value) -> Value:
+        """(a·multiplier + 2^(30−shift)) >> (31−shift) on vectors of i32, for results that fit i32."""
+        return self.emit(simd.MulShiftRoundOp, [a.ssa, multiplier.ssa, shift.ssa], a.type)
+
+    # -- constants and memory --------------------------------------------------------------------------------------
+
+    def index(self, number: "Value | int") -> Value:
+        """An index value whose number is known; a `Value` is returned as it is."""
+        return number if isinstance(number, Value) else Value(self, INDEX, known=number)
+
+    def constant(self, number: float, type: Attribute) -> Value:
+        """A constant of any type; a vector constant has the number in every lane."""
+        if type == INDEX:
+            return self.index(int(number))
+        return Value(self, type, self.constant_ssa(number, type))
+
+    def zeros(self, element: Attribute, lanes: int | None) -> Value:
+        """A zero scalar, or a vector of `lanes` zeros."""
+        return self.constant(0, VectorType(element, [lanes]) if lanes else element)
+
+    def constant_ssa(self, number: float, type: Attribute) -> SSAValue:
+        """The IR value of a constant operation; equal numbers of one type share one operation."""
+        element = type.element_type if is_vector(type) else type
+        is_float = isinstance(element, AnyFloat)
+        key = (float(number).hex() if is_float else int(number), type)  # hex tells −0 from 0
+        if (made := self._constants.get(key)) is not None:
+            return made
+        value: Attribute
+        if is_vector(type):
+            lane = float(number) if is_float else int(number)
+            dense: Any = DenseIntOrFPElementsAttr  # the overloads of from_list do not cover vectors of any element type
+            value = dense.from_list(type, [lane])
+        elif is_float:
+            value = FloatAttr(float(number), element)
+        else:
+            assert is_integer(element) or isinstance(element, IndexType)
+            value = IntegerAttr(int(number), element)
+        op = arith.ConstantOp.create(result_types=[type], properties={"value": value})
+        self._top.append(op)
+        self._constants[key] = op.results[0]
+        return op.results[0]
+
+    def stack(self, shape: Sequence[int], element: Attribute, name: str) -> Buffer:
+        """Allocates an uninitialized buffer on the stack of the function; `name` is the IR's name hint."""
+        type = MemRefType(element, shape)
+        segments = DenseArrayBase.from_list(i32, (0, 0))
+        op = memref.AllocaOp.create(
+            result_types=[type], properties={"alignment": _CACHE_LINE, "operandSegmentSizes": segments}
+        )
+        op.results[0].name_hint = name
+        self._top.append(op)
+        return Buffer(self, op.results[0])
+
+    # -- control -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(self, begin: Value | int, end: Value | int, step: int = 1, name: str = "i") -> Generator[Value]:
+        """Opens a loop: for i = begin; i < end; i += step.
+
+        If the loop is known to run once, only its body is emitted. `name` is the name hint of the index.
+        """
+        lower, upper = self.index(begin), self.index(end)
+        if _runs_once(lower, upper, step):
+            yield lower
+            return
+        body = Block(arg_types=[INDEX])
+        body.args[0].name_hint = name
+        outer, self._block = self._block, body
+        yield Value(self, INDEX, body.args[0])
+        body.add_op(scf.YieldOp())
+        self._block = outer
+        bounds = [lower.ssa, upper.ssa, self.index(step).ssa]
+        outer.add_op(scf.ForOp.create(operands=bounds, regions=[Region(body)]))
+
+    def fold(
+        self,
+        begin: Value | int,
+        end: Value | int,
+        start: Sequence[Value],
+        step: Callable[[Value, list[Value]], Sequence[Value]],
+        name: str = "i",
+    ) -> list[Value]:
+        """Carries values through a loop: `step` maps the index and the current values to the next values."""
+        lower, upper = self.index(begin), self.index(end)
+        if _runs_once(lower, upper, 1):
+            return list(step(lower, list(start)))
+        types = [value.type for value in start]
+        body = Block(arg_types=[INDEX, *types])
+        body.args[0].name_hint = name
+        outer, self._block = self._block, body
+        index, *carried = (Value(self, arg.type, arg) for arg in body.args)
+        yielded = step(index, carried)
+        body.add_op(scf.YieldOp(*(value.ssa for value in yielded)))
+        self._block = outer
+        operands = [lower.ssa, upper.ssa, self.index(1).ssa, *(value.ssa for value in start)]
+        op = scf.ForOp.create(operands=operands, result_types=types, regions=[Region(body)])
+        outer.add_op(op)
+        return [Value(self, result.type, result) for result in op.results]
+
+    @contextmanager
+    def when(self, condition: Value) -> Generator[None]:
+        """Opens code that runs if a condition, an i1, is true."""
+        with self._arm() as body:
+            yield
+        self.add(scf.IfOp.create(operands=[condition.ssa], regions=[Region(body), Region()]))
+
+    def branch(self, condition: Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+        """Writes an if-else: `then` writes the code for a true condition, `otherwise` for a false condition."""
+        arms: list[Region] = []
+        for write in (then, otherwise):
+            with self._arm() as body:
+                write()
+            arms.append(Region(body))
+        self.add(scf.IfOp.create(operands=[condition.ssa], regions=arms))
+
+    @contextmanager
+    def _arm(self) -> Generator[Block]:
+        body = Block()
+        outer, self._block = self._block, body
+        yield body
+        body.add_op(scf.YieldOp())
+        self._block = outer
+
+    def spans(
+        self,
+        begin: Value | int,
+        end: Value | int,
+        body: Callable[[Value, int | None], None],
+        widths: Sequence[int] = WIDTHS,
+    ) -> None:
+        """Covers [begin, end) with vectors and the remainder with scalars.
+
+        `body` gets the first index and the number of lanes (None for a scalar). It is called once for each width that
+        may occur. If the bounds are known, it is called only for the widths that do occur.
+        """
+        at, stop = self.index(begin), self.index(end)
+        for lanes in widths:
+            if at.known is not None and stop.known is not None:
+                limit = self.index(stop.known - (stop.known - at.known) % lanes)
+                if limit.known == at.known:
+                    continue
+            elif lanes != widths[0]:
+                continue
+            else:
+                limit = stop - (stop - at) % lanes
+            with self.loop(at, limit, lanes) as i:
+                body(i, lanes)
+            at = limit
+        if at.known is None or at.known != stop.known:
+            with self.loop(at, stop) as i:
+                body(i, None)
+
+
+def _runs_once(lower: Value, upper: Value, step: int) -> bool:
+    return lower.known is not None and upper.known is not None and 0 < upper.known - lower.known <= step

@@ -1,0 +1,295 @@
+"""Shared output of all lowerings to the loops level: kernel functions, and the calls of them in the main function.
+
+A `Kernel` is a frozen dataclass that holds everything its code depends on besides the types of its arguments. Two
+operations with equal kernels and equal argument types share one private function. Data that may differ between such
+operations (weights, biases, multipliers) is passed in buffers.
+
+The lowerings nn_to_loops and qint_to_loops do not know each other. Each replaces the tensor operations it knows and
+leaves casts where a tensor meets a buffer. `finish-loops` folds the casts when all lowerings have run:
+
+    %x' = builtin.unrealized_conversion_cast %x : tensor<4xf32> to memref<4xf32>
+    %y' = memref.alloc() {alignment = 64 : i64} : memref<4xf32>
+    func.call @nn_relu_0(%x', %y', %begin, %end)
+    %y = builtin.unrealized_conversion_cast %y' : memref<4xf32> to tensor<4xf32>
+
+This is sound without an alias analysis, because only one call writes each buffer, and it does so before any use.
+(The casts are not bufferization.to_tensor: that operation keeps the element type, while the buffer of a quantized
+tensor holds storage integers.)
+"""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import TypeIs
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    Float32Type,
+    Float64Type,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    UnrealizedConversionCastOp,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.value import INDEX, Value
+from qmlir.dialects.nn import ConstantOp, ReshapeOp
+from qmlir.dialects.qmlir import ConstantBufferOp
+from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import LoweringError
+from qmlir.ir.dtypes import is_numpys_own
+from qmlir.ir.names import NAME
+from qmlir.ir.predicates import is_integer, is_memref
+from qmlir.ir.rewriting import node_name
+from qmlir.ir.weights import WeightsAttr
+
+Array: TypeAlias = npt.NDArray[Any]
+
+PARALLEL = "qmlir.parallel"
+"""Attribute of a kernel function whose last two arguments are the range [begin, end) of its outermost loop."""
+
+ALIGNMENT = IntegerAttr(64, i64)
+"""Alignment of allocated buffers in bytes: a cache line."""
+
+STACK_LIMIT = 48 * 1024
+"""Bytes of stack that one kernel may use: fits a first or second level cache, and the stack of every thread."""
+
+
+class Kernel(abc.ABC):
+    """A kernel function; subclasses are frozen dataclasses whose fields determine the function's code."""
+
+    @property
+    @abc.abstractmethod
+    def symbol(self) -> str:
+        """The name of the function without its number, for example `qint_conv2d`."""
+
+    def arguments(self, count: int) -> Sequence[str]:
+        """Name hints of the function's `count` buffer arguments."""
+        return ("x", *(f"p{i}" for i in range(1, count - 1)), "y")[-count:]
+
+    @abc.abstractmethod
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        """Writes the function body for items [begin, end) of the outermost loop; `buffers` are inputs, then results."""
+
+
+@dataclass
+class MainLowering:
+    """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
+
+    at   the operation being lowered; new operations of main are inserted before it
+    """
+
+    module: ModuleOp
+    at: Operation | None = None
+
+    def __post_init__(self) -> None:
+        self._kernels: dict[tuple[object, ...], str] = {}
+        self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
+        self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
+
+    # -- operands --------------------------------------------------------------------------------------------------
+
+    def buffer(self, tensor: SSAValue) -> SSAValue:
+        """The memref that holds a tensor."""
+        if isinstance(tensor.owner, UnrealizedConversionCastOp) and is_memref(tensor.owner.inputs[0].type):
+            return tensor.owner.inputs[0]
+        return self.insert(UnrealizedConversionCastOp.get([tensor], [self.buffer_type(tensor)])).results[0]
+
+    def buffer_type(self, tensor: SSAValue) -> MemRefType[Attribute]:
+        """The type of the memref that holds a tensor; for a quantized tensor, a memref of storage integers."""
+        return storage_memref(tensor.type)
+
+    def constant(self, array: Array) -> SSAValue:
+        """A buffer with constant data; equal constants of one block share a buffer."""
+        assert self.at is not None
+        assert self.at.parent is not None
+        weights = WeightsAttr(array)
+        key = (self.at.parent, weights)
+        if key not in self._constants:
+            self._constants[key] = self.insert(ConstantBufferOp(weights)).results[0]
+        return self._constants[key]
+
+    def require_constant(self, op: Operation, tensor: SSAValue, what: str) -> Array:
+        """The data of a constant operand; `what` names the operand in the message.
+
+        Raises:
+            LoweringError: The operand is computed at run time.
+        """
+        array = constant_array(tensor)
+        if array is None:
+            self.refuse(
+                op, f"needs constant {what}", got="a value computed at run time", remedy="run --fold-constants first"
+            )
+        return array
+
+    def view(self, buffer: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """Views a buffer under another shape with the same number of elements."""
+        assert is_memref(buffer.type)
+        shape = tuple(shape)
+        if buffer.type.get_shape() == shape:
+            return buffer
+        assert prod(shape) == prod(buffer.type.get_shape()), f"{buffer.type} as {shape}"
+        strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+        type = MemRefType(buffer.type.element_type, shape)
+        return self.insert(memref.ReinterpretCastOp(buffer, [], [], [], [0], shape, strides, type)).results[0]
+
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    def allocate(self, type: MemRefType[Attribute]) -> SSAValue:
+        """Allocates a buffer for an intermediate value."""
+        segments = DenseArrayBase.from_list(i32, (0, 0))
+        properties: dict[str, Attribute] = {"alignment": ALIGNMENT, "operandSegmentSizes": segments}
+        return self.insert(memref.AllocOp.create(result_types=[type], properties=properties)).results[0]
+
+    def allocate_result(self, tensor: SSAValue) -> SSAValue:
+        """Allocates a buffer for a result of the operation being lowered; the buffer takes over the tensor's name."""
+        buffer = self.allocate(self.buffer_type(tensor))
+        op, alloc = tensor.owner, buffer.owner
+        assert isinstance(op, Operation)
+        assert isinstance(alloc, Operation)
+        if (name := op.attributes.get(NAME)) is not None:
+            alloc.attributes[NAME] = name
+        buffer.name_hint = tensor.name_hint
+        return buffer
+
+    def replace(self, tensor: SSAValue, buffer: SSAValue) -> None:
+        """Replaces all uses of `tensor` by a cast of `buffer`."""
+        if not tensor.uses:
+            return
+        tensor.replace_all_uses_with(self.insert(UnrealizedConversionCastOp.get([buffer], [tensor.type])).results[0])
+
+    def call(self, kernel: Kernel, arguments: Sequence[SSAValue], items: int) -> None:
+        """Calls a kernel's function on the items [0, items); writes the function first if it does not exist yet."""
+        types = tuple(argument.type for argument in arguments)
+        key = (kernel, types)
+        if key not in self._kernels:
+            self._kernels[key] = self._write(kernel, types)
+        bounds = [self.insert(arith.ConstantOp(IntegerAttr(i, INDEX))).results[0] for i in (0, items)]
+        self.insert(func.CallOp(self._kernels[key], [*arguments, *bounds], []))
+
+    def _write(self, kernel: Kernel, types: Sequence[Attribute]) -> str:
+        number = 0
+        while (symbol := f"{kernel.symbol}_{number}") in self._symbols:
+            number += 1
+        self._symbols.add(symbol)
+        entry = Block(arg_types=[*types, INDEX, INDEX])
+        code = Code(entry)
+        *buffers, begin, end = entry.args
+        begin.name_hint, end.name_hint = "begin", "end"
+        for buffer, hint in zip(buffers, kernel.arguments(len(buffers)), strict=True):
+            buffer.name_hint = hint
+        kernel.write(code, [Buffer(code, b) for b in buffers], Value(code, INDEX, begin), Value(code, INDEX, end))
+        code.add(func.ReturnOp())
+        code.finish()
+        function = func.FuncOp(symbol, ([*types, INDEX, INDEX], []), Region(entry), StringAttr("private"))
+        function.attributes[PARALLEL] = UnitAttr()
+        self.module.body.block.add_op(function)
+        return symbol
+
+    # -- the walk ------------------------------------------------------------------------------------------------
+
+    def insert(self, op: Operation) -> Operation:
+        """Inserts an operation before the operation being lowered."""
+        assert self.at is not None
+        assert self.at.parent is not None
+        self.at.parent.insert_op_before(op, self.at)
+        return op
+
+    def refuse(self, op: Operation, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
+        """Raises a LoweringError about `op`."""
+        raise LoweringError(op.name, node_name(op), need, got=got, remedy=remedy)
+
+
+Rule: TypeAlias = Callable[[MainLowering, Any], None]
+"""Lowers one operation; a rule calls `MainLowering.replace` on each result of the operation."""
+
+Rules: TypeAlias = Mapping[type[Operation], Rule]
+
+
+def lower_tensor_ops(module: ModuleOp, rules: Rules) -> None:
+    """Lowers the operations that have a rule in all main functions of `module`, in program order."""
+    state = MainLowering(module)
+    for function in list(module.body.block.ops):
+        if not isinstance(function, func.FuncOp) or function.is_declaration or PARALLEL in function.attributes:
+            continue
+        for op in list(function.body.block.ops):
+            if (rule := rules.get(type(op))) is None or op.parent is None:
+                continue
+            state.at = op
+            rule(state, op)
+        erase_dead(function, (*rules, *LEFTOVERS))
+
+
+LEFTOVERS = (ConstantBufferOp, UnrealizedConversionCastOp, memref.ReinterpretCastOp, arith.ConstantOp)
+"""Operations of main that may be left without uses by the lowering."""
+
+
+def erase_dead(function: func.FuncOp, kinds: Sequence[type[Operation]]) -> None:
+    """Erases the operations of the given classes whose results have no uses, the last operation first."""
+    for op in reversed(list(function.body.block.ops)):
+        if isinstance(op, tuple(kinds)) and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
+
+
+def storage_memref(type: Attribute) -> MemRefType[Attribute]:
+    """The memref type that holds a tensor: unsigned integers become signless, quantized elements storage integers.
+
+    Types without arithmetic are held as their bits: f16 and bf16 as i16, narrower floats and integers as i8. An i1
+    stays i1.
+    """
+    assert is_tensor(type)
+    element = type.element_type
+    if isinstance(element, UniformType):
+        element = element.storage_type
+    elif is_integer(element):
+        element = IntegerType(1 if element.width.data == 1 else max(element.width.data, 8))
+    elif isinstance(element, AnyFloat) and not isinstance(element, Float32Type | Float64Type):
+        element = IntegerType(max(element.bitwidth, 8))
+    return MemRefType(element, type.get_shape())
+
+
+def memref_shape(buffer: SSAValue) -> tuple[int, ...]:
+    """The shape of a buffer."""
+    assert is_memref(buffer.type)
+    return buffer.type.get_shape()
+
+
+def is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
+    """Whether a type is a ranked tensor, of any element type."""
+    return isinstance(type, TensorType)
+
+
+def constant_array(tensor: SSAValue) -> Array | None:
+    """The data of a constant, None for a computed tensor; looks through reshapes, casts and constant buffers.
+
+    The data of a quantized constant are its stored integers. Unsigned data are returned in the signed dtype of the same
+    bits, and f16 and types that numpy lacks as the integers of their bits.
+    """
+    op = tensor.owner
+    array: Array | None = None
+    if isinstance(op, ConstantOp | ConstantBufferOp):
+        array = op.value.array
+    elif isinstance(op, UnrealizedConversionCastOp | StorageCastOp | memref.ReinterpretCastOp | ReshapeOp):
+        array = constant_array(op.operands[0])
+    if array is None:
+        return None
+    if array.dtype.kind == "u" or array.dtype == np.float16 or not is_numpys_own(array.dtype):
+        array = array.view(f"i{array.dtype.itemsize}")
+    assert is_tensor(tensor.type) or is_memref(tensor.type)
+    return array.reshape(tensor.type.get_shape())

@@ -1,0 +1,214 @@
+"""Tiles: parts of a sliding window's input, copied to the stack, padded and converted for the kernel's arithmetic.
+
+An output row needs KH input rows. A tile holds the part of these rows that some neighbouring outputs of the row read:
+
+    tile[i, t·C' + c] = prepare(x[n, oh·s + i·d − top, ow0·s + t − left, c]), or 0 outside the image
+
+with C' ≥ C channels (zeros beyond C). Code that reads a tile needs no bounds checks, no zero points and no conversions.
+Each element is prepared once for each row of the window, instead of once for each window position and output channel.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute
+
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import STACK_LIMIT
+from qmlir.codegen.value import Value
+from qmlir.dialects.windows import WindowOp
+from qmlir.ir.interfaces import Shape
+from qmlir.ir.predicates import is_integer
+
+
+@dataclass(frozen=True)
+class Window:
+    """The geometry of a sliding window over an image [batch, height, width, channels]; pairs are (rows, columns).
+
+    extent      the window's size
+    output      the size of the output image
+    """
+
+    batch: int
+    height: int
+    width: int
+    channels: int
+    extent: tuple[int, int]
+    output: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    origin: tuple[int, int] = (0, 0)
+    """Padding above and to the left."""
+
+    @property
+    def padded_rows(self) -> bool:
+        """Whether some window leaves the image above or below."""
+        last = (self.output[0] - 1) * self.strides[0] + (self.extent[0] - 1) * self.dilations[0] - self.origin[0]
+        return self.origin[0] > 0 or last >= self.height
+
+    @property
+    def padded_columns(self) -> bool:
+        """Whether some window leaves the image to the left or to the right."""
+        last = (self.output[1] - 1) * self.strides[1] + (self.extent[1] - 1) * self.dilations[1] - self.origin[1]
+        return self.origin[1] > 0 or last >= self.width
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each output reads only the input pixel at its own position."""
+        return (self.extent, self.strides, self.origin) == ((1, 1), (1, 1), (0, 0)) and self.output == (
+            self.height,
+            self.width,
+        )
+
+    def flattened(self) -> "Window":
+        """A pointwise window as a window over one row of all pixels; any other window unchanged."""
+        if not self.is_pointwise:
+            return self
+        pixels = self.batch * self.height * self.width
+        return replace(self, batch=1, height=1, width=pixels, output=(1, pixels), dilations=(1, 1))
+
+
+def window_of(op: WindowOp, x: Shape, y: Shape, extent: Sequence[int]) -> Window:
+    """The geometry of an operation with a window of `extent` from x [N, H, W, C] to y [N, OH, OW, …]."""
+    top, _, left, _ = op.padding_values()
+    batch, height, width, channels = x
+    size = (extent[0], extent[1])
+    return Window(
+        batch, height, width, channels, size, (y[1], y[2]), op.stride_values(), op.dilation_values(), (top, left)
+    )
+
+
+class Rows:
+    """A view of a buffer [rows, columns] that starts at row `first`."""
+
+    def __init__(self, buffer: Buffer, first: Value):
+        self.buffer = buffer
+        self.first = first
+
+    def store(self, value: Value, row: Value, column: Value) -> None:
+        """Stores a value at a row, counted from `first`, and a column, like `Buffer.store`."""
+        self.buffer.store(value, self.first + row, column)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a window's input is cut into tiles.
+
+    outputs    the outputs of a row that one tile serves
+    channels   C', the channels of the tile
+    element    the type of the tile's elements
+    """
+
+    window: Window
+    outputs: int
+    channels: int
+    element: Attribute
+
+    @property
+    def columns(self) -> int:
+        """The number of input columns in a tile."""
+        window = self.window
+        return (self.outputs - 1) * window.strides[1] + (window.extent[1] - 1) * window.dilations[1] + 1
+
+    @property
+    def per_row(self) -> int:
+        """The number of tiles that make up an output row."""
+        return -(-self.window.output[1] // self.outputs)
+
+    @property
+    def items(self) -> int:
+        """The number of tiles: output rows of all images times tiles of a row."""
+        return self.window.batch * self.window.output[0] * self.per_row
+
+    @property
+    def size(self) -> int:
+        """The bytes of stack that a tile takes."""
+        assert is_integer(self.element) or isinstance(self.element, AnyFloat)
+        bits = self.element.width.data if is_integer(self.element) else self.element.bitwidth
+        return self.window.extent[0] * self.columns * self.channels * bits // 8
+
+    def allocate(self, code: Code) -> Buffer:
+        """Allocates the tile's memory on the stack, [KH, columns · C']."""
+        return code.stack((self.window.extent[0], self.columns * self.channels), self.element, "tile")
+
+    def fill(self, code: Code, tile: Buffer | Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
+        """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
+
+        `copy` writes the columns that lie inside the image; this function writes zeros to the other columns.
+        """
+        window, columns, channels = self.window, self.columns, self.channels
+        left = first * window.strides[1] - window.origin[1]  # the input column of tile column 0
+        low, high = code.index(0), (window.width - left).minimum(columns)
+        if window.padded_columns:
+            low = (0 - left).maximum(0).minimum(columns)
+            high = high.maximum(0)
+
+        with code.loop(0, window.extent[0], name="kh") as i:
+            line = row * window.strides[0] + i * window.dilations[0] - window.origin[0]
+            begin, end = low, high
+            if window.padded_rows:  # a row outside the image becomes all zeros
+                inside = line.below(window.height)
+                begin, end = inside.choose(low, code.index(columns)), inside.choose(high, code.index(columns))
+            if window.padded_rows or window.padded_columns:
+
+                def zeros(at: Value, lanes: int | None) -> None:
+                    tile.store(code.zeros(self.element, lanes), i, at)
+
+                code.spans(0, begin * channels, zeros)
+                code.spans(end * channels, columns * channels, zeros)
+            copy(i, image * window.height + line, left, begin, end)
+
+
+Copy: TypeAlias = Callable[[Value, Value, Value, Value, Value], None]
+"""Copies columns of one row of a tile. Arguments: the tile's row, the row of x [N·H, …], the column of x at tile column
+0, and the range [begin, end) of the tile's columns to write."""
+
+
+def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Buffer | Rows, prepare: Callable[[Value], Value]) -> Copy:
+    """A `Copy` of all channels of x [N·H, W · C]; adds zero channels if the tile has more channels than x."""
+    channels, padded = tile.window.channels, tile.channels
+
+    def run(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
+        offset = left * channels
+
+        def copy(at: Value, lanes: int | None) -> None:
+            memory.store(prepare(x.load(line, offset + at, lanes=lanes)), i, at)
+
+        code.spans(begin * channels, end * channels, copy)
+
+    def pixel_by_pixel(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
+        with code.loop(begin, end, name="column") as t:
+
+            def copy(c: Value, lanes: int | None) -> None:
+                memory.store(prepare(x.load(line, (left + t) * channels + c, lanes=lanes)), i, t * padded + c)
+
+            def zero(c: Value, lanes: int | None) -> None:
+                memory.store(code.zeros(tile.element, lanes), i, t * padded + c)
+
+            code.spans(0, channels, copy)
+            code.spans(channels, padded, zero)
+
+    return run if padded == channels else pixel_by_pixel
+
+
+def choose_tile(window: Window, channels: int, element: Attribute, multiple: int) -> Tile | None:
+    """The largest tile that fits the stack (`STACK_LIMIT`); None if even a tile of one output does not fit.
+
+    The outputs of a row are divided evenly among its tiles, so that the last tile is not a small remainder. The number
+    of outputs of a tile is a multiple of `multiple` where possible.
+    """
+    width = window.output[1]
+    smallest = Tile(window, 1, channels, element)
+    step = Tile(window, 2, channels, element).size - smallest.size
+    most = 1 + (STACK_LIMIT - smallest.size) // step
+    if most < 1:
+        return None
+    if width <= most:
+        return Tile(window, width, channels, element)
+    tiles = -(-width // most)
+    outputs = -(-width // tiles)
+    rounded = -(-outputs // multiple) * multiple
+    largest = most // multiple * multiple or most
+    return Tile(window, min(rounded, largest), channels, element)

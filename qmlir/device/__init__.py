@@ -1,6 +1,0 @@
-"""The description of a custom accelerator: one TOML file, from which legality, costs and documents are derived."""
-
-from qmlir.device.description import Device
-from qmlir.device.reading import load_device, parse_device, shipped_devices
-
-__all__ = ["Device", "load_device", "parse_device", "shipped_devices"]

@@ -1,0 +1,382 @@
+"""The schema of device files: every key, its unit, its meaning and its default.
+
+A device is a TOML file. These classes are its schema and the reference page of its keys (`unit` and `description` of
+each field). Legality, the quantizer's constraints, tiling, the cost model and the simulator take all their numbers from
+these classes.
+
+One machine model serves for all devices: memories, and queues that execute commands in order. A `dma` queue moves data
+between memories, an `array` queue multiplies and adds, a `vector` queue executes the steps after a contraction. Queues
+wait for each other.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from qmlir.devices.operations import Fallback, Operations
+from qmlir.devices.synchronisation import Sync
+from qmlir.devices.values import (
+    Accumulator,
+    Addend,
+    Bits,
+    Bytes,
+    BytesPerCycle,
+    Count,
+    Cycles,
+    Elements,
+    ElementsPerCycle,
+    Flag,
+    Lanes,
+    MHz,
+    Name,
+    Role,
+    Share,
+    Storage,
+    Table,
+)
+from qmlir.errors.near_misses import near_misses
+
+# ---------------------------------------------------------------------------------------------------------------
+# [array]: the engine that multiplies and adds
+
+
+class ArrayLanes(Table):
+    """How many products the array makes in a cycle: k · n · m."""
+
+    k: Lanes = Field(description="elements of one sum, multiplied and added together")
+    n: Lanes = Field(description="output channels")
+    m: Lanes = Field(default=1, description="output positions")
+
+
+class Mode(Table):
+    """Types of data and weights that the array multiplies, and how fast."""
+
+    a: Storage = Field(description="type of the data")
+    w: Storage = Field(description="type of the weights")
+    acc: Accumulator = Field(description="type of the sums")
+    rate: Share = Field(default=1.0, description="products in a cycle, of all lanes")
+
+
+class Fold(Table):
+    """What one pass of the array over k · n weights costs, besides a cycle for each m output positions."""
+
+    preload: Cycles = Field(default=0, description="weights go into the array")
+    fill: Cycles = Field(default=0, description="until the first sum leaves it")
+    drain: Cycles = Field(default=0, description="until the last one has")
+    overlapped: Flag = Field(default=True, description="the next pass begins while this one drains")
+
+
+class DepthwiseLanes(Table):
+    """How many products of a depthwise convolution the array makes in a cycle: c · taps · m."""
+
+    c: Lanes = Field(description="channels")
+    taps: Lanes = Field(default=1, description="elements of the window")
+    m: Lanes = Field(default=1, description="output positions")
+
+
+class Depthwise(Table):
+    """The resources of the array for depthwise convolutions."""
+
+    lanes: DepthwiseLanes = Field(description="products in a cycle")
+
+
+class Array(Table):
+    """The engine that multiplies and adds."""
+
+    dataflow: Literal["ws", "os", "dot"] = Field(
+        description="what stays in the array while data streams through it: weights, sums (outputs), or nothing"
+    )
+    lanes: ArrayLanes = Field(description="products in a cycle")
+    modes: tuple[Mode, ...] = Field(min_length=1, description="types that it multiplies")
+    fold: Fold = Field(default=Fold(), description="cost of a pass")
+    overflow: Literal["wrap", "saturate", "trap"] = Field(default="wrap", description="of sums beyond their type")
+    depthwise: Depthwise | None = Field(default=None, description="without it depthwise convolutions have no place")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# [[memory]], [[queue]]
+
+
+class Directions(Table):
+    """A bandwidth for reads and a bandwidth for writes."""
+
+    read: BytesPerCycle = Field(description="from the memory")
+    write: BytesPerCycle | None = Field(default=None, description="to the memory; none where it is read-only")
+
+
+class Latency(Table):
+    """Cycles until the first byte of a transfer arrives."""
+
+    read: Cycles = Field(default=0, description="from the memory")
+    write: Cycles = Field(default=0, description="to the memory")
+
+
+class Memory(Table):
+    """A memory that commands address."""
+
+    id: Name = Field(description="its name in this file")
+    bytes: Bytes = Field(description="size")
+    holds: tuple[Role, ...] = Field(min_length=1, description="what may be placed there")
+    align: Bytes = Field(default=1, description="addresses of tensors are multiples of this power of two")
+    banks: Count = Field(default=1, description="equal parts; data of two roles never share one where there are more")
+    external: Flag = Field(default=False, description="outside the device: networks begin and end there")
+    read_only: Flag = Field(default=False, description="holds constants alone")
+    bytes_per_cycle: Directions | None = Field(
+        default=None, description="that it serves, whoever asks, reads and writes in turn"
+    )
+    latency: Latency = Field(default=Latency(), description="of a transfer")
+
+
+class Queue(Table):
+    """An engine that executes its commands in order, in parallel with the other queues."""
+
+    id: Name = Field(description="its name in this file")
+    engine: Literal["dma", "array", "vector"] = Field(description="what it does")
+    source: tuple[Name, ...] = Field(default=(), alias="from", description="dma: memories it reads")
+    target: tuple[Name, ...] = Field(default=(), alias="to", description="dma: memories it writes")
+    bytes_per_cycle: BytesPerCycle | None = Field(default=None, description="dma: at most")
+    setup: Cycles = Field(default=0, description="before each command's first byte or element")
+    burst: Bytes = Field(default=1, description="dma: a transfer moves whole multiples of this from each row")
+    dims: Count = Field(default=3, description="dma: loops of one transfer")
+    can_pad: Flag = Field(default=False, description="dma: writes padding around what it moves")
+    outstanding: Count = Field(default=1, description="commands whose setup may overlap")
+    shares_bus_with: Name | None = Field(default=None, description="dma: a queue with which it shares its bytes")
+    fused: tuple[Literal["load", "post", "pool", "store"], ...] = Field(
+        default=(), description="steps that are part of this queue's commands instead of commands of their own"
+    )
+    elements_per_cycle: ElementsPerCycle | None = Field(
+        default=None, description="vector, or array with `post` or `pool` fused: results in a cycle"
+    )
+    pipelined: Flag = Field(
+        default=False, description="array: what follows a contraction on it overlaps with it, and the longer counts"
+    )
+
+    def executes(self, step: Literal["post", "pool"]) -> bool:
+        """Whether the queue executes `step`: a vector engine always does, an array if the step is fused."""
+        return self.engine == "vector" or (self.engine == "array" and step in self.fused)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# [layout], [quant], [ops]
+
+
+class WeightTile(Table):
+    """The tile in which weights are stored."""
+
+    n: Elements = Field(description="output channels")
+    k: Elements = Field(description="elements of one sum")
+
+
+class Layout(Table):
+    """The memory layout of tensors: rows, columns and channels, with channels dense."""
+
+    channels: Elements = Field(default=1, description="channels are padded to a multiple of this")
+    weights: WeightTile | None = Field(default=None, description="weights are padded to multiples of these")
+
+
+class ZeroPoint(Table):
+    """Whether the device computes with zero points other than 0."""
+
+    activations: Flag = Field(default=False, description="of data")
+    weights: Flag = Field(default=False, description="of weights: differences of 9 bits are stored in 8, around one")
+
+
+class Shifts(Table):
+    """The range of right shifts of a requantization."""
+
+    min: Bits = Field(default=0, description="least")
+    max: Bits = Field(default=31, description="most")
+
+
+class Bias(Table):
+    """How the device stores and adds the bias of a contraction."""
+
+    type: Addend = Field(
+        default="i32", description="its type; i8 and i16 are moved left to the sums' steps, all of a layer alike"
+    )
+    when: Literal["init", "post"] = Field(default="init", description="the sums begin with it, or it is added after")
+
+    @property
+    def moved_bits(self) -> int | None:
+        """Bits of a bias that is shifted left to the scale of the sums; None if the bias is not shifted."""
+        return int(self.type[1:]) if self.type in ("i8", "i16") else None
+
+
+class Quantization(Table):
+    """The quantized types of the device, and how it changes from one scale to another."""
+
+    types: tuple[Storage, ...] = Field(min_length=1, description="types of data")
+    scale: Literal["pow2", "mult-shift", "float32"] = Field(
+        description="a shift, an integer multiplier and a shift, or a float32 factor"
+    )
+    multiplier_bits: Annotated[int, Field(strict=True, ge=8, le=32, json_schema_extra={"unit": "bits"})] = Field(
+        default=32, description="of a mult-shift's multiplier, its sign included"
+    )
+    shift: Shifts = Field(default=Shifts(), description="of a pow2 or mult-shift scale")
+    granularity: Literal["tensor", "channel"] = Field(description="one scale for a result, or one for each channel")
+    round: Literal["half-up", "half-away", "half-even", "tfl-double"] = Field(description="of what is shifted out")
+    zero_point: ZeroPoint = Field(default=ZeroPoint(), description="whether there are any")
+    bias: Bias = Field(default=Bias(), description="of contractions")
+
+    @property
+    def contract(self) -> str:
+        """The rounding contract of numerics/fixed_point.py that the device follows."""
+        return CONTRACTS[self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32]
+
+    @model_validator(mode="after")
+    def _has_contract(self) -> Self:
+        if (self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32) not in CONTRACTS:
+            known = sorted({rounding for scale, rounding, _ in CONTRACTS if scale == self.scale})
+            raise PydanticCustomError(
+                "contract",
+                "a {scale} scale rounds {known}, got {got} with {bits} bits",
+                {"scale": self.scale, "known": " or ".join(known), "got": self.round, "bits": self.multiplier_bits},
+            )
+        if self.shift.min > self.shift.max:
+            raise PydanticCustomError("shift", "shift.min must be at most shift.max", {})
+        return self
+
+
+CONTRACTS = {
+    ("pow2", "half-up", False): "shift",
+    ("mult-shift", "half-up", False): "single",
+    ("mult-shift", "tfl-double", False): "double",
+    ("mult-shift", "half-away", True): "away16",
+    ("float32", "half-even", False): "float_even",
+}
+"""(scale, rounding, whether the multiplier is narrower than 32 bits) → contract."""
+
+# ---------------------------------------------------------------------------------------------------------------
+# The file
+
+
+class Device(Table):
+    """A whole device file."""
+
+    format: Literal[1] = Field(alias="schema", description="version of these keys")
+    name: Name = Field(description="as given to --target")
+    clock: MHz = Field(alias="clock_mhz", description="frequency of everything that counts cycles")
+    array: Array = Field(description="what multiplies and adds")
+    memory: tuple[Memory, ...] = Field(min_length=1, description="memories")
+    queue: tuple[Queue, ...] = Field(min_length=1, description="engines")
+    sync: Sync = Field(description="how queues wait for each other")
+    layout: Layout = Field(default=Layout(), description="how tensors lie in memory")
+    quant: Quantization = Field(description="how scales change")
+    ops: Operations = Field(description="what it computes")
+    fallback: Fallback = Field(description="what it does not compute")
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def peak_macs(self) -> int:
+        """Products (multiply-accumulates) of the array in a cycle, in its fastest mode."""
+        lanes = self.array.lanes
+        return lanes.k * lanes.n * lanes.m
+
+    def memory_of(self, role: Role) -> Memory:
+        """The memory that holds a role; a memory inside the device takes precedence over an external memory."""
+        holding = sorted((m for m in self.memory if role in m.holds), key=lambda m: m.external)
+        return holding[0]
+
+    def bus_of(self, queue: Queue) -> str:
+        """The name of a queue's bus: the id of the first queue in the file that shares it."""
+        shared = {queue.id}
+        for _ in self.queue:
+            shared |= {q.id for q in self.queue if q.shares_bus_with in shared}
+            shared |= {q.shares_bus_with for q in self.queue if q.id in shared and q.shares_bus_with is not None}
+        return next(q.id for q in self.queue if q.id in shared)
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        _unique("memory", [m.id for m in self.memory])
+        _unique("queue", [q.id for q in self.queue])
+        for queue in self.queue:
+            _check_queue(queue, self)
+        for memory in self.memory:
+            _check_memory(memory)
+        self.sync.check([q.id for q in self.queue], [m.id for m in self.memory])
+        for role in ("ifm", "ofm", "weights", "acc"):
+            if not any(role in m.holds for m in self.memory):
+                raise PydanticCustomError("role", "some memory must hold {role}", {"role": role})
+        if not any(m.external and not m.read_only for m in self.memory):
+            raise PydanticCustomError("external", "a memory must be external, where networks begin and end", {})
+        if not any(q.engine == "array" for q in self.queue):
+            raise PydanticCustomError("array", "some queue must have the engine array", {})
+        pools = self.ops.maxpool is not None or self.ops.avgpool is not None
+        for step in ("post", "pool") if pools else ("post",):
+            if not any(q.executes(step) for q in self.queue):
+                raise PydanticCustomError(
+                    "step", "some queue must have the engine vector, or array with {step} fused", {"step": step}
+                )
+        if "lut" in self.ops.act and self.ops.lut is None:
+            raise PydanticCustomError("lut", "ops.act names lut, but there is no table ops.lut", {})
+        if self.ops.depthwise is not None and self.array.depthwise is None:
+            raise PydanticCustomError("depthwise", "ops.depthwise needs the table array.depthwise", {})
+        return self
+
+
+def _unique(table: str, names: list[str]) -> None:
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise PydanticCustomError("unique", "{table} {name} is there twice", {"table": table, "name": twice[0]})
+
+
+def _check_memory(memory: Memory) -> None:
+    if memory.align & memory.align - 1:
+        raise PydanticCustomError(
+            "align",
+            "memory {id}: align must be a power of two, got {got} bytes",
+            {"id": memory.id, "got": memory.align},
+        )
+    if memory.bytes % memory.banks:
+        raise PydanticCustomError(
+            "banks",
+            "memory {id}: bytes must be a multiple of its {banks} banks",
+            {"id": memory.id, "banks": memory.banks},
+        )
+    banked = memory.banks > 1 and not memory.external
+    least = len(memory.holds) * (memory.bytes // memory.banks if banked else memory.align)
+    if memory.bytes < least:
+        raise PydanticCustomError(
+            "parts",
+            "memory {id}: must have a bank, or align bytes, for each of {holds}: at least {least} bytes, got {got}",
+            {"id": memory.id, "holds": ", ".join(memory.holds), "least": least, "got": memory.bytes},
+        )
+
+
+def _check_queue(queue: Queue, device: Device) -> None:
+    known = [m.id for m in device.memory]
+    for memory in (*queue.source, *queue.target):
+        if memory not in known:
+            raise PydanticCustomError(
+                "memory",
+                "queue {id}: there is no memory {memory}; {remedy}",
+                {"id": queue.id, "memory": memory, "remedy": near_misses(memory, known) or "add it"},
+            )
+    others = [q.id for q in device.queue if q.id != queue.id]
+    if queue.shares_bus_with is not None and queue.shares_bus_with not in others:
+        raise PydanticCustomError(
+            "bus",
+            "queue {id}: there is no other queue {bus}; {remedy}",
+            {"id": queue.id, "bus": queue.shares_bus_with, "remedy": near_misses(queue.shares_bus_with, others) or ""},
+        )
+    needed = {
+        "dma": ("from", "to", "bytes_per_cycle"),
+        "vector": ("elements_per_cycle",),
+        "array": ("elements_per_cycle",) if {"post", "pool"} & set(queue.fused) else (),
+    }[queue.engine]
+    given = {
+        "from": queue.source,
+        "to": queue.target,
+        "bytes_per_cycle": queue.bytes_per_cycle,
+        "elements_per_cycle": queue.elements_per_cycle,
+    }
+    missing = [key for key in needed if not given[key]]
+    if missing:
+        raise PydanticCustomError(
+            "queue",
+            "queue {id}: the engine {engine} needs {missing}",
+            {"id": queue.id, "engine": queue.engine, "missing": ", ".join(missing)},
+        )

@@ -1,0 +1,214 @@
+"""The properties of an integer operation that a device may limit: windows, strides, types, zero points, factors."""
+
+from dataclasses import dataclass
+from math import inf
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+from qmlir.devices.copies import transfers as transfers_of
+from qmlir.devices.stored import Array, around_zero_point, as_images, trailing_zeros
+from qmlir.devices.sums import Sums, sums_of
+from qmlir.dialects import qint
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.qint.contraction import WeightedOp
+from qmlir.dialects.windows import WindowOp
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.numerics import fixed_point
+
+
+def window(op: Operation) -> tuple[int, int] | None:
+    """Rows and columns of a window; for a global pool, the whole image."""
+    match op:
+        case qint.MaxPool2DOp() | qint.AveragePool2DOp():
+            return op.window_values()
+        case qint.GlobalSumPoolOp():
+            _, rows, columns, _ = shape_of(op.x)
+            return rows, columns
+        case WindowOp():
+            _, rows, columns, _ = shape_of(op.operands[1])
+            return rows, columns
+        case _:
+            return None
+
+
+def area(op: Operation) -> int | None:
+    """Rows · columns of a window; None if the operation has no window."""
+    extents = window(op)
+    return None if extents is None else extents[0] * extents[1]
+
+
+def stride(op: Operation) -> int | None:
+    """The largest stride; an axis with only one window position counts as stride 1."""
+    if not isinstance(op, WindowOp):
+        return None
+    steps = zip(op.stride_values(), shape_of(op.results[0])[1:3], strict=True)
+    return max(stride if windows > 1 else 1 for stride, windows in steps)
+
+
+def dilation(op: Operation) -> int | None:
+    """The largest dilation; None if the operation has no window."""
+    return max(op.dilation_values()) if isinstance(op, WindowOp) else None
+
+
+def padding(op: Operation) -> int | None:
+    """The largest padding on any side; None if the operation has no window."""
+    return max(op.padding_values()) if isinstance(op, WindowOp) else None
+
+
+def groups(op: qint.Conv2DOp) -> int:
+    """The number of groups into which channels fall."""
+    return op.group_count()
+
+
+def input_channels(op: qint.Conv2DOp) -> int:
+    """The number of input channels."""
+    return shape_of(op.x)[-1]
+
+
+def channel_multiplier(op: qint.DepthwiseConv2DOp) -> int:
+    """The number of output channels for each input channel."""
+    return shape_of(op.w)[-1] // max(shape_of(op.x)[-1], 1)
+
+
+def terms(op: Operation) -> int:
+    """The number of products in each sum of a matrix product."""
+    return shape_of(op.operands[0])[-1]
+
+
+def divisors(op: Operation) -> frozenset[int]:
+    """The numbers of elements by which a pool divides."""
+    if isinstance(op, qint.AveragePool2DOp):
+        return frozenset(int(n) for n in op.counts().reshape(-1))
+    return frozenset({area(op) or 1})
+
+
+def narrow_types(op: Operation) -> frozenset[str]:
+    """Types of the data that an operation reads and writes, floats included, without i32 and i64 (sums, indices)."""
+    elements = map(element_of, (*op.operands, *op.results))
+    return frozenset(map(str, elements)) - {"i32", "i64"}
+
+
+AROUND = " around a zero point"
+"""Suffix to the types of data and weights: the weights have a zero point other than 0."""
+
+
+@dataclass(frozen=True)
+class Multiplied:
+    """The types that a contraction multiplies.
+
+    types    types of data and weights, such as `i8 by i8`
+    narrow   the types if the weights are stored with a zero point; None if that makes the weights no narrower
+    """
+
+    types: str
+    narrow: str | None
+
+    def __str__(self) -> str:
+        return self.types if self.narrow is None else f"{self.types} or {self.narrow}"
+
+
+def multiplied(op: WeightedOp) -> Multiplied:
+    """The types of data and weights that a contraction multiplies."""
+    data, weights = (str(element_of(v)) for v in op.operands[:2])
+    constant = op.w.owner
+    narrow = isinstance(constant, ConstantOp) and around_zero_point(constant.value.array) is not None
+    return Multiplied(f"{data} by {weights}", f"{data} by i8{AROUND}" if narrow else None)
+
+
+def sums(op: WeightedOp) -> Sums:
+    """The width that a contraction's sums need."""
+    types = multiplied(op)
+    return sums_of(op, (types.narrow or types.types).removesuffix(AROUND))
+
+
+def zero_points(op: Operation) -> frozenset[int]:
+    """All zero points of an operation."""
+    names = ("zero_point", "input_zero_point", "lhs_zero_point", "rhs_zero_point")
+    points = [op.properties[name] for name in names if name in op.properties]
+    return frozenset(p.value.data for p in points if isinstance(p, IntegerAttr))
+
+
+def contract(op: qint.RequantizeOp) -> str:
+    """The rounding contract of a requantization."""
+    return op.contract.data
+
+
+def scales(op: qint.RequantizeOp) -> int:
+    """How many different scale factors a requantization has."""
+    return len(set(zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)))
+
+
+def multipliers(op: qint.RequantizeOp) -> frozenset[int]:
+    """The multipliers of a requantization, without 0, which needs no multiplication."""
+    return frozenset(op.multiplier.get_values()) - {0}
+
+
+def shifts(op: qint.RequantizeOp) -> frozenset[int]:
+    """Right shifts of a requantization in bits, if each multiplier is stored as narrow as the contract allows.
+
+    The contract of 64-bit sums takes any multiplier; a power-of-two multiplier is narrowed to 1 there.
+    """
+    name = op.contract.data
+    narrow = fixed_point.CONTRACTS[name].step.bit_length() - 1
+    if name == "single64" and all(m.bit_count() == 1 for m in multipliers(op)):
+        narrow = fixed_point.MULTIPLIER_BITS - 1
+    factors = zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)
+    return frozenset(fixed_point.MULTIPLIER_BITS - narrow - shift for multiplier, shift in factors if multiplier)
+
+
+def bias_bits(op: WeightedOp) -> int | None:
+    """How many bits a bias needs, sign included; for a computed bias, the width of its type. None without a bias."""
+    if op.b is None:
+        return None
+    if not isinstance(constant := op.b.owner, ConstantOp):
+        return width_of(op.b)
+    return _bits(constant.value.array)
+
+
+def moved_bias_bits(op: WeightedOp) -> int | None:
+    """How many bits a bias needs, sign included, without the trailing zeros that its numbers share; None if absent."""
+    if op.b is None or not isinstance(constant := op.b.owner, ConstantOp):
+        return bias_bits(op)
+    return _bits(constant.value.array >> trailing_zeros(constant.value.array))
+
+
+def _bits(numbers: Array) -> int:
+    return 1 + max(int(bound).bit_length() for bound in (numbers.max(initial=0), -1 - numbers.min(initial=0)))
+
+
+def operand_factors(op: qint.AddOp) -> int:
+    """How many different magnitudes the operands' multipliers have."""
+    return len({abs(m) for m in op.multipliers.get_values()})
+
+
+def offset(op: Operation) -> int | None:
+    """The offset of an average pool: the number that means are rounded away from."""
+    return op.offset.value.data if isinstance(op, qint.AveragePool2DOp) else None
+
+
+def operand_types(op: qint.AddOp | qint.MulOp) -> int:
+    """How many different types the operands have."""
+    return len({element_of(op.lhs), element_of(op.rhs)})
+
+
+def repeats_otherwise(op: qint.AddOp | qint.MulOp) -> bool:
+    """Whether an operand is broadcast along channels, or along part of the images, which pitches cannot express."""
+    images, (rows, columns, channels) = as_images(shape_of(op.results[0]))
+    found = [as_images(shape_of(operand)) for operand in (op.lhs, op.rhs)]
+    return not all(
+        n in (1, images) and height in (1, rows) and width in (1, columns) and depth == channels
+        for n, (height, width, depth) in found
+    )
+
+
+def transfers(op: Operation) -> float:
+    """How many boxes a data movement transfers; infinity if strided boxes cannot express it."""
+    found = transfers_of(op)
+    return inf if found is None else found
+
+
+def entries(op: qint.LookupOp) -> int:
+    """The number of entries of a lookup table."""
+    return op.table.array.size

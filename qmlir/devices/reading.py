@@ -1,0 +1,174 @@
+"""Reads a device file (TOML); reports all its problems at once, each with its key, its unit and the nearest name."""
+
+import re
+import tomllib
+from functools import cache, lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from qmlir.devices.description import Device
+from qmlir.devices.keys import keys_of, table_of, unit_of
+from qmlir.devices.values import Table
+from qmlir.errors import FileError, OptionError
+from qmlir.errors.near_misses import near_misses
+from qmlir.files.bounded import check_data
+from qmlir.files.whole import path_of
+
+DEVICE_KEY = "schema"
+"""The top-level key that distinguishes a device file from the file of another target."""
+
+
+@cache
+def shipped_devices() -> tuple[str, ...]:
+    """The names of the devices that ship with qmlir."""
+    files = (resources.files("qmlir") / "targets").iterdir()
+    tables = {f.name.removesuffix(".toml"): tomllib.loads(f.read_text("utf-8")) for f in files if _is_toml(f.name)}
+    return tuple(sorted(name for name, table in tables.items() if DEVICE_KEY in table))
+
+
+def _is_toml(name: str) -> bool:
+    return name.endswith(".toml")
+
+
+def load_device(device: str | Path) -> Device:
+    """Loads a device by its name or its file.
+
+    Args:
+        device: The name of a device that ships with qmlir, or the path of a device file.
+
+    Raises:
+        OptionError: There is no such device.
+        FileError: The file cannot be read or breaks the schema; the message names every key that does.
+    """
+    if isinstance(device, str) and not _is_toml(device):
+        known = shipped_devices()
+        if device not in known:
+            raise OptionError(
+                "target", f"must be one of {', '.join(known)}, or the path of a .toml file", got=device,
+                remedy=near_misses(device, known),
+            )  # fmt: skip
+        text = (resources.files("qmlir") / "targets" / f"{device}.toml").read_text("utf-8")
+        return parse_device(text, f"{device}.toml")
+    path = path_of(device, "target")
+    try:
+        return parse_device(path.read_text("utf-8"), str(path))
+    except OSError as error:
+        raise FileError(path, "must be a device file that can be read", got=error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise FileError(path, "must be a device file in UTF-8", got="bytes that are not text") from None
+
+
+_LONG_KEY = re.compile(r"(?:^|[\[{,])[ \t]*+(?:[^\s.=\[\]{},#]++[ \t]*+\.[ \t]*+){64}", re.MULTILINE)
+"""A key such as `a.b.c` with more than 64 words; tomllib takes memory quadratic in the number of words."""
+
+
+@lru_cache(maxsize=16)
+def parse_device(text: str, source: str) -> Device:
+    """The device that a TOML text describes.
+
+    A device is immutable, and a compilation asks for it many times: the same text gives the same object.
+
+    Raises:
+        FileError: The text is not TOML or breaks the schema; `source` names the file.
+    """
+    try:
+        if _LONG_KEY.search(text) is not None:
+            raise ValueError("a key of more than 64 words")
+        data = tomllib.loads(text)
+        check_data(data)
+    except RecursionError:
+        raise FileError(source, "must be TOML", got="something nested too deep") from None
+    except ValueError as error:  # raised by tomllib, by Python for a number, or by check_data for data out of bounds
+        raise FileError(source, "must be TOML", got=str(error)) from None
+    try:
+        return Device.model_validate(data)
+    except ValidationError as error:
+        raise FileError(source, "; ".join(_problem(e, data) for e in _causes(error))) from None
+
+
+def _causes(error: ValidationError) -> list[ErrorDetails]:
+    """The broken rules of a file; a list that is too short only because an entry is broken is left out."""
+    found = error.errors(include_url=False)
+    inner = {e["loc"][:-1] for e in found}
+    return [e for e in found if e["type"] != "too_short" or e["loc"] not in inner]
+
+
+def _problem(error: ErrorDetails, data: dict[str, Any]) -> str:
+    """The message about one broken rule, such as `memory "act" bytes: must be at least 1 bytes, got 0`."""
+    where, context = _place(error["loc"], data), error.get("ctx", {})
+    field = _field(error["loc"])
+    unit = f" {found}" if field is not None and (found := unit_of(field)) else ""
+    got = error["input"]
+    match error["type"]:
+        case "extra_forbidden":
+            remedy = near_misses(str(error["loc"][-1]), _keys(error["loc"][:-1]))
+            return f"{where}: there is no such key" + (f"; {remedy}" if remedy else "")
+        case "missing":
+            return f"{where}: is missing" + (f" ({field.description})" if field and field.description else "")
+        case "literal_error":
+            choices = re.findall("'([^']*)'", context["expected"])
+            remedy = near_misses(got, choices) if isinstance(got, str) else None
+            return f"{where}: must be {context['expected']}, got {got!r}" + (f"; {remedy}" if remedy else "")
+        case "greater_than_equal":
+            return f"{where}: must be at least {context['ge']}{unit}, got {got}"
+        case "less_than_equal":
+            return f"{where}: must be at most {context['le']:g}{unit}, got {got}"
+        case "greater_than":
+            return f"{where}: must be more than {context['gt']:g}{unit}, got {got}"
+        case "int_type" | "float_type" | "bool_type" | "string_type":
+            kind = {"int_type": "a whole number", "float_type": "a number", "bool_type": "true or false"}
+            return f"{where}: must be {kind.get(error['type'], 'text')}{unit and ' of' + unit}, got {got!r}"
+        case _:
+            return f"{where}: {error['msg']}" if where else error["msg"]
+
+
+def _place(location: tuple[int | str, ...], data: Any) -> str:
+    """The location of a key in the words of the file: `array.lanes.k`, `memory "act" bytes`."""
+    words: list[str] = []
+    for key in location:
+        data = _below(data, key)
+        if isinstance(key, int):
+            name = cast(dict[str, Any], data).get("id") if isinstance(data, dict) else None
+            words[-1] += f' "{name}"' if name is not None else f" {key + 1}"
+        elif words and " " in words[-1]:
+            words.append(str(key))
+        else:
+            words = [".".join([*words, str(key)])]
+    return " ".join(words)
+
+
+def _below(data: Any, key: int | str) -> Any:
+    try:
+        return data[key]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _table(location: tuple[int | str, ...]) -> type[Table] | None:
+    """The class of the table at a location of the file; None if there is no such table."""
+    table: type[Table] | None = Device
+    for key in location:
+        if isinstance(key, int):
+            continue
+        field = keys_of(table).get(key) if table is not None else None
+        table = None if field is None else table_of(field.annotation)
+    return table
+
+
+def _keys(location: tuple[int | str, ...]) -> list[str]:
+    table = _table(location)
+    return [] if table is None else list(keys_of(table))
+
+
+def _field(location: tuple[int | str, ...]) -> FieldInfo | None:
+    """The field at a location of the file; None if there is no such field."""
+    named = [i for i, key in enumerate(location) if isinstance(key, str)]
+    if not named:
+        return None
+    table = _table(location[: named[-1]])
+    return keys_of(table).get(str(location[named[-1]])) if table is not None else None

@@ -1,0 +1,126 @@
+"""The side file: a .safetensors file next to a module, which holds the module's large weights.
+
+The format is a length, a JSON header and raw bytes:
+
+    {"conv1.weight": {"dtype": "F32", "shape": [8, 25], "data_offsets": [0, 800]}}
+
+Side files are memory-mapped, so parsing a module with 100 MB of weights reads a header of a few kilobytes. They are
+written array by array, so writing needs no memory besides the arrays. The safetensors package would copy the arrays in
+both directions.
+"""
+
+import json
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
+from math import prod
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.errors import FileError
+from qmlir.ir.dtypes import bits_dtype, is_numpys_own
+
+Array = npt.NDArray[Any]
+
+_SAFETENSORS = {
+    "BOOL": "?",
+    **{f"F{8 * n}": f"<f{n}" for n in (2, 4, 8)},
+    **{f"I{8 * n}": f"<i{n}" for n in (1, 2, 4, 8)},
+    **{f"U{8 * n}": f"<u{n}" for n in (1, 2, 4, 8)},
+}
+"""safetensors dtype names of the types that numpy has → numpy dtypes, little-endian."""
+
+_NAMES = {np.dtype(dtype): name for name, dtype in _SAFETENSORS.items()}
+
+_ALIGNMENT = 8
+"""The alignment in bytes of the arrays' start in the file: the size of the largest element."""
+
+
+def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
+    """Writes arrays as a safetensors file; elements of types that numpy lacks are written as unsigned integers.
+
+    The arrays with the largest elements come first, so that each array is aligned to the size of its elements.
+    """
+    stored = {k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}
+    ordered = sorted(stored.items(), key=lambda item: -item[1].itemsize)
+    ends = list(accumulate((array.nbytes for _, array in ordered), initial=0))
+    header = {
+        key: {"dtype": _NAMES[array.dtype.newbyteorder("<")], "shape": array.shape, "data_offsets": place}
+        for (key, array), place in zip(ordered, pairwise(ends), strict=True)
+    }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in ordered:
+            file.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+
+
+def map_side_file(path: Path) -> dict[str, Array]:
+    """Returns the arrays of a safetensors file, memory-mapped: the file's pages are loaded when they are accessed.
+
+    Tensors of types that numpy lacks are left out.
+
+    Raises:
+        FileError: The file does not exist, cannot be read, is not a safetensors file, or is truncated.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if 8 + length >= size:
+                raise ValueError
+            header = cast(object, json.loads(file.read(length)))
+        if not isinstance(header, dict):
+            raise ValueError
+        entries = cast(dict[str, dict[str, Any]], header)
+        data: Array = np.memmap(path, np.uint8, "r", offset=8 + length)
+        return {k: _slice_of(data, e) for k, e in entries.items() if k != "__metadata__" and e["dtype"] in _SAFETENSORS}
+    except FileNotFoundError:
+        raise FileError(
+            path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
+        ) from None
+    except OSError as error:
+        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise FileError(
+            path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
+        ) from None
+
+
+def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
+    """Returns the tensor that a header entry describes; raises ValueError or TypeError if the entry is malformed."""
+    dtype, shape = np.dtype(_SAFETENSORS[entry["dtype"]]), tuple(int(d) for d in entry["shape"])
+    begin, end = entry["data_offsets"]
+    if not 0 <= begin <= end <= data.size or end - begin != prod(shape) * dtype.itemsize:
+        raise ValueError
+    return data[begin:end].view(dtype).reshape(shape)
+
+
+_mapped: dict[tuple[str, int, int], dict[str, Array]] = {}
+
+
+def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Returns the array named `key` of a side file, memory-mapped.
+
+    Raises:
+        FileError: As for `map_side_file`; or the file has no array of that name, type and shape.
+    """
+    stat = path.stat() if path.exists() else None
+    identity = (str(path.absolute()), stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0)
+    if identity not in _mapped:
+        _mapped.clear()  # keep a single file mapped: parsing a module accesses only one
+        _mapped[identity] = map_side_file(path)
+    array = _mapped[identity].get(key)
+    if array is not None and not is_numpys_own(dtype) and array.dtype == bits_dtype(dtype):
+        array = array.view(dtype)  # the file stores the bits as unsigned integers
+    if array is None or array.dtype != dtype or array.shape != shape:
+        raise FileError(
+            path,
+            f'must hold the tensor "{key}" as {dtype.name} of shape {list(shape)}',
+            got="none of that name" if array is None else f"{array.dtype.name} of shape {list(array.shape)}",
+            remedy="write the module and its side file again",
+        )
+    return array

@@ -1,0 +1,135 @@
+"""The signature of a network as numpy sees it: names, shapes and dtypes of its inputs and outputs.
+
+Every back end calls a network in the same way. A single input or output is an array; several are a dict of arrays by
+tensor name.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleOp, TensorType
+from xdsl.ir import Attribute
+
+from qmlir.errors import InputError, QmlirError
+from qmlir.ir.dtypes import dtype_of, native
+from qmlir.ir.elements import IntegerElement, QuantizedElement
+from qmlir.ir.names import NAME, NameAttr
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output: its tensor's name, its shape and its dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs and the outputs of a network, in order."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def arrays(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
+        """Returns the inputs in the signature's order, as C-contiguous arrays.
+
+        Args:
+            inputs: The array of the only input, or arrays by tensor name.
+
+        Raises:
+            InputError: An input is missing, unknown, or has another shape or dtype than the network's input.
+        """
+        if not isinstance(inputs, Mapping):
+            if len(self.inputs) != 1:
+                names = ", ".join(spec.name for spec in self.inputs)
+                raise InputError(names, "must be given by name", got="one array", remedy="pass a dict of arrays")
+            inputs = {self.inputs[0].name: inputs}
+        known = {spec.name for spec in self.inputs}
+        for name in inputs:
+            if name not in known:
+                raise InputError(str(name), f"must be one of {', '.join(sorted(known)) or 'none at all'}")
+        return [_checked(spec, inputs.get(spec.name)) for spec in self.inputs]
+
+    def result(self, arrays: Sequence[Array]) -> Any:
+        """Returns the only output's array, or a dict of arrays by tensor name."""
+        if len(arrays) == 1:
+            return arrays[0]
+        return {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
+
+
+def _checked(spec: TensorSpec, array: object) -> Array:
+    if not isinstance(array, np.ndarray):
+        got = "nothing" if array is None else type(array).__name__
+        raise InputError(spec.name, f"must be given as an array {spec}", got=got)
+    given = cast(Array, array)
+    given = given.astype(native(given.dtype), copy=False)
+    if given.shape != spec.shape or given.dtype != spec.dtype:
+        got = f"{given.dtype.name}[{', '.join(map(str, given.shape))}]"
+        raise InputError(spec.name, f"must be {spec}", got=got)
+    return np.require(given, requirements=("C", "A"))
+
+
+def signature_of(function: func.FuncOp) -> Signature:
+    """Returns the signature of a function on tensors; unnamed values are called `input0`, …, `output0`, …"""
+    return Signature(
+        _specs(function.function_type.inputs.data, function.arg_attrs, "input"),
+        _specs(function.function_type.outputs.data, function.res_attrs, "output"),
+    )
+
+
+def _specs(
+    types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, fallback: str
+) -> tuple[TensorSpec, ...]:
+    specs: list[TensorSpec] = []
+    taken: set[str] = set()
+    for i, type in enumerate(types):
+        known = _tensor_named(attributes.data[i]) if attributes is not None else ""
+        name = wanted = known or f"{fallback}{i}"
+        n = 1
+        while name in taken:  # a value that is returned twice
+            name, n = f"{wanted}.{n}", n + 1
+        taken.add(name)
+        assert isinstance(type, TensorType | MemRefType)
+        shaped = cast(TensorType[Attribute], type)
+        specs.append(TensorSpec(name, shaped.get_shape(), _dtype(shaped.element_type, name)))
+    return tuple(specs)
+
+
+def _tensor_named(attributes: DictionaryAttr) -> str:
+    name = attributes.data.get(NAME)
+    return name.tensors[0] if isinstance(name, NameAttr) and name.tensors else ""
+
+
+def _dtype(element: Attribute, name: str) -> np.dtype[Any]:
+    if isinstance(element, IntegerElement):
+        return element.numpy_dtype
+    if isinstance(element, QuantizedElement):
+        raise QmlirError(
+            "needs integers with one scale, or one for each index of one axis",
+            where=f'tensor "{name}"',
+            got=str(element),
+            remedy="quantize per tensor or per axis",
+        )
+    return dtype_of(element)
+
+
+def main_function(module: ModuleOp) -> func.FuncOp:
+    """Returns the function that is the network: `main`, or the only one that is not private."""
+    functions = [o for o in module.body.block.ops if isinstance(o, func.FuncOp) and not o.is_declaration]
+    public = [f for f in functions if f.sym_visibility is None]
+    named = [f for f in functions if f.sym_name.data == "main"] or (public if len(public) == 1 else [])
+    if not named:
+        names = ", ".join(f.sym_name.data for f in functions) or "none"
+        raise QmlirError("the module must have one public function, or one called main", got=names)
+    return named[0]

@@ -1,0 +1,112 @@
+"""Writes modules to disk or to a stream: as text, with large weights in a .safetensors file beside it.
+
+`write_module(module, Path("net.mlir"))` writes `net.mlir` and, if a weight has more than 64 elements,
+`net.safetensors`. Both files appear whole or not at all; `source.parse_text` reads them back bit for bit. mlir-opt does
+not read side files: for mlir-opt, `TextForm.weights` puts weights into the text or behind it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qmlir.errors import QmlirError
+from qmlir.files.whole import write_together
+from qmlir.ir.resources import resources_text
+from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.side_file import write_side_file
+from qmlir.ir.upstream.text import UpstreamPrinter
+from qmlir.ir.weights import Array, WeightsMode, WeightsPrinter
+
+SEPARATOR = "// -----\n"
+"""The line between modules in one file; `--split-input-file` splits there."""
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """The form in which a module is written.
+
+    generic    whether operations have the generic form
+    locations  whether the location of each operation is written
+    weights    where weights of more than 64 elements go
+    upstream   whether to spell the text as mlir-opt does (upstream/text.py)
+    """
+
+    generic: bool = False
+    locations: bool = False
+    weights: WeightsMode = WeightsMode.SIDE_FILE
+    upstream: bool = False
+
+
+def write_module(module: ModuleOp, path: Path, form: TextForm | None = None) -> None:
+    """Writes a module to `path` and, if `form` asks for it, its large weights to the side file of the same stem."""
+    write_modules([module], path, form or TextForm())
+
+
+def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> None:
+    """Writes several modules to one file, and their large weights to one side file of the same stem.
+
+    Raises:
+        FileError: A file cannot be written.
+    """
+    side = path.with_suffix(".safetensors")
+    written = _Text(form, side.name)
+    text = written.of(modules)
+    writers: dict[Path, Callable[[Path], object]] = {path: lambda to: to.write_text(text, encoding="utf-8")}
+    if written.side_arrays:
+        writers[side] = lambda to: write_side_file(written.side_arrays, to)
+    write_together(writers)
+
+
+def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:
+    """Returns the text of modules that need no side file.
+
+    Raises:
+        QmlirError: `form` sends large weights to a side file, and the modules have large weights.
+    """
+    written = _Text(form, "")
+    text = written.of(modules)
+    if written.side_arrays:
+        raise QmlirError(
+            "cannot be printed by itself: its large weights go to a file beside it",
+            where="the module",
+            got=f"{len(written.side_arrays)} of them",
+            remedy="write it with -o FILE, or use --weights=inline, --weights=resource or --weights=elide",
+        )
+    return text
+
+
+@dataclass
+class _Text:
+    """Makes the text of modules, and collects in `side_arrays` the weights that belong in the side file."""
+
+    form: TextForm
+    side_file: str
+    side_arrays: dict[str, Array] = field(default_factory=dict[str, Array])
+
+    def of(self, modules: Sequence[ModuleOp]) -> str:
+        out = StringIO()
+        for index, module in enumerate(modules):
+            out.write(SEPARATOR if index else "")
+            printer = (UpstreamPrinter if self.form.upstream else WeightsPrinter)(
+                out,
+                print_generic_format=self.form.generic,
+                print_debuginfo=self.form.locations,
+                mode=self.form.weights,
+                side_file=self.side_file,
+                key_of=_key,
+                side_arrays=self.side_arrays,
+            )
+            if isinstance(printer, UpstreamPrinter):
+                printer.print_module(module)
+            else:
+                printer.print_op(module)
+            out.write("\n" + resources_text(printer.resources))
+        return out.getvalue()
+
+
+def _key(op: Operation | None) -> str:
+    return tensor_name(op.results[0]) if op is not None and op.results else ""

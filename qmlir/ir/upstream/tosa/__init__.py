@@ -1,0 +1,76 @@
+"""Upstream's tosa dialect, version 1.0, in which zero points, shapes and scales are operands.
+
+xDSL 0.74 has twenty of TOSA's operations, some of them with the types of another version. This package defines TOSA's
+operations with upstream's names, properties and rules; only `tosa.cond_if` and `tosa.yield` are xDSL's. Loops,
+variables, Fourier transforms, `resize` and `custom` are missing. The package exports `TOSA`, which is registered in
+place of xDSL's dialect of the same name.
+"""
+
+from xdsl.dialects.tosa import IfOp, NanModeAttr, RoundingModeAttr, YieldOp
+from xdsl.ir import Dialect
+
+from qmlir.ir.upstream.tosa.contraction import Conv2DOp, Conv3DOp, DepthwiseConv2DOp, MatMulOp, TransposeConv2DOp
+from qmlir.ir.upstream.tosa.elementwise import ELEMENTWISE
+from qmlir.ir.upstream.tosa.lookup import GatherOp, ScatterOp, TableOp
+from qmlir.ir.upstream.tosa.pooling import AvgPool2DOp, MaxPool2DOp
+from qmlir.ir.upstream.tosa.reduction import (
+    ArgMaxOp,
+    ReduceAllOp,
+    ReduceAnyOp,
+    ReduceMaxOp,
+    ReduceMinOp,
+    ReduceProductOp,
+    ReduceSumOp,
+)
+from qmlir.ir.upstream.tosa.requantize import RescaleOp
+from qmlir.ir.upstream.tosa.shape import (
+    ConcatOp,
+    ConstOp,
+    ConstShapeOp,
+    IdentityOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    SliceOp,
+    TileOp,
+    TransposeOp,
+)
+from qmlir.ir.upstream.tosa.types import ShapeType
+
+TOSA = Dialect(
+    "tosa",
+    [
+        Conv2DOp,
+        Conv3DOp,
+        DepthwiseConv2DOp,
+        TransposeConv2DOp,
+        MatMulOp,
+        AvgPool2DOp,
+        MaxPool2DOp,
+        *ELEMENTWISE,
+        TableOp,
+        GatherOp,
+        ScatterOp,
+        ArgMaxOp,
+        ReduceAllOp,
+        ReduceAnyOp,
+        ReduceMaxOp,
+        ReduceMinOp,
+        ReduceProductOp,
+        ReduceSumOp,
+        RescaleOp,
+        ConstOp,
+        ConstShapeOp,
+        IdentityOp,
+        ConcatOp,
+        PadOp,
+        ReshapeOp,
+        ReverseOp,
+        SliceOp,
+        TileOp,
+        TransposeOp,
+        IfOp,
+        YieldOp,
+    ],
+    [ShapeType, NanModeAttr, RoundingModeAttr],
+)

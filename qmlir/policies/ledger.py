@@ -1,0 +1,177 @@
+"""The ledger: the decision about each operation (quantized, float, on a device, …) and its reason.
+
+Passes write a `#qmlir.decision` on every operation they decide about. This module reads the decisions back as rows for
+a terminal, for JSON and for tests. An operation without a decision has not been through the quantizer.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.npu.layers import HostOp
+from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
+from qmlir.dialects.quant.types import quantized_element
+from qmlir.ir.interfaces import TensorOp
+from qmlir.ir.rewriting import node_name
+from qmlir.ir.verify import require_module
+from qmlir.numerics.schemas import scale_text
+
+CODES = {
+    "integer": "computed in integers",
+    "moved": "moves integers without arithmetic",
+    "compared": "compares integers",
+    "no-range": "a tensor it reads or writes has no range",
+    "target": "the target has no integer form of the operation",
+    "precision": "the target has an integer form of the operation on other types",
+    "computed-weights": "its weights are computed, so they have no parameters before run time",
+    "accumulator": "its sums do not fit 32 bits",
+    "factor": "its scales are too far apart for a multiplier",
+    "bias": "its bias is computed, or does not fit the accumulator's scale",
+    "blocked": "its weights have parameters for each block, which sums over blocks cannot share",
+    "shared": "its result is read as floats too, which quantizing it would change",
+    "runtime": "the runtime that is followed computes it on floats",
+    "policy": "the policy keeps it in floats",
+    "empty": "a tensor it reads or writes has no elements",
+    "neighbours": "it moves values that only float operations read and write",
+    "type": "it computes on floats other than f32",
+    "unknown": "the operation is not known to qmlir",
+    "device": "the device computes it",
+    "host": "the device does not compute it; its host does",
+}
+"""Reason codes: stable names for programs; the decision's own sentence is for people."""
+
+REMEDIES = {
+    "no-range": "profile the network, or fix a range in the policy",
+    "target": "leave it float, or build it of operations that OPERATORS.md lists as computed in integers",
+    "precision": "choose another precision for it in the policy",
+    "computed-weights": "make its weights a constant of the model",
+    "accumulator": "give it or its weights a lower precision in the policy",
+    "factor": "fix the range of its tensors in the policy",
+    "bias": "make its bias a constant of the model, or give its input a wider range in the policy",
+    "blocked": "give its weights one scale for each channel",
+    "shared": "quantize the other operations that read its result",
+    "runtime": "follow no runtime: load the model with numerics=default",
+    "policy": "drop the policy's rule",
+    "empty": "drop it from the model: it computes nothing",
+    "neighbours": "quantize what it reads from or writes to",
+    "type": "convert the model to float32",
+    "unknown": "replace it in the model by operations that are known",
+    "host": "change the network or the key of the device file that the sentence ends with",
+}
+"""Reason code of an operation that stays float, or on the host → what would change the decision."""
+
+
+CROSSING = "crossing"
+"""The name of the `Entry` field that is a number: the cost of calling the device's host."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The decision about one operation.
+
+    node       the source nodes that the operation represents
+    operation  its kind, such as `nn.conv2d`
+    outcome    `quantized` or `float`
+    code       a key of `CODES`
+    reason     one sentence
+    scale      scales of its quantized result and of its weights, `2^-7` for a power of two; empty below the nn level
+    crossing   offload cost: cycles of the call of the device's host that runs the operation; None without such a call
+    """
+
+    node: str
+    operation: str
+    outcome: str
+    code: str
+    reason: str
+    scale: str = ""
+    crossing: int | None = None
+
+    @property
+    def remedy(self) -> str:
+        """What would change the decision; empty if the operation is quantized and not left to a device's host."""
+        return REMEDIES.get(self.code, "") if self.outcome == "float" or self.code == "host" else ""
+
+    def as_dict(self) -> dict[str, str | int]:
+        """The entry for JSON, without fields that are None, and with the remedy."""
+        return {name: value for name, value in asdict(self).items() if value is not None} | {"remedy": self.remedy}
+
+
+@dataclass(frozen=True)
+class Change:
+    """An operation with different entries in two ledgers; an entry is None if its ledger lacks the operation."""
+
+    before: Entry | None
+    after: Entry | None
+
+    def as_dict(self) -> dict[str, dict[str, str | int] | None]:
+        """The change for JSON."""
+        return {
+            "before": self.before.as_dict() if self.before else None,
+            "after": self.after.as_dict() if self.after else None,
+        }
+
+
+def changes(before: Sequence[Entry], after: Sequence[Entry]) -> list[Change]:
+    """Returns the differences between two ledgers of one network; operations match by node, kind and order."""
+    left, right = _by_operation(before), _by_operation(after)
+    pairs = [Change(left.get(key), right.get(key)) for key in dict.fromkeys([*left, *right])]
+    return [pair for pair in pairs if pair.before != pair.after]
+
+
+def _by_operation(entries: Sequence[Entry]) -> dict[tuple[str, str, int], Entry]:
+    found: dict[tuple[str, str, int], Entry] = {}
+    for entry in entries:
+        same = sum((entry.node, entry.operation) == key[:2] for key in found)
+        found[entry.node, entry.operation, same] = entry
+    return found
+
+
+def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
+    """Records the decision about an operation."""
+    assert code in CODES
+    op.attributes[DECISION] = DecisionAttr.of(outcome, code, reason)
+
+
+def decision_of(op: Operation) -> DecisionAttr | None:
+    """Returns the decision recorded on an operation; None if there is none."""
+    decision = op.attributes.get(DECISION)
+    return decision if isinstance(decision, DecisionAttr) else None
+
+
+def decisions(module: ModuleOp) -> list[Entry]:
+    """The decisions in a module, in program order."""
+    require_module(module)
+    return [
+        Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op), _crossing(op))
+        for op in deciding_operations(module)
+        if (d := decision_of(op)) is not None
+    ]
+
+
+def _crossing(op: Operation) -> int | None:
+    """Returns the cycles of the host call that contains an operation; None without such a call or figure."""
+    part = op.parent_op()
+    return part.cycles.value.data if isinstance(part, HostOp) and part.cycles is not None else None
+
+
+def _scale(op: Operation) -> str:
+    """The scales of an operation's result and weights."""
+    values = {"": op.results[0], "weights ": op.w} if isinstance(op, WeightedOp) else {"": op.results[0]}
+    types = {what: quantized_element(value.type) for what, value in values.items()}
+    return ", ".join(what + _range_text(type.scales) for what, type in types.items() if type is not None)
+
+
+def _range_text(scales: Sequence[float]) -> str:
+    """Returns a scale as text, or the least and the greatest of several scales."""
+    return "…".join(dict.fromkeys(map(scale_text, (min(scales), max(scales)))))
+
+
+def deciding_operations(module: ModuleOp) -> Iterator[Operation]:
+    """Yields the operations that get a decision: all that compute or move data, except constants."""
+    for op in module.walk():
+        if isinstance(op, TensorOp | OpaqueOp) and not isinstance(op, ConstantOp):
+            yield op

@@ -1,0 +1,271 @@
+"""Reads and writes profiles as YAML: qmlir's own format, exact to the bit, and Glow's format (reading only).
+
+    format: qmlir-profile-1
+    structure: c67cfddd65ff4851
+    samples: 1
+    bins: 8
+    tensors:
+      r:
+        shape: [4]                        # without the batch dimension
+        key: 5f1c0a2b9d3e4f60             # hash of how it is computed
+        count: 4
+        range: [0.0, 6.0]
+        histogram: {exponent: 0, first: 0, counts: 2 1 0 0 0 0 1}           # bins of 2^0 from 0·2^0
+        moments: {sum: 15p-1, squares: 149p-2}                              # 15·2^-1, 149·2^-2
+        extremes: {samples: 1, sums: [0p0, 3p1]}                            # sums over samples of minima and maxima
+        channels: [{count: …, range: …, histogram: …, …}, …]                # with per-channel only
+
+A tensor in a file written by hand needs a range only; everything else that the file leaves out counts as unknown.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import yaml
+
+from qmlir.errors import FileError
+from qmlir.files.whole import replacing
+from qmlir.files.yaml import Dumper, Key, YamlFile, number_of, read_yaml
+from qmlir.numerics.moments import SQUARE_UNIT, VALUE_UNIT, Moments
+from qmlir.profiles.glow import is_glow, load_glow
+from qmlir.profiles.profile import BINS, Profile, TensorProfile, structure_of
+
+FORMAT = "qmlir-profile-1"
+REMEDY = "write one with `qmlir profile`"
+
+
+class Broken(Exception):
+    """Raised for an invalid entry: the keys that lead to it, and what is wrong with it."""
+
+    def __init__(self, got: str, *keys: Key):
+        super().__init__(got)
+        self.got, self.keys = got, keys
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def save_profile(profile: Profile, path: Path) -> None:
+    """Writes a profile as YAML; the file appears whole or not at all."""
+    data = {
+        "format": FORMAT,
+        "structure": profile.structure,
+        "samples": profile.samples,
+        "bins": profile.bins,
+        "tensors": {name: _entry(tensor) for name, tensor in profile.tensors.items()},
+    }
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        yaml.dump(data, file, Dumper, sort_keys=False, default_flow_style=None, width=120)
+
+
+def _entry(tensor: TensorProfile) -> dict[str, Any]:
+    shape = None if tensor.shape is None else list(tensor.shape)
+    entry = {"shape": shape, "key": tensor.key, **_seen(tensor)}
+    if tensor.channels is not None:
+        entry["channels"] = [_seen(channel) for channel in tensor.channels]
+    return entry
+
+
+def _seen(tensor: TensorProfile) -> dict[str, Any]:
+    """Returns the recorded statistics of a tensor, or of one of its channels, as plain data."""
+    entry: dict[str, Any] = {
+        "count": tensor.count,
+        "range": [tensor.lo, tensor.hi] if tensor.count else None,
+        "histogram": {
+            "exponent": tensor.exponent,
+            "first": tensor.first,
+            # One text for all counts: with a number for each count, YAML takes twenty times as long, both ways.
+            "counts": " ".join(map(str, tensor.counts.tolist())),
+        },
+    }
+    if tensor.moments is not None:
+        moments = tensor.moments
+        sums = _scaled(moments.values, VALUE_UNIT), _scaled(moments.squares, SQUARE_UNIT)
+        entry["moments"] = dict(zip(("sum", "squares"), sums, strict=True))
+    entry["extremes"] = {"samples": tensor.samples, "sums": [_scaled(e, VALUE_UNIT) for e in tensor.extremes]}
+    return entry
+
+
+def _scaled(value: int, unit: int) -> str:
+    """Returns `mpe` for value · 2^unit = m · 2^e with m odd or zero."""
+    if value == 0:
+        return "0p0"
+    zeros = (value & -value).bit_length() - 1
+    return f"{value >> zeros}p{unit + zeros}"
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+def load_profile(path: Path) -> Profile:
+    """Reads a profile in qmlir's or in Glow's format.
+
+    Raises:
+        FileError: The file cannot be read, is not a profile, or contradicts itself; with line and column.
+    """
+    file = read_yaml(path, "a profile", remedy=REMEDY)
+    if is_glow(file):
+        return load_glow(file)
+    if file.fields.get("format") != FORMAT:
+        raise FileError(path, f'must be a profile with "format: {FORMAT}"', got="another file", remedy=REMEDY)
+    try:
+        return _profile_of(file.fields)
+    except Broken as error:
+        raise _error(file, error) from None
+
+
+def _error(file: YamlFile, error: Broken) -> FileError:
+    got = f"a broken entry ({error.got})"
+    return FileError(file.place(*error.keys), "must be a whole profile", got=got, remedy=REMEDY)
+
+
+def _profile_of(fields: Mapping[str, Any]) -> Profile:
+    entries = fields.get("tensors")
+    if not isinstance(entries, dict):
+        raise Broken("no tensors")
+    tensors: dict[str, TensorProfile] = {}
+    for name, entry in cast(dict[Any, Any], entries).items():
+        try:
+            tensors[str(name)] = _tensor_of(entry)
+        except Broken as error:
+            raise Broken(f'tensor "{name}": {error.got}', "tensors", name, *error.keys) from None
+    structure = structure_of({n: t.shape for n, t in tensors.items()})
+    if fields.get("structure", structure) != structure:
+        raise Broken(f"{len(tensors)} tensors are not those that were observed", "structure")
+    bins = _integer(fields, "bins", BINS)
+    return Profile(structure, _integer(fields, "samples", 1), bins, tensors)
+
+
+def _tensor_of(entry: Any) -> TensorProfile:
+    """Returns a tensor's profile; raises `Broken` if the entry is not as `save_profile` writes it."""
+    if not isinstance(entry, dict):
+        raise Broken("no entry of a tensor")
+    fields = cast(dict[str, Any], entry)
+    found = TensorProfile(_shape_of(fields), str(fields.get("key", "")))
+    _read_range(found, fields)
+    _read_histogram(found, fields)
+    found.moments = _moments_of(fields)
+    _read_extremes(found, fields)
+    if (channels := fields.get("channels")) is not None:
+        found.channels = _channels_of(channels, found)
+    return found
+
+
+def _shape_of(fields: Mapping[str, Any]) -> tuple[int, ...] | None:
+    shape = fields.get("shape")
+    if shape is None:
+        return None
+    if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in cast(list[Any], shape)):
+        raise Broken("a shape is a list of sizes", "shape")
+    return tuple(cast(list[int], shape))
+
+
+def _read_range(found: TensorProfile, fields: Mapping[str, Any]) -> None:
+    bounds = fields.get("range")
+    if bounds is None:
+        return
+    found.count = 1
+    found.lo, found.hi = _numbers(bounds, 2, "range")
+    if not -math.inf < found.lo <= found.hi < math.inf:
+        raise Broken(f"range [{found.lo}, {found.hi}] is not two finite numbers in order", "range")
+
+
+def _read_histogram(found: TensorProfile, fields: Mapping[str, Any]) -> None:
+    count = _integer(fields, "count", found.count)
+    if count and not found.count:
+        raise Broken(f"{count} elements without a range", "count")
+    found.count = count
+    histogram = fields.get("histogram")
+    if histogram is None:
+        return
+    if not isinstance(histogram, dict):
+        raise Broken("a histogram has exponent, first and counts", "histogram")
+    parts = cast(dict[str, Any], histogram)
+    found.exponent, found.first = (_integer(parts, key, None, "histogram") for key in ("exponent", "first"))
+    counts = parts.get("counts")
+    words = cast(list[Any], counts) if isinstance(counts, list) else str(counts).split()
+    if not all(re.fullmatch("[0-9]{1,18}", str(n)) for n in words):
+        raise Broken("counts are integers from 0", "histogram", "counts")
+    found.counts = np.array([int(n) for n in words], np.int64)
+    if found.counts.sum() != found.count:
+        raise Broken("counts that do not add up", "histogram", "counts")
+    if found.count:
+        width = 2.0**found.exponent
+        low, high = found.first * width, (found.first + len(found.counts)) * width
+        if not low <= found.lo <= found.hi < high:
+            raise Broken(f"a histogram of [{low:g}, {high:g}) for range [{found.lo}, {found.hi}]", "histogram")
+
+
+def _moments_of(fields: Mapping[str, Any]) -> Moments | None:
+    moments = fields.get("moments")
+    if not isinstance(moments, dict):
+        return None
+    parts = cast(dict[str, Any], moments)
+    values = _integer_of(parts.get("sum"), VALUE_UNIT, "moments", "sum")
+    squares = _integer_of(parts.get("squares"), SQUARE_UNIT, "moments", "squares")
+    return Moments(values, squares)
+
+
+def _read_extremes(found: TensorProfile, fields: Mapping[str, Any]) -> None:
+    """Reads the sums of samples' extremes; without them in the file, one sample with the whole range is assumed."""
+    extremes = fields.get("extremes")
+    if extremes is None:
+        if found.count:
+            found.samples = 1
+            found.extremes = _multiple(found.lo), _multiple(found.hi)
+        return
+    parts = cast(dict[str, Any], extremes) if isinstance(extremes, dict) else {}
+    sums = parts.get("sums")
+    if not isinstance(sums, list) or len(cast(list[Any], sums)) != 2:
+        raise Broken("extremes are samples and two sums", "extremes")
+    found.samples = _integer(parts, "samples", None, "extremes")
+    lo, hi = (_integer_of(s, VALUE_UNIT, "extremes", "sums", i) for i, s in enumerate(cast(list[Any], sums)))
+    found.extremes = lo, hi
+
+
+def _multiple(value: float) -> int:
+    return int(math.ldexp(value, -VALUE_UNIT))
+
+
+def _channels_of(entries: Any, tensor: TensorProfile) -> list[TensorProfile]:
+    size = tensor.shape[-1] if tensor.shape else 0
+    listed = cast(list[Any], entries) if isinstance(entries, list) else []
+    if len(listed) != size:
+        raise Broken(f"{len(listed)} channels where the shape has {size}", "channels")
+    found: list[TensorProfile] = []
+    for index, entry in enumerate(listed):
+        try:
+            found.append(_tensor_of(entry))
+        except Broken as error:
+            raise Broken(f"channel {index}: {error.got}", "channels", index, *error.keys) from None
+        found[-1].shape = ()
+    return found
+
+
+def _integer(fields: Mapping[str, Any], key: str, default: int | None, *above: Key) -> int:
+    value = fields.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Broken(f"{key} must be an integer", *above, key)
+    return value
+
+
+def _numbers(values: Any, count: int, *keys: Key) -> Sequence[float]:
+    listed: list[Any] = [number_of(v) for v in cast(list[Any], values)] if isinstance(values, list) else []
+    if len(listed) != count or not all(isinstance(v, int | float) for v in listed):
+        raise Broken(f"{keys[-1]} must be {count} numbers", *keys)
+    return [float(v) for v in listed]
+
+
+def _integer_of(scaled: Any, unit: int, *keys: Key) -> int:
+    """Returns m · 2^e, written `mpe`, in units of 2^unit."""
+    match = re.fullmatch(r"(-?\d{1,999})p(-?\d{1,4})", scaled) if isinstance(scaled, str) else None
+    significand, exponent = (int(n) for n in match.groups()) if match else (0, unit - 1)
+    if match is None or (significand and exponent < unit):
+        raise Broken(f"{keys[-1]} must be m · 2^e, written mpe, with e from {unit}", *keys)
+    return significand << (exponent - unit) if significand else 0

@@ -1,0 +1,311 @@
+"""A profile: the ranges, histograms and moments of a network's tensors over calibration data.
+
+A profile is collected sample by sample in constant memory. Histogram bins lie on an absolute grid: they are 2^k wide,
+their edges are multiples of 2^k, and k is the least number that needs at most `bins` bins over [min, max]. When the
+range grows, neighbouring bins merge pairwise and exactly. So the histogram depends neither on the order of the samples
+nor on how they were split. Sums are exact (moments.py). Merged profiles therefore equal, to the bit, the profile of one
+run over all samples.
+
+A profile is keyed by tensor name and by a hash of how the tensor is computed, without the batch dimension. Schema,
+precision and batch size have no influence on it. files.py reads and writes its file.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from qmlir.errors import OptionError, ProfileError
+from qmlir.files.whole import path_of
+from qmlir.numerics.moments import BLOCK, VALUE_UNIT, Moments
+
+BINS = 2000
+
+CHANNEL_BINS = 128
+"""The most bins of a channel's histogram; it is small because a network has thousands of channels."""
+
+Float64s = npt.NDArray[np.float64]
+
+
+@dataclass
+class TensorProfile:
+    """The statistics of one tensor over the samples.
+
+    shape     the tensor's shape without the batch dimension; None if the profile's file does not say
+    key       hash of how the tensor is computed; empty if unknown
+    count     number of elements seen
+    lo, hi    the smallest and the largest element
+    exponent  k: bins are 2^k wide
+    first     index of the first bin, which covers [first·2^k, (first+1)·2^k)
+    counts    number of elements in each bin, int64
+    moments   exact sums of the values; None if unknown
+    extremes  exact sums over samples of each sample's minimum and of its maximum, in units of 2^-149
+    samples   number of samples in `extremes`
+    channels  the statistics of each channel along the last axis; None if not asked for
+    """
+
+    shape: tuple[int, ...] | None
+    key: str = ""
+    count: int = 0
+    lo: float = math.inf
+    hi: float = -math.inf
+    exponent: int = 0
+    first: int = 0
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    moments: Moments | None = field(default_factory=Moments)
+    extremes: tuple[int, int] = (0, 0)
+    samples: int = 0
+    channels: "list[TensorProfile] | None" = None
+
+    def update(self, values: npt.NDArray[Any], bins: int = BINS, tally: "Tally | None" = None) -> None:
+        """Adds the finite values of one sample; `tally` is a faster way to count them than numpy's, if any."""
+        if values.size == 0:
+            return
+        lo, hi = float(values.min()), float(values.max())
+        self._cover(lo, hi, bins)
+        self.count += values.size
+        self.samples += 1
+        self.extremes = (self.extremes[0] + _exact(lo), self.extremes[1] + _exact(hi))
+        flat = np.ascontiguousarray(values).reshape(-1)
+        fast = tally if tally is not None and flat.dtype == np.float32 else tally_in_blocks
+        moments = fast(flat, self.exponent, self.first, self.counts)
+        if self.moments is not None:
+            self.moments.merge(moments)
+        if self.channels is not None:
+            columns = np.ascontiguousarray(flat.reshape(-1, len(self.channels)).T)
+            for channel, column in zip(self.channels, columns, strict=True):
+                channel.update(column, CHANNEL_BINS, tally)
+
+    def merge(self, other: "TensorProfile", bins: int = BINS) -> None:
+        """Adds the statistics of another profile of the same tensor."""
+        if other.count == 0:
+            return
+        self._cover(other.lo, other.hi, bins)
+        self.count += other.count
+        self.samples += other.samples
+        self.extremes = (self.extremes[0] + other.extremes[0], self.extremes[1] + other.extremes[1])
+        self._add(other.first, other.exponent, other.counts)
+        if self.moments is None or other.moments is None:
+            self.moments = None
+        else:
+            self.moments.merge(other.moments)
+        for channel, more in zip(self.channels or (), other.channels or (), strict=True):
+            channel.merge(more, CHANNEL_BINS)
+
+    @property
+    def average_range(self) -> tuple[float, float]:
+        """The mean of the samples' minima and of their maxima: a moving average independent of the order."""
+        unit = Fraction(2) ** VALUE_UNIT / max(self.samples, 1)
+        lo, hi = (float(e * unit) for e in self.extremes)
+        return lo, hi
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the tensor never changes: all its elements on all samples have one value."""
+        return self.count > 0 and self.lo == self.hi
+
+    def dead_channels(self) -> list[int]:
+        """The channels that never change; empty if the profile has no channels."""
+        return [i for i, channel in enumerate(self.channels or ()) if channel.is_dead]
+
+    def _cover(self, lo: float, hi: float, bins: int) -> None:
+        """Widens the range and the bins so that they also cover [lo, hi]."""
+        # Adding 0.0 turns -0.0 into 0.0; the two are equal, and min would return whichever comes first.
+        self.lo, self.hi = min(self.lo, lo) + 0.0, max(self.hi, hi) + 0.0
+        exponent, first, last = grid(self.lo, self.hi, bins)
+        if (exponent, first, last - first + 1) == (self.exponent, self.first, len(self.counts)):
+            return
+        before = (self.first, self.exponent, self.counts)
+        self.exponent, self.first, self.counts = exponent, first, np.zeros(last - first + 1, np.int64)
+        self._add(*before)
+
+    def _add(self, first: int, exponent: int, counts: npt.NDArray[np.int64]) -> None:
+        """Adds the counts of finer bins: bin i of width 2^k lies in bin i >> d of width 2^(k+d)."""
+        if counts.any():
+            index = (np.arange(len(counts)) + first) >> (self.exponent - exponent)
+            np.add.at(self.counts, index - self.first, counts)
+
+
+Tally = Callable[[npt.NDArray[Any], int, int, npt.NDArray[np.int64]], Moments]
+"""Adds values to a histogram: (values, exponent, first, counts changed in place) → their exact moments."""
+
+
+def tally_in_blocks(values: npt.NDArray[Any], exponent: int, first: int, counts: npt.NDArray[np.int64]) -> Moments:
+    """Adds values to a histogram, in numpy.
+
+    Args:
+        values: Finite values, of one dimension.
+        exponent: k: bins are 2^k wide.
+        first: The index of the first bin.
+        counts: The count of each bin, changed in place; the bins cover all values.
+
+    Returns:
+        The exact moments of the values.
+    """
+    moments = Moments()
+    for block in _blocks(values, BLOCK):
+        moments.update(block)
+        index = np.floor(block * math.ldexp(1.0, -exponent)) - first
+        counts += np.bincount(index.astype(np.intp), minlength=len(counts))
+    return moments
+
+
+def _blocks(values: npt.NDArray[Any], rows: int) -> Iterator[Float64s]:
+    """Yields blocks of at most `rows` values, as float64."""
+    return (values[start : start + rows].astype(np.float64) for start in range(0, len(values), rows))
+
+
+def grid(lo: float, hi: float, bins: int) -> tuple[int, int, int]:
+    """Returns (k, first, last): the least k whose bins of width 2^k, first to last, cover [lo, hi] with at most `bins`.
+
+    A wider range never gets a smaller k. Bins are not finer than about 2^-32 of the largest magnitude, so that a range
+    of a single value has a bin, and indices are exact.
+    """
+    span = max(hi - lo, abs(lo) * 2.0**-20, abs(hi) * 2.0**-20, 2.0**-100)
+    exponent = math.frexp(span / bins)[1] - 2
+    while True:
+        first, last = math.floor(math.ldexp(lo, -exponent)), math.floor(math.ldexp(hi, -exponent))
+        if last - first + 1 <= bins:
+            return exponent, first, last
+        exponent += 1
+
+
+def _exact(value: float) -> int:
+    """Returns a float32 value in units of 2^-149."""
+    return int(math.ldexp(value, -VALUE_UNIT))
+
+
+@dataclass
+class Profile:
+    """The profiles of a network's tensors.
+
+    structure  hash of the names and shapes of the observed tensors
+    samples    number of samples seen
+    bins       the most bins a histogram may have
+    tensors    profiles by tensor name, in program order
+    """
+
+    structure: str
+    samples: int = 0
+    bins: int = BINS
+    tensors: dict[str, TensorProfile] = field(default_factory=dict[str, TensorProfile])
+
+    @classmethod
+    def empty(
+        cls,
+        observed: Mapping[str, tuple[int, ...]],
+        bins: int = BINS,
+        *,
+        keys: Mapping[str, str] | None = None,
+        per_channel: bool = False,
+    ) -> Self:
+        """Returns a profile without samples.
+
+        Args:
+            observed: Name → shape without the batch dimension, for each tensor to observe.
+            bins: The most bins a histogram may have, at least 2: one on each side of zero.
+            keys: Name → hash of how the tensor is computed.
+            per_channel: Whether to profile each channel too.
+        """
+        if bins < 2:
+            raise OptionError("bins", "must be at least 2", got=str(bins))
+        tensors = {name: TensorProfile(tuple(shape), (keys or {}).get(name, "")) for name, shape in observed.items()}
+        for tensor, shape in zip(tensors.values(), observed.values(), strict=True):
+            tensor.channels = [TensorProfile(()) for _ in range(shape[-1])] if per_channel and shape else None
+        return cls(structure_of(observed), 0, bins, tensors)
+
+    def update(self, values: Mapping[str, npt.NDArray[Any]], tally: Tally | None = None) -> None:
+        """Adds one sample: an array for each observed tensor.
+
+        Args:
+            values: The arrays by tensor name.
+            tally: A faster way to count values than numpy's, if any; it has to give the same result.
+
+        Raises:
+            ProfileError: An array is not finite; the profile stays unchanged.
+        """
+        for name, array in values.items():
+            require_finite(name, array, f" on sample {self.samples} (counted from 0)")
+        for name, array in values.items():
+            self.tensors[name].update(array, self.bins, tally)
+        self.samples += 1
+
+    def merge(self, other: Self) -> None:
+        """Adds another profile of the same network; the result does not depend on how the data were split.
+
+        Raises:
+            ProfileError: The other profile is of another network, or has another number of bins, or other channels.
+        """
+        if (other.structure, other.bins) != (self.structure, self.bins):
+            raise ProfileError(
+                "profile to merge",
+                f"must be of the same network, with at most {self.bins} bins",
+                got=f"one of {len(other.tensors)} tensors with at most {other.bins}",
+                remedy="profile each part of the data with the same model and options",
+            )
+        for name, tensor in other.tensors.items():
+            if (tensor.key, tensor.channels is None) != (self.tensors[name].key, self.tensors[name].channels is None):
+                what = "is computed in another way" if tensor.key != self.tensors[name].key else "has other channels"
+                raise ProfileError(
+                    "profile to merge",
+                    "must be of the same network, taken with the same options",
+                    got=f'one where tensor "{name}" {what}',
+                    remedy="profile each part of the data with the same model and options",
+                )
+        for name, tensor in other.tensors.items():
+            self.tensors[name].merge(tensor, self.bins)
+        self.samples += other.samples
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        """Returns the observed (lowest, highest) value of a tensor."""
+        tensor = self.tensors[name]
+        return tensor.lo, tensor.hi
+
+    def dead(self) -> dict[str, TensorProfile]:
+        """Returns the tensors that never change, or that have channels which never change."""
+        return {name: t for name, t in self.tensors.items() if t.is_dead or t.dead_channels()}
+
+    def save(self, path: str | Path) -> None:
+        """Writes the profile as YAML; the file appears whole or not at all."""
+        from qmlir.profiles.files import save_profile
+
+        save_profile(self, path_of(path, "profile"))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Profile":
+        """Reads a profile that `save` or Glow wrote.
+
+        Raises:
+            FileError: The file cannot be read, is not a profile, or contradicts itself; with line and column.
+        """
+        from qmlir.profiles.files import load_profile
+
+        return load_profile(path_of(path, "profile"))
+
+
+def require_finite(name: str, values: npt.NDArray[Any], where: str = "") -> None:
+    """Checks that the values of a tensor are finite; `where` names the sample in the error.
+
+    Raises:
+        ProfileError: A value is NaN or infinite; the error names the tensor.
+    """
+    if values.size and not (math.isfinite(values.min()) and math.isfinite(values.max())):
+        kind = "NaN" if np.isnan(values).any() else "an infinity"
+        raise ProfileError(
+            f'tensor "{name}"',
+            "must stay finite on calibration data",
+            got=f"{kind}{where}",
+            remedy="remove that sample, or look at the operation that produces the tensor",
+        )
+
+
+def structure_of(observed: Mapping[str, tuple[int, ...] | None]) -> str:
+    """Returns a hash of the names and shapes of observed tensors, which is the same for any batch size."""
+    lines = (f"{name} {'x'.join(map(str, shape or ()))}" for name, shape in observed.items())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

@@ -1,0 +1,103 @@
+"""Every operation of nn, quantized, exported and read again: the same bits, in integers where it was in integers.
+
+The exporter writes some operations as several nodes, for want of an operator of ONNX's. One network holds samples of
+all operations side by side, each with inputs and an output of its own.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
+
+import qmlir
+from qmlir.backends.onnx import EXPORTS
+from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.dialects.quant.ops import QuantizeCastOp
+from qmlir.ir.marks import QUANTIZATION
+from qmlir.ir.signature import signature_of
+from qmlir.policies.runtimes import follow
+from tests.backends.side_by_side import main, on_floats, one_each, run, side_by_side
+from tests.fuzz.checks import learnt
+from tests.ops.samples import SAMPLES, Array
+
+OTHERWISE = {
+    "nn.sample": "its places are scaled to [-1, 1] and back, on floats, which rounds",
+}
+"""Operations that may come out otherwise, and why."""
+
+NO_SUMS_AND_TABLES = {
+    "nn.log_softmax", "nn.lp_normalization", "nn.maximum", "nn.minimum", "nn.prelu", "nn.squared_difference",
+}  # fmt: skip
+"""Operations whose integers onnx-integer has no form for."""
+
+ALL = [
+    s for s in SAMPLES if s.op in EXPORTS and s.op.name not in OTHERWISE and any(o.element == f32 for o in s.operands)
+]
+"""Samples that are quantized where the operation can be."""
+
+WITH_FORMS = [s for s in ALL if s.op.name not in NO_SUMS_AND_TABLES]
+
+
+CHOICES = {
+    "all": ALL,
+    "one each": one_each(ALL),
+    "all for onnx-integer": WITH_FORMS,
+    "one each for onnx-integer": one_each(WITH_FORMS),
+}
+"""Which samples a network holds."""
+
+
+@cache
+def quantized(precision: str, choice: str) -> tuple[ModuleOp, list[Array]]:
+    """A network of samples, quantized, and its inputs; its casts are QuantizeLinear's."""
+    module, arrays = side_by_side(CHOICES[choice])
+    feed = dict(zip((i.name for i in signature_of(main(module)).inputs), arrays, strict=True))
+    module = qmlir.quantize(module, learnt(module, [feed], 128), precision=precision)
+    for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
+        cast.attributes[QUANTIZATION] = StringAttr("float32")
+    return module, arrays
+
+
+def check(choice: str, precision: str, form: str, numerics: str, path: Path) -> None:
+    if form == "onnx-integer":
+        choice += " for onnx-integer"
+    module, arrays = quantized(precision, choice)
+    module = module.clone()
+    follow(module, numerics)
+    qmlir.export(module, path, format=form)
+    again = Pipeline(*IMPORTED)(qmlir.load(path, numerics=numerics))
+    outputs = zip(CHOICES[choice], run(again, arrays), run(module, arrays), strict=True)
+    different = [str(sample) for sample, ours, theirs in outputs if not np.array_equal(ours, theirs, equal_nan=True)]
+    assert different == []
+    if form != "onnx-integer":
+        outcomes = zip(CHOICES[choice], on_floats(again), on_floats(module), strict=True)
+        assert [str(sample) for sample, ours, theirs in outcomes if ours and not theirs] == []
+
+
+EACH = [
+    ("int8", "onnx-qdq", "default"),
+    ("int8", "onnx-qoperator", "onnxruntime"),
+    ("uint8", "onnx-qdq", "onnxruntime"),
+    ("uint8", "onnx-qoperator", "default"),
+    ("int16", "onnx-qdq", "default"),
+    ("int16", "onnx-qoperator", "onnxruntime"),
+    ("int8", "onnx-integer", "onnxruntime"),
+]
+QUICK = [
+    ("uint8", "onnx-qoperator", "onnxruntime"),
+    ("int16", "onnx-qdq", "onnxruntime"),
+    ("int8", "onnx-integer", "default"),
+]
+
+
+@pytest.mark.parametrize(("precision", "form", "numerics"), QUICK)
+def test_the_bits_are_the_same(precision: str, form: str, numerics: str, tmp_path: Path) -> None:
+    check("one each", precision, form, numerics, tmp_path / "again.onnx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("precision", "form", "numerics"), EACH)
+def test_so_are_those_of_all_samples(precision: str, form: str, numerics: str, tmp_path: Path) -> None:
+    check("all", precision, form, numerics, tmp_path / "again.onnx")

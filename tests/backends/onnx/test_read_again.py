@@ -1,0 +1,200 @@
+"""Random networks, exported and read again: the same integers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx.helper import np_dtype_to_tensor_dtype
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+import qmlir
+from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.dialects.quant.ops import QuantizeCastOp
+from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.tflite import load_tflite
+from qmlir.ir.marks import INTEGER_OPERATOR, QUANTIZATION
+from qmlir.policies.ledger import decisions
+from qmlir.policies.runtimes import follow
+from tests.backends.onnx.runtime import exported
+from tests.backends.quantized_text import network
+from tests.frontends.onnx.agreement import model, node
+from tests.frontends.tflite.files import Op, T
+from tests.frontends.tflite.files import model as tflite_model
+from tests.fuzz.checks import learnt
+from tests.graphs import Graph, quantized
+
+EACH = 15
+
+WEIGHTS = "!quant.uniform<i8<-127:127>:f32, 0.25>"
+
+
+def layer(mark: str) -> ModuleOp:
+    """A layer of unsigned data and signed weights that follows onnxruntime on processors without VNNI."""
+    values = np.random.default_rng(0).integers(-127, 128, 4 * 32).tolist()
+    x, y = "!quant.uniform<u8:f32, 0.5:125>", "!quant.uniform<u8:f32, 64.0:120>"
+    module = network(f"""
+      func.func @main(%x: tensor<8x32xf32>) -> tensor<8x4xf32> {{
+        %q = quant.qcast %x : tensor<8x32xf32> to tensor<8x32x{x}>
+        %w = nn.constant <tensor<4x32xi8>, {values}> : tensor<4x32x{WEIGHTS}>
+        %r = nn.fully_connected %q, %w {{{mark}}} : tensor<8x32x{x}>, tensor<4x32x{WEIGHTS}> -> tensor<8x4x{y}>
+        %y = quant.dcast %r : tensor<8x4x{y}> to tensor<8x4xf32>
+        func.return %y : tensor<8x4xf32>
+      }}""")
+    follow(module, "onnxruntime")
+    return module
+
+
+@pytest.mark.parametrize(("mark", "dtype"), [("", np.uint8), (INTEGER_OPERATOR, np.int8)])
+def test_weights_beside_unsigned_data(mark: str, dtype: type, tmp_path: Path) -> None:
+    """Unsigned ones around 128 are written, whose sums are exact; of an operator that saturates those that it has."""
+    module = layer(mark)
+    written = exported(module, tmp_path / "again.onnx", format="onnx-qoperator")
+    assert [t.data_type for t in written.graph.initializer if len(t.dims) == 2] == [
+        np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ]
+    again = qmlir.load(tmp_path / "again.onnx", numerics="onnxruntime")
+    sample = np.random.default_rng(1).uniform(-70, 70, (8, 32)).astype(np.float32)
+    bits = qmlir.reference(module)(sample)
+    np.testing.assert_array_equal(qmlir.reference(again)(sample), bits)
+    follow(module, "onnxruntime-vnni")
+    assert np.array_equal(qmlir.reference(module)(sample), bits) == (not mark)
+
+
+RESIZES: dict[str, dict[str, Any]] = {
+    "linear": {"sizes": (10, 7)},
+    "corners": {"sizes": (9, 3), "coordinate_transformation_mode": "align_corners"},
+    "cubic": {"sizes": (8, 11), "mode": "cubic"},
+    "rows": {"sizes": (7, 4)},
+    "smaller": {"sizes": (2, 3), "antialias": 1},
+}
+
+
+@pytest.mark.parametrize("numerics", ["default", "onnxruntime"])
+@pytest.mark.parametrize(("form", "precision"), [("onnx-qdq", "int16"), ("onnx-qoperator", "uint8")])
+@pytest.mark.parametrize("mode", RESIZES)
+def test_an_interpolation_is_one_again(mode: str, form: str, precision: Any, numerics: str, tmp_path: Path) -> None:
+    """It is written as sums on floats, which round otherwise where an exact result is between two steps."""
+    attributes = {"mode": "linear", **RESIZES[mode]}
+    sizes = np.array([1, 2, *attributes.pop("sizes")], np.int64)
+    x = np.random.default_rng(0).normal(size=(1, 2, 5, 4)).astype(np.float32)
+    module = load_onnx(model(node("Resize", "x _ _ sizes", **attributes), {"x": x.shape}, {"sizes": sizes}))
+    follow(module, numerics)
+    module = qmlir.quantize(module, qmlir.profile(module, [x]), precision=precision, schema="asymmetric")
+    exported(module, tmp_path / "again.onnx", format=form)
+    again = Pipeline(*IMPORTED)(qmlir.load(tmp_path / "again.onnx", numerics=numerics))
+    (entry,) = decisions(again)
+    assert (entry.operation, entry.outcome) == ("nn.resize", decisions(module)[0].outcome)
+    np.testing.assert_array_equal(qmlir.reference(again)(x), qmlir.reference(module)(x))
+
+
+@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
+@pytest.mark.parametrize("shape", [(5, 1), (1, 4), (1, 1), (3, 4)])
+def test_an_interpolation_with_an_axis_that_stays_as_it_is_is_one_again(
+    shape: Sequence[int], form: str, tmp_path: Path
+) -> None:
+    """The neighbours along an axis of one element are that element, which no operator has to take."""
+    rows, columns = shape
+    image = T("x", (1, rows, columns, 3), np.uint8, scale=[0.007], zero=[3])
+    wanted = (rows, columns) if shape == (3, 4) else (1 if rows == 1 else 8, 1 if columns == 1 else 7)
+    size = T("size", (2,), np.int32, data=np.array(wanted, np.int32))
+    y = T("y", (1, *wanted, 3), np.uint8, scale=[0.007], zero=[3])
+    module = load_tflite(
+        tflite_model(
+            [image, size, y],
+            [Op("RESIZE_BILINEAR", [0, 1], [2], "ResizeBilinearOptions", {"AlignCorners": True}, 1)],
+            [0],
+            [2],
+        )
+    )
+    exported(module, tmp_path / "again.onnx", format=form)
+    again = qmlir.load(tmp_path / "again.onnx")
+    x = np.random.default_rng(0).integers(0, 256, image.shape, np.uint8)
+    np.testing.assert_array_equal(qmlir.reference(again)(x), qmlir.reference(module)(x))
+    assert all(entry.outcome == "quantized" for entry in decisions(Pipeline(*IMPORTED)(again)))
+
+
+MODES = ("nearest", "linear", "cubic")
+TRANSFORMATIONS = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric")
+
+
+def resizes(rng: np.random.Generator, count: int) -> onnx.ModelProto:
+    """A network of random resizes of one image, each with an output."""
+
+    def choice(options: Sequence[Any]) -> Any:
+        return options[int(rng.integers(len(options)))]
+
+    nodes, sizes = list[onnx.NodeProto](), dict[str, npt.NDArray[np.int64]]()
+    for k in range(count):
+        mode = choice(MODES)
+        sizes[f"sizes{k}"] = np.array([1, 2, *rng.integers(1, 12, 2)], np.int64)
+        attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": choice(TRANSFORMATIONS)}
+        if mode != "nearest":
+            attributes["antialias"] = choice([0, 0, 1])
+        if mode == "cubic":
+            attributes["exclude_outside"] = choice([0, 1])
+        nodes.append(node("Resize", f"x _ _ sizes{k}", f"y{k}", **attributes))
+    return model(nodes, {"x": (1, 2, 5, 4)}, sizes, outputs=[f"y{k}" for k in range(count)])
+
+
+@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
+@pytest.mark.parametrize(
+    ("precision", "numerics"), [("int8", "default"), ("uint8", "onnxruntime"), ("int16", "onnxruntime")]
+)
+def test_random_resizes(precision: Any, numerics: str, form: str, tmp_path: Path) -> None:
+    """The same integers on the CPU, and where they are read again."""
+    rng = np.random.default_rng([1, "int8 uint8 int16".split().index(precision)])
+    module, x = load_onnx(resizes(rng, 8)), rng.normal(size=(1, 2, 5, 4)).astype(np.float32)
+    follow(module, numerics)
+    module = qmlir.quantize(module, learnt(module, [{"x": x}], 2000), precision=precision, schema="asymmetric")
+    for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
+        cast.attributes[QUANTIZATION] = StringAttr("float32")
+    expected = qmlir.reference(module).run(x)
+    exported(module, tmp_path / "again.onnx", format=form)
+    again = qmlir.load(tmp_path / "again.onnx", numerics=numerics)
+    for others in (qmlir.reference(again).run(x), qmlir.compile(again).run(x) if form == "onnx-qdq" else expected):
+        for ours, theirs in zip(expected, others, strict=True):
+            np.testing.assert_array_equal(theirs, ours)
+
+
+@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
+def test_a_stored_constant_on_another_scale_is_the_same_again(form: str, tmp_path: Path) -> None:
+    """It becomes i8 in steps twice as long, between which every other integer of u8 lies in the middle."""
+    stored = np.random.default_rng(0).integers(0, 255, (3, 4), np.uint8)
+    x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+    constants = {"c": stored, "scale": np.float32(0.002), "zero": np.uint8(1)}
+    nodes = [node("DequantizeLinear", "c scale zero", "floats"), node("Mul", "x floats")]
+    module = load_onnx(model(nodes, {"x": x.shape}, constants))
+    module = qmlir.quantize(module, learnt(module, [{"x": x}], 2000), schema="symmetric", calibration="minmax")
+    exported(module, tmp_path / "again.onnx", format=form)
+    again = qmlir.load(tmp_path / "again.onnx")
+    np.testing.assert_array_equal(qmlir.reference(again)(x), qmlir.reference(module)(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["int8", "uint8"])
+@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
+def test_the_bits_are_the_same(form: str, precision: str, tmp_path: Path) -> None:
+    """Also under onnxruntime, whose sums of u8 by s8 saturate: the weights beside u8 are written as u8."""
+    path = tmp_path / "again.onnx"
+    compared = 0
+
+    def check(module: ModuleOp, graph: Graph) -> bool:
+        nonlocal compared
+        for numerics in ("default", "onnxruntime"):
+            followed = module.clone()
+            follow(followed, numerics)
+            exported(followed, path, format=form)
+            again = Pipeline(*IMPORTED)(qmlir.load(path, numerics=numerics))
+            ours, theirs = qmlir.reference(followed), qmlir.reference(again)
+            for sample in graph.samples:
+                for a, b in zip(ours.run(sample), theirs.run(sample), strict=True):
+                    np.testing.assert_array_equal(a, b)
+            compared += 1
+        return True
+
+    assert quantized("asymmetric", EACH, check, precision=precision) >= EACH * 4 // 5
+    assert compared >= EACH // 2

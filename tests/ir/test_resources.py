@@ -1,0 +1,57 @@
+"""Sections of resources, wherever they stand, and what only looks like one."""
+
+import pytest
+from xdsl.utils.exceptions import ParseError
+
+from qmlir.ir.resources import file_metadata, hexadecimal_bytes, resources_text, unescaped
+
+
+def section(entries: str) -> str:
+    return f"{{-# dialect_resources: {{ builtin: {{ {entries} }} }} #-}}"
+
+
+def blobs(text: str) -> dict[str, bytes]:
+    return {key: bytes(data) for key, data in file_metadata(text, "x.mlir").blobs.items()}
+
+
+def test_no_section() -> None:
+    assert file_metadata("module {}", "x.mlir").ends == {}
+    assert resources_text({}) == ""
+
+
+def test_what_only_looks_like_one() -> None:
+    text = 'module attributes {a = "{-# \\" {-#"} {} // {-# here\n'
+    assert file_metadata(text, "x.mlir").ends == {}
+
+
+def test_several_sections() -> None:
+    first, second = section('v: "0x0100000007"'), section('"a\\22b": "0x02000000", w: "0x000000000809"')
+    text = f"{first} module {{}} {second}"
+    assert blobs(text) == {"v": b"\x07", 'a"b': b"", "w": b"\x08\x09"}
+    start = text.index("{-#", 1)
+    assert file_metadata(text, "x.mlir").ends == {0: len(first), start: len(text)}
+
+
+def test_external_resources_are_for_others() -> None:
+    assert blobs('{-# external_resources: { tool: { a: "x", b: true, c: "0x00" }, other: {} } #-}') == {}
+
+
+def test_an_empty_section() -> None:
+    assert blobs("{-#\n\n#-}") == {}
+    assert blobs("{-# dialect_resources: { builtin: {} } #-}") == {}
+
+
+@pytest.mark.parametrize("text", ["{-#", "{-# dialect_resources", section('v: "0x01000000"')[:-3], section("v")])
+def test_a_section_that_ends_early(text: str) -> None:
+    with pytest.raises(ParseError, match="expected"):
+        file_metadata(text, "x.mlir")
+
+
+@pytest.mark.parametrize("digits", ["0", "0g", "0 00", " 00", "00\n0", "é0"])
+def test_no_digits(digits: str) -> None:
+    with pytest.raises(ValueError, match="hexadecimal digits"):
+        hexadecimal_bytes(digits)
+
+
+def test_escapes() -> None:
+    assert unescaped(r"a\\b\"c\n\t\41") == 'a\\b"c\n\tA'

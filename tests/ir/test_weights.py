@@ -1,0 +1,330 @@
+"""Constant data: held once, never written to, and read back bit for bit from every text form."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from safetensors.numpy import load_file, save
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Region
+from xdsl.parser import Parser
+
+from qmlir.compiler import load
+from qmlir.compiler import save as save_module
+from qmlir.dialects.nn import ConstantOp
+from qmlir.errors import FileError, OptionError
+from qmlir.ir.context import make_context
+from qmlir.ir.side_file import map_side_file, write_side_file
+from qmlir.ir.storage import write_module
+from qmlir.ir.weights import (
+    INLINE_LIMIT,
+    Weights,
+    WeightsAttr,
+    WeightsMode,
+    dtype_of,
+    element_type_of,
+    module_text,
+)
+
+Array = npt.NDArray[Any]
+
+DTYPES = ["float16", "float32", "float64", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))]
+
+
+def module_of(*arrays: Array) -> ModuleOp:
+    """A function with a constant for each array."""
+    block = Block()
+    block.add_ops([*map(ConstantOp, arrays), func.ReturnOp()])
+    return ModuleOp([func.FuncOp("main", ([], []), Region(block))])
+
+
+def arrays_of(module: ModuleOp) -> list[Array]:
+    return [op.value.array for op in module.walk() if isinstance(op, ConstantOp)]
+
+
+def bits(dtype: str, *patterns: int) -> Array:
+    """Floats with the given bit patterns."""
+    return np.array(patterns, f"u{np.dtype(dtype).itemsize}").view(dtype)
+
+
+def telling(dtype: str) -> Array:
+    """Values of a type that a text form might lose: extremes, NaNs with payloads, infinities, −0.0, denormals."""
+    if dtype == "bool":
+        return np.array([True, False])
+    if not dtype.startswith("float"):
+        info = np.iinfo(dtype)
+        return np.array([info.min, info.max, 0, 1], dtype)
+    info = np.finfo(dtype)
+    exponents = {"float16": 0x7C00, "float32": 0x7F80_0000, "float64": 0x7FF0_0000_0000_0000}[dtype]
+    special = bits(
+        dtype, exponents, exponents + 1, exponents | exponents >> 1, (exponents << 1) + 5 & (1 << info.bits) - 1
+    )
+    signed = [-0.0, info.max, info.min, info.tiny, info.smallest_subnormal, 0.1, -1 / 3, 1.0]
+    return np.concatenate([np.array(signed, dtype), special, -special])
+
+
+# Held once.
+
+
+def test_what_somebody_may_write_to_is_copied() -> None:
+    own = np.arange(6, dtype=np.float32)
+    window = own[:4]
+    window.flags.writeable = False
+    whole, part = Weights(own), Weights(window)
+    own[:] = 7
+    assert whole.array.tolist() == [0, 1, 2, 3, 4, 5]
+    assert part.array.tolist() == [0, 1, 2, 3]
+
+
+def test_nobody_can_write_to_it() -> None:
+    weights = Weights(np.zeros(3))
+    with pytest.raises(ValueError, match="read-only"):
+        weights.array[0] = 1
+
+
+def test_what_nobody_may_write_to_is_held_as_it_is() -> None:
+    array = np.frombuffer(bytes(8), np.int16)
+    assert Weights(array).array is array
+
+
+def test_any_layout_becomes_row_major_in_native_order() -> None:
+    columns = np.arange(6, dtype=">i4").reshape(2, 3).T
+    weights = Weights(columns)
+    assert weights.array.flags.c_contiguous
+    assert weights.array.dtype == np.dtype("=i4")
+    assert weights.array.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert Weights(np.array(5)).array.shape == ()
+
+
+def test_clones_share_twenty_five_million_elements() -> None:
+    array = np.zeros(25_000_000, np.float32)  # the system's pages of zeros: nothing is touched until someone reads
+    array.flags.writeable = False
+    module = module_of(array)
+    (op,) = (op for op in module.walk() if isinstance(op, ConstantOp))
+    (clone,) = (op for op in module.clone().walk() if isinstance(op, ConstantOp))
+    assert op.value.array is array
+    assert clone.value.array is array
+    assert clone.value == op.value
+    assert hash(clone.value) == hash(op.value)
+    assert str(module).count("elided") == 1
+
+
+def test_equality_is_of_type_shape_and_bits() -> None:
+    def same(a: Array, b: Array) -> bool:
+        equal = WeightsAttr(a) == WeightsAttr(b)
+        assert not equal or hash(WeightsAttr(a)) == hash(WeightsAttr(b))
+        return equal
+
+    ramp = np.arange(100, dtype=np.int32)
+    assert same(ramp, ramp.copy())
+    assert same(np.array([np.nan, 1.0]), np.array([np.nan, 1.0]))
+    assert same(np.zeros((0, 3)), np.zeros((0, 3)))
+    assert not same(np.array([0.0]), np.array([-0.0]))
+    assert not same(ramp, ramp.view(np.uint32))
+    assert not same(ramp, ramp.reshape(10, 10))
+    assert not same(ramp, ramp[::-1])
+    assert WeightsAttr(ramp) != object()
+
+
+def test_the_hash_reads_a_few_bytes_only() -> None:
+    """So arrays that differ later have one hash, and equality must look further."""
+    a, b = np.zeros(1000, np.int8), np.zeros(1000, np.int8)
+    b[-1] = 1
+    assert hash(Weights(a)) == hash(Weights(b))
+    assert Weights(a) != Weights(b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_element_types(dtype: str) -> None:
+    assert dtype_of(element_type_of(dtype)) == np.dtype(dtype)
+
+
+# Text.
+
+
+def written_inline(module: ModuleOp, folder: Path) -> ModuleOp:
+    return Parser(make_context(), module_text(module, WeightsMode.INLINE)).parse_module()
+
+
+def written_to_files(module: ModuleOp, folder: Path) -> ModuleOp:
+    write_module(module, folder / "net.mlir")
+    return load(folder / "net.mlir")
+
+
+def written_as_resources(module: ModuleOp, folder: Path) -> ModuleOp:
+    save_module(module, folder / "net.mlir", weights="resource")
+    assert not (folder / "net.safetensors").exists()
+    return load(folder / "net.mlir")
+
+
+def written_for_upstream(module: ModuleOp, folder: Path) -> ModuleOp:
+    save_module(module, folder / "net.mlir", weights="resource", generic=True)
+    return load(folder / "net.mlir")
+
+
+@pytest.mark.parametrize("form", [written_inline, written_to_files, written_as_resources, written_for_upstream])
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_bit_comes_back(
+    dtype: str, large: bool, form: Callable[[ModuleOp, Path], ModuleOp], tmp_path: Path
+) -> None:
+    array = telling(dtype)
+    array = np.resize(array, (13, INLINE_LIMIT)) if large else array.reshape(2, -1)
+    (back,) = arrays_of(form(module_of(array), tmp_path))
+    assert back.dtype == array.dtype
+    assert back.shape == array.shape
+    assert back.tobytes() == array.tobytes()
+    assert not back.flags.writeable
+
+
+def test_the_limit_of_what_prints_inline() -> None:
+    most, more = np.zeros(INLINE_LIMIT, np.int8), np.zeros(INLINE_LIMIT + 1, np.int8)
+    assert "elided" not in module_text(module_of(most), WeightsMode.ELIDED)
+    assert module_text(module_of(more), WeightsMode.ELIDED).count("elided") == 1
+
+
+def test_an_array_is_stored_once_and_names_do_not_clash(tmp_path: Path) -> None:
+    shared = WeightsAttr(np.arange(100, dtype=np.int8))
+    block = Block()
+    other = np.arange(100, dtype=np.int16)
+    block.add_ops([ConstantOp(shared), ConstantOp(shared), ConstantOp(other), func.ReturnOp()])
+    module = ModuleOp([func.FuncOp("main", ([], []), Region(block))])
+    write_module(module, tmp_path / "net.mlir")
+    assert len(load_file(tmp_path / "net.safetensors")) == 2
+    assert load(tmp_path / "net.mlir").is_structurally_equivalent(module)
+    save_module(module, tmp_path / "net.mlir", weights="resource")
+    assert (tmp_path / "net.mlir").read_text().count('"0x') == 2
+    assert load(tmp_path / "net.mlir").is_structurally_equivalent(module)
+
+
+def test_a_way_of_saving_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="weights: must be one of file, inline, resource, elide, got files"):
+        save_module(module_of(np.zeros(3)), tmp_path / "net.mlir", weights="files")
+    assert not list(tmp_path.iterdir())
+
+
+def test_small_weights_need_no_side_file(tmp_path: Path) -> None:
+    write_module(module_of(np.zeros(3)), tmp_path / "net.mlir")
+    assert [f.name for f in tmp_path.iterdir()] == ["net.mlir"]
+
+
+# Side files.
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_mapped_file_holds_what_safetensors_reads(dtype: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(save({"a": telling(dtype), "b": np.zeros((2, 3), np.int8)}, {"made": "by a test"}))
+    mapped, read = map_side_file(path), load_file(path)
+    assert set(mapped) == {"a", "b"}
+    for key, array in mapped.items():
+        assert array.dtype == read[key].dtype
+        assert array.tobytes() == read[key].tobytes()
+        assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_safetensors_reads_what_is_written(dtype: str, tmp_path: Path) -> None:
+    arrays = {"a": np.arange(3, dtype=np.int8), 'ä"\\': telling(dtype), "c": np.ones((2, 0), np.float64)}
+    write_side_file(arrays, tmp_path / "w.safetensors")
+    for read in (load_file(tmp_path / "w.safetensors"), map_side_file(tmp_path / "w.safetensors")):
+        assert {k: (a.dtype, a.shape, a.tobytes()) for k, a in read.items()} == {
+            k: (a.dtype, a.shape, a.tobytes()) for k, a in arrays.items()
+        }
+
+
+def test_arrays_lie_at_multiples_of_their_elements(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    write_side_file({f"a{i}": np.zeros(3, kind) for i, kind in enumerate(("i1", "f8", "u2", "?", "f4"))}, path)
+    assert int.from_bytes(path.read_bytes()[:8], "little") % 8 == 0
+    assert all(a.flags.aligned for a in map_side_file(path).values())
+
+
+def saved(folder: Path) -> Path:
+    """A module with a side file; the path of the side file."""
+    write_module(module_of(np.arange(100, dtype=np.float32)), folder / "net.mlir")
+    return folder / "net.safetensors"
+
+
+def header_of(entries: object, data: bytes = bytes(400)) -> bytes:
+    text = json.dumps(entries).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def tensor(dtype: str = "F32", shape: object = (100,), offsets: object = (0, 400)) -> dict[str, object]:
+    """A header's entry, right unless told otherwise."""
+    return {"weights": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
+
+
+def test_a_rewritten_side_file_is_read_again(tmp_path: Path) -> None:
+    saved(tmp_path).write_bytes(header_of(tensor()))
+    assert not arrays_of(load(tmp_path / "net.mlir"))[0].any()
+
+
+def test_a_missing_side_file(tmp_path: Path) -> None:
+    saved(tmp_path).unlink()
+    with pytest.raises(FileError, match=r"net.safetensors: needs to be there.*; copy it beside the .mlir file"):
+        load(tmp_path / "net.mlir")
+
+
+def test_a_folder_instead_of_a_side_file(tmp_path: Path) -> None:
+    side = saved(tmp_path)
+    side.unlink()
+    side.mkdir()
+    with pytest.raises(FileError, match="must be a readable file"):
+        load(tmp_path / "net.mlir")
+
+
+@pytest.mark.parametrize("size", [0, 7, 8, 20, 200, -1])
+def test_a_truncated_side_file(tmp_path: Path, size: int) -> None:
+    side = saved(tmp_path)
+    side.write_bytes(side.read_bytes()[:size])
+    with pytest.raises(FileError, match=r"must be a safetensors file, got something else or a part of one; write"):
+        load(tmp_path / "net.mlir")
+
+
+NO_SAFETENSORS = {
+    "text": b"this is not a safetensors file, whatever its name says",
+    "no JSON": (6).to_bytes(8, "little") + b"{weigh" + bytes(400),
+    "no UTF-8": (4).to_bytes(8, "little") + b'"\xff\xff"' + bytes(400),
+    "a length beyond the file": (1 << 62).to_bytes(8, "little") + bytes(400),
+    "a list": header_of([1]),
+    "an entry that is a number": header_of({"weights": 1}),
+    "no offsets": header_of({"weights": {"dtype": "F32", "shape": [100]}}),
+    "offsets beyond the file": header_of(tensor(offsets=[400, 800])),
+    "offsets in disorder": header_of(tensor(offsets=[400, 0])),
+    "negative offsets": header_of(tensor(offsets=[-400, 0])),
+    "offsets of another size": header_of(tensor(offsets=[0, 396])),
+    "one offset": header_of(tensor(offsets=[0])),
+    "a shape that is text": header_of(tensor(shape="100 elements")),
+    "a type that is a number": header_of({"weights": {"dtype": [], "shape": [100], "data_offsets": [0, 400]}}),
+}
+
+
+@pytest.mark.parametrize("case", NO_SAFETENSORS)
+def test_what_is_no_safetensors_file(tmp_path: Path, case: str) -> None:
+    saved(tmp_path).write_bytes(NO_SAFETENSORS[case])
+    with pytest.raises(FileError, match="must be a safetensors file"):
+        load(tmp_path / "net.mlir")
+
+
+LIES = {
+    "another name": (header_of({"bias": tensor()["weights"]}), "none of that name"),
+    "another type": (header_of(tensor(dtype="I32")), r"int32 of shape \[100\]"),
+    "another shape": (header_of(tensor(shape=[10, 10])), r"float32 of shape \[10, 10\]"),
+    "a type numpy lacks": (header_of(tensor(dtype="BF16", offsets=[0, 200])), "none of that name"),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_a_side_file_of_another_module(tmp_path: Path, case: str) -> None:
+    data, got = LIES[case]
+    saved(tmp_path).write_bytes(data)
+    need = r'net.safetensors: must hold the tensor "weights" as float32 of shape \[100\]'
+    with pytest.raises(FileError, match=f"{need}, got {got}; write the module and its side file again"):
+        load(tmp_path / "net.mlir")

@@ -1,0 +1,40 @@
+"""Recipes: what an operation says for itself, over the pass's options."""
+
+import pytest
+from xdsl.dialects.builtin import ArrayAttr, UnitAttr
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.errors import OptionError
+from qmlir.policies.recipe import POLICY, Recipe, policy_attribute, recipe_of, settings_of
+from tests.transforms.quantize.calibrated import operation, parsed
+
+SETTINGS = {"precision": "int16", "per_channel": False, "range": (-1.0, 1.0), "parameters": (0.5, 3)}
+DEFAULT = Recipe(schema="symmetric", weight_precision="int8")
+
+
+def test_settings_come_back() -> None:
+    assert settings_of(policy_attribute(SETTINGS)) == SETTINGS
+
+
+def test_an_operation_says_some_of_it() -> None:
+    module = parsed("""
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  calib.observe %x {name = "x", qmlir.policy = {precision = "int16", range = [-1.0, 1.0]}} : tensor<4xf32>
+  %0 = nn.relu %x : tensor<4xf32> -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+""")
+    observer = operation(module, "calib.observe")
+    assert isinstance(observer, ObserveOp)
+    expected = Recipe(schema="symmetric", precision="int16", weight_precision="int8", range=(-1.0, 1.0))
+    assert recipe_of(observer, DEFAULT) == expected
+    assert recipe_of(operation(module, "nn.relu"), DEFAULT) == DEFAULT
+
+
+def test_refusals() -> None:
+    with pytest.raises(OptionError, match=r"has no field precison.*precision"):
+        DEFAULT.with_settings({"precison": "int8"})
+    with pytest.raises(OptionError, match="strings, numbers"):
+        policy_attribute({"precision": [1]})
+    with pytest.raises(OptionError, match="strings, numbers"):
+        settings_of(policy_attribute({}).__class__({POLICY: ArrayAttr([UnitAttr()])}))
